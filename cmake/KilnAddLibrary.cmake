@@ -1,0 +1,145 @@
+# kiln_add_library(): convolutions compiled ahead of time, as a CMake target.
+#
+#   kiln_add_library(NAME LAYERS file | MODEL file
+#                    [TARGETS target...] [DECISIONS file] [SHAPES input=1x3x224x224...] [EMBED_WEIGHTS] [DEPENDS file...])
+#
+# NAME, a C identifier, becomes a static library target. What links it can include "NAME.h", and gets the Kiln runtime too.
+#
+#   LAYERS         a layers file (TOML)
+#   MODEL          an ONNX model; needs a python3 with the package onnx when building
+#   TARGETS        what to compile for (`kiln targets` lists them): all of one operating system and architecture, the
+#                  processor picks at run time. Default: what the layers file says, else this machine
+#   DECISIONS      the algorithms and schedules to use, as `kiln tune` writes them
+#   SHAPES         sizes for inputs whose shapes the model leaves open
+#   EMBED_WEIGHTS  pack the weights now, into the library
+#   DEPENDS        other files that are read, such as a model's external data; the weights that a layers file names are
+#                  found without it
+#
+# Two programs come with it, built on request: NAME_test checks every kernel against a float64 reference, NAME_bench times
+# them. Where testing is enabled before the call, NAME_test is a test, and part of the target `all`.
+#
+# lib<NAME>.a, NAME.h and the manifest NAME.json lie in kiln/NAME under the current binary directory.
+cmake_minimum_required(VERSION 3.22)
+
+function(kiln_add_library NAME)
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_WEIGHTS" "LAYERS;MODEL;DECISIONS" "TARGETS;SHAPES;DEPENDS")
+    _kiln_check_arguments()
+
+    get_filename_component(spec "${ARG_LAYERS}${ARG_MODEL}" ABSOLUTE)
+    set(inputs "${spec}")
+    set(options --name ${NAME})
+    if(ARG_LAYERS)
+        _kiln_weights_of("${spec}" weights)
+        list(APPEND inputs ${weights})
+    endif()
+    if(ARG_DECISIONS)
+        get_filename_component(decisions "${ARG_DECISIONS}" ABSOLUTE)
+        list(APPEND inputs "${decisions}")
+        list(APPEND options --decisions "${decisions}")
+    endif()
+    foreach(file IN LISTS ARG_DEPENDS)
+        get_filename_component(file "${file}" ABSOLUTE)
+        list(APPEND inputs "${file}")
+    endforeach()
+    foreach(target IN LISTS ARG_TARGETS)
+        list(APPEND options --target ${target})
+    endforeach()
+    foreach(shape IN LISTS ARG_SHAPES)
+        list(APPEND options --shape ${shape})
+    endforeach()
+    if(ARG_EMBED_WEIGHTS)
+        list(APPEND options --embed-weights)
+    endif()
+
+    set(folder "${CMAKE_CURRENT_BINARY_DIR}/kiln/${NAME}")
+    set(outputs "${folder}/lib${NAME}.a" "${folder}/${NAME}.h" "${folder}/${NAME}.json")
+    add_custom_command(
+        OUTPUT ${outputs}
+        COMMAND Kiln::kiln compile "${spec}" -o "${folder}" ${options}
+        DEPENDS ${inputs} "$<TARGET_FILE:Kiln::kiln>"
+        COMMENT "Compiling the kernels of ${NAME}"
+        VERBATIM)
+    add_custom_target(${NAME}_compile DEPENDS ${outputs})
+
+    # An imported target's include folder has to exist when CMake generates.
+    file(MAKE_DIRECTORY "${folder}")
+    add_library(${NAME} STATIC IMPORTED GLOBAL)
+    set_target_properties(
+        ${NAME} PROPERTIES IMPORTED_LOCATION "${folder}/lib${NAME}.a" INTERFACE_INCLUDE_DIRECTORIES "${folder}"
+                           INTERFACE_LINK_LIBRARIES Kiln::runtime)
+    add_dependencies(${NAME} ${NAME}_compile)
+
+    _kiln_add_program(${NAME}_test verify)
+    _kiln_add_program(${NAME}_bench bench)
+    if(CMAKE_TESTING_ENABLED)
+        set_target_properties(${NAME}_test PROPERTIES EXCLUDE_FROM_ALL FALSE)
+        add_test(NAME ${NAME}_test COMMAND ${NAME}_test)
+    endif()
+endfunction()
+
+# Stops with a message where kiln_add_library()'s arguments, parsed into the caller's ARG_..., are wrong.
+macro(_kiln_check_arguments)
+    if(NOT NAME MATCHES "^[A-Za-z_][A-Za-z0-9_]*$")
+        message(FATAL_ERROR "kiln_add_library: the name \"${NAME}\" is not a C identifier")
+    endif()
+    if(ARG_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "kiln_add_library(${NAME}): unknown arguments: ${ARG_UNPARSED_ARGUMENTS}")
+    endif()
+    if(ARG_KEYWORDS_MISSING_VALUES)
+        message(FATAL_ERROR "kiln_add_library(${NAME}): no value for ${ARG_KEYWORDS_MISSING_VALUES}")
+    endif()
+    if((ARG_LAYERS AND ARG_MODEL) OR NOT (ARG_LAYERS OR ARG_MODEL))
+        message(FATAL_ERROR "kiln_add_library(${NAME}): give either LAYERS or MODEL")
+    endif()
+    foreach(file IN ITEMS ${ARG_LAYERS} ${ARG_MODEL} ${ARG_DECISIONS})
+        get_filename_component(file "${file}" ABSOLUTE)
+        if(NOT EXISTS "${file}")
+            message(FATAL_ERROR "kiln_add_library(${NAME}): there is no file ${file}")
+        endif()
+    endforeach()
+    if(CMAKE_CROSSCOMPILING AND NOT ARG_TARGETS)
+        message(FATAL_ERROR "kiln_add_library(${NAME}): give TARGETS when cross-compiling: without them kiln compiles for the "
+                            "machine it runs on")
+    endif()
+endmacro()
+
+# Sets `result` to the files that a layers file names as weights; CMake runs again when the layers file changes.
+function(_kiln_weights_of layers result)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${layers}")
+    get_filename_component(folder "${layers}" DIRECTORY)
+    file(STRINGS "${layers}" lines REGEX "^[ \t]*(weights|bias_values)[ \t]*=[ \t]*[\"']")
+    set(files "")
+    foreach(line IN LISTS lines)
+        string(REGEX REPLACE "^[^\"']*[\"']([^\"']*)[\"'].*$" "\\1" file "${line}")
+        get_filename_component(file "${file}" ABSOLUTE BASE_DIR "${folder}")
+        list(APPEND files "${file}")
+    endforeach()
+    list(REMOVE_DUPLICATES files)
+    set(${result} "${files}" PARENT_SCOPE)
+endfunction()
+
+# A program that verifies or times the library NAME: the harness around it (kiln_add_harness).
+function(_kiln_add_program program verb)
+    get_target_property(main kiln_harness KILN_MAIN)
+    add_executable(${program} EXCLUDE_FROM_ALL "${main}")
+    target_compile_definitions(${program} PRIVATE KILN_LIBRARY_HEADER="${NAME}.h" KILN_LIBRARY=${NAME}_library
+                                                  KILN_HARNESS_VERB="${verb}")
+    target_link_libraries(${program} PRIVATE ${NAME} kiln_harness)
+endfunction()
+
+# Adds kiln_harness: what every NAME_test and NAME_bench consists of, apart from the library and the harness's main.cpp.
+# `root` holds tools/harness and tests/reference.
+function(kiln_add_harness root)
+    find_package(Threads REQUIRED)
+    file(GLOB sources CONFIGURE_DEPENDS "${root}/tools/harness/*.cpp" "${root}/tests/reference/*.cpp")
+    set(main "${root}/tools/harness/main.cpp")
+    list(REMOVE_ITEM sources "${main}")
+    add_library(kiln_harness STATIC EXCLUDE_FROM_ALL ${sources})
+    target_include_directories(kiln_harness PUBLIC "${root}/tools" "${root}/tests")
+    target_link_libraries(kiln_harness PUBLIC Kiln::runtime Threads::Threads)
+    target_compile_features(kiln_harness PUBLIC cxx_std_17)
+    # The reference is loops upon loops: whatever the build type, it is worth making fast, and nothing else here is.
+    target_compile_options(kiln_harness PRIVATE -Os)
+    set_source_files_properties("${root}/tests/reference/reference.cpp" PROPERTIES COMPILE_OPTIONS -O3)
+    set_target_properties(kiln_harness PROPERTIES KILN_MAIN "${main}")
+endfunction()

@@ -1,0 +1,53 @@
+// One spatial axis of a convolution, reduced to stride-1 sums: which input positions and taps an output position needs.
+#pragma once
+
+#include <Halide.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kiln/problem.h"
+
+namespace kiln {
+
+// Output position q * phases + phase, with q in [0, quotients), is the sum over j in [0, taps) with is_tap(phase, j) of
+//   x[q * step + offset(phase) + j * tap_step] * w[tap(phase, j)].
+// A Conv has one phase. A ConvTranspose of stride s has s: of the taps t, output o = q * s + phase takes those with
+// t * dilation = o + pad (mod s), which step by s / gcd(s, dilation).
+struct AxisMap {
+    int in = 0, out = 0, kernel = 0;
+    int phases = 1, quotients = 0;
+    int taps = 0;  // of the phase that has the most
+    int step = 1, tap_step = 1;
+
+    Halide::Expr tap(const Halide::Expr &phase, const Halide::Expr &j) const;
+    Halide::Expr offset(const Halide::Expr &phase) const;
+    // Whether phases differ in their number of taps, so that is_tap is needed.
+    bool has_uneven_phases() const;
+    Halide::Expr is_tap(const Halide::Expr &phase, const Halide::Expr &j) const;
+    // The first and last input position that any q, phase and j need, inside [0, in) or not; first > last if none does.
+    struct Range {
+        int first, last;
+    };
+    Range reads() const;
+    bool reads_outside() const;  // [0, in)
+
+    static AxisMap conv(const Problem &problem, int axis);
+    static AxisMap conv_transpose(const Problem &problem, int axis);
+
+  private:
+    int pad_ = 0, dilation_ = 1;
+    int tap_stride_ = 1;  // between the taps of one phase
+    int inverse_ = 0;     // of dilation / gcd, modulo tap_stride
+    int divisor_ = 1;     // gcd(phases, dilation): other phases have no taps
+
+    template <typename T>
+    T first_tap(const T &phase) const;
+    template <typename T>
+    T offset_of(const T &phase) const;
+};
+
+// Of every axis, the innermost first as Halide counts dimensions.
+std::vector<AxisMap> axis_maps(const Problem &problem);
+
+}  // namespace kiln

@@ -1,0 +1,24 @@
+// The text form of a schedule: `name:value` pairs joined by ';', e.g. "vectors:4;pixels:6;rows:1". Values are integers.
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace kiln {
+
+class ScheduleText {
+  public:
+    // Throws std::invalid_argument, naming the pair, unless `text` gives each of `names` once and nothing else.
+    ScheduleText(const std::string &text, std::initializer_list<const char *> names);
+
+    int operator[](const std::string &name) const { return values_.at(name); }
+
+    static std::string print(std::initializer_list<std::pair<const char *, int>> values);
+
+  private:
+    std::map<std::string, int> values_;
+};
+
+}  // namespace kiln

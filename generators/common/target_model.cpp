@@ -1,0 +1,78 @@
+// The table of targets.
+#include "common/target_model.h"
+
+#include <Halide.h>
+
+#include <stdexcept>
+
+#include "kiln/cpu.h"
+
+namespace kiln {
+namespace {
+
+// Latencies and rates: Intel Skylake to Granite Rapids and AMD Zen 2 to 5 agree on 4 cycles and two a cycle.
+constexpr TargetModel models[] = {
+    {"x86-64-avx512", "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake", "x86-64-linux",
+     KILN_CPU_AVX2 | KILN_CPU_AVX512, 512, 32, 4, 2, 32 << 10, 1 << 20},
+    {"x86-64-avx2", "x86-64-linux-sse41-avx-avx2-f16c-fma", "x86-64-linux", KILN_CPU_AVX2, 256, 16, 4, 2, 32 << 10,
+     256 << 10},
+};
+
+std::string known_names() {
+    std::string names;
+    for (const TargetModel &model : models) {
+        names += (names.empty() ? "" : ", ") + std::string(model.name);
+    }
+    return names;
+}
+
+const TargetModel &host_target() {
+    for (const TargetModel &model : models) {
+        if ((kiln_cpu_features() & model.features) == model.features) {
+            return model;
+        }
+    }
+    throw std::invalid_argument("this processor runs none of the targets " + known_names());
+}
+
+}  // namespace
+
+std::span<const TargetModel> target_models() { return models; }
+
+std::vector<std::string> feature_names(uint64_t features) {
+    constexpr std::pair<uint64_t, const char *> names[] = {{KILN_CPU_AVX2, "avx2"},
+                                                           {KILN_CPU_AVX512, "avx512"},
+                                                           {KILN_CPU_AVX512_VNNI, "avx512_vnni"},
+                                                           {KILN_CPU_AVX512_BF16, "avx512_bf16"}};
+    std::vector<std::string> result;
+    for (const auto &[bit, name] : names) {
+        if (features & bit) {
+            result.emplace_back(name);
+        }
+    }
+    return result;
+}
+
+const TargetModel &find_target(const std::string &name) {
+    if (name == "host") {
+        return host_target();
+    }
+    for (const TargetModel &model : models) {
+        if (name == model.name) {
+            return model;
+        }
+    }
+    if (!Halide::Target::validate_target_string(name)) {
+        throw std::invalid_argument("target \"" + name + "\" is neither a short name (" + known_names() +
+                                    ", host) nor a Halide target string");
+    }
+    const Halide::Target wanted(name);
+    for (const TargetModel &model : models) {
+        if (wanted == Halide::Target(model.halide)) {
+            return model;
+        }
+    }
+    throw std::invalid_argument("target \"" + name + "\" has no schedules: Kiln knows " + known_names());
+}
+
+}  // namespace kiln

@@ -1,0 +1,34 @@
+// What schedules need to know of a target, as data. A new target is a row in target_model.cpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct TargetModel {
+    const char *name;          // the short name users write
+    const char *halide;        // Halide's target string, without the features every kernel has
+    const char *architecture;  // targets that agree on it can share a library
+    uint64_t features;         // kiln/cpu.h: what the processor must have
+    int vector_bits;
+    int vector_registers;
+    int fma_latency, fma_per_cycle;  // accumulators needed = their product
+    int64_t l1_bytes, l2_bytes;      // data caches a schedule may count on
+
+    int lanes(int bits) const { return vector_bits / bits; }
+};
+
+// Every target Kiln knows, the most demanding first within an architecture.
+std::span<const TargetModel> target_models();
+
+// The names of the features in a mask of kiln/cpu.h, e.g. {"avx2", "avx512"}.
+std::vector<std::string> feature_names(uint64_t features);
+
+// A target by its short name, by Halide's string, or "host": the best one this processor runs. Throws
+// std::invalid_argument, naming the known ones.
+const TargetModel &find_target(const std::string &name);
+
+}  // namespace kiln

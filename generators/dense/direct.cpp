@@ -1,0 +1,235 @@
+// The direct algorithm's stages; schedule_*.cpp beside it schedules them.
+#include "dense/direct.h"
+
+#include <algorithm>
+
+#include "common/epilogue.h"
+#include "common/schedule_text.h"
+
+namespace kiln::dense {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+using Halide::Var;
+
+std::vector<Var> vars(const std::string &stem, size_t count) {
+    std::vector<Var> result;
+    for (size_t a = 0; a < count; a++) {
+        result.emplace_back(stem + std::to_string(a));
+    }
+    return result;
+}
+
+// Whether rows in the padding are skipped on this axis rather than read as zeros: not on the innermost, whose positions
+// share registers, nor where a tile spans several rows.
+bool skips_padding(const DirectSchedule &schedule, size_t axis) {
+    return axis > 1 || (axis == 1 && schedule.rows == 1);
+}
+
+// The input with channels innermost and zeros outside it on the axes that pad; undefined where x itself will do.
+Func pad(const Problem &problem, const DirectStages &s, const Func &x) {
+    Halide::Region bounds(s.axes.size() + 2);
+    bool pads = false;
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        if (s.pads[a]) {
+            bounds[a + 1] = {0, s.axes[a].in};
+            pads = true;
+        }
+    }
+    if (!pads && problem.x_layout == Layout::nxc) {
+        return Func();
+    }
+    Func padded("padded");
+    const std::vector<Var> at = vars("i", s.axes.size() + 2);
+    padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(x, 0.0f, bounds)(at) : x(at);
+    return padded;
+}
+
+// The input channel that output channel c's group reads at depth k.
+Expr input_channel(const Problem &problem, const Expr &c, const Expr &k) {
+    if (problem.groups == 1) {
+        return k;
+    }
+    const int out = static_cast<int>(problem.out_channels / problem.groups);
+    const int in = static_cast<int>(problem.in_channels / problem.groups);
+    return in == 1 && out == 1 ? c : c / out * in + k;
+}
+
+}  // namespace
+
+DirectSchedule DirectSchedule::parse(const std::string &text) {
+    const ScheduleText values(text, {"lanes", "vectors", "pixels", "rows", "unroll", "panels_outside", "parallel"});
+    return {values["lanes"],  values["vectors"],        values["pixels"],  values["rows"],
+            values["unroll"], values["panels_outside"] != 0, values["parallel"] != 0};
+}
+
+std::string DirectSchedule::print() const {
+    return ScheduleText::print({{"lanes", lanes},
+                                {"vectors", vectors},
+                                {"pixels", pixels},
+                                {"rows", rows},
+                                {"unroll", unroll},
+                                {"panels_outside", panels_outside},
+                                {"parallel", parallel}});
+}
+
+PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {
+    const int panel = schedule.panel(), channels = static_cast<int>(problem.out_channels);
+    return {panel, (channels + panel - 1) / panel, static_cast<int>(problem.in_channels / problem.groups),
+            axis_maps(problem)};
+}
+
+std::vector<int> PackedWeights::extents() const {
+    std::vector<int> result = {panel, depth};
+    for (const AxisMap &axis : axes) {
+        result.push_back(axis.taps);
+    }
+    result.push_back(panels);
+    for (const AxisMap &axis : axes) {
+        result.push_back(axis.phases);
+    }
+    return result;
+}
+
+Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
+    const size_t rank = packed.axes.size();
+    const Var lane("lane"), k("k"), block("block");
+    const std::vector<Var> j = vars("j", rank), phase = vars("phase", rank);
+    const bool transposed = problem.op == Operator::conv_transpose;
+    const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
+    const Expr channel = block * packed.panel + lane;
+
+    std::vector<Var> order = {lane, k};
+    std::vector<Expr> at = {channel, k};
+    // Outside these bounds, in the last panel's empty lanes and beyond an uneven phase's taps, weights are zero.
+    Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, packed.depth}};
+    if (transposed) {
+        at = {channel / out_of_group * packed.depth + k, channel % out_of_group};
+        bounds = {{0, static_cast<int>(problem.in_channels)}, {0, out_of_group}};
+    }
+    for (size_t a = rank; a-- > 0;) {
+        at.push_back(packed.axes[a].tap(phase[a], j[a]));
+        bounds.emplace_back(0, packed.axes[a].kernel);
+    }
+    order.insert(order.end(), j.begin(), j.end());
+    order.push_back(block);
+    order.insert(order.end(), phase.begin(), phase.end());
+    Func result("packed");
+    result(order) = Halide::BoundaryConditions::constant_exterior(w, 0.0f, bounds)(at);
+    return result;
+}
+
+namespace {
+
+// Whether every phase of every axis has as many outputs, so that y can be seen as (q, phase).
+bool phases_are_whole(const std::vector<AxisMap> &axes) {
+    return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.out % axis.phases == 0; });
+}
+
+// Of each axis q, and phase where there are several.
+std::vector<Var> product_vars(const DirectStages &s) {
+    std::vector<Var> at = {s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        at.push_back(s.q[a]);
+        if (s.axes[a].phases > 1) {
+            at.push_back(s.phase[a]);
+        }
+    }
+    at.push_back(s.n);
+    return at;
+}
+
+// acc += weight * input, over q and phase of every axis.
+void define_sum(DirectStages &s, const Problem &problem, int panel, const Operands &operands) {
+    std::vector<Var> at = {s.c};
+    std::vector<Expr> weight = {s.c % panel, s.r[0]}, position = {input_channel(problem, s.c, s.r[0])};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        const AxisMap &axis = s.axes[a];
+        const Expr j = s.r[static_cast<int>(a) + 1];
+        Expr in = s.q[a] * axis.step + axis.offset(s.phase[a]) + j * axis.tap_step;
+        if (axis.has_uneven_phases()) {
+            s.r.where(axis.is_tap(s.phase[a], j));
+        }
+        if (axis.reads_outside() && !s.pads[a]) {
+            s.r.where(in >= 0 && in < axis.in);
+            in = Halide::clamp(in, 0, axis.in - 1);
+        }
+        weight.push_back(j);
+        position.push_back(in);
+        at.insert(at.end(), {s.q[a], s.phase[a]});
+    }
+    weight.push_back(s.c / panel);
+    weight.insert(weight.end(), s.phase.begin(), s.phase.end());
+    position.push_back(s.n);
+    at.push_back(s.n);
+    s.acc(at) = 0.0f;
+    s.acc(at) += operands.packed(weight) * (s.padded.defined() ? s.padded : operands.x)(position);
+}
+
+// Phases have unequal sizes: y picks its elements from whole phases.
+void define_cropped_output(DirectStages &s, const Problem &problem, const Operands &operands) {
+    std::vector<Var> at = {s.c};
+    std::vector<Expr> from = {s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        const Var x("x" + std::to_string(a));
+        const int phases = s.axes[a].phases;
+        at.push_back(x);
+        from.push_back(x / phases);
+        if (phases > 1) {
+            from.push_back(x % phases);
+        }
+    }
+    at.push_back(s.n);
+    from.push_back(s.n);
+    const std::vector<Expr> y_at(at.begin(), at.end());
+    s.y(at) = epilogue(problem, s.product(from), operands.bias, operands.residual, y_at);
+}
+
+}  // namespace
+
+std::vector<int> output_phases(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    std::vector<int> phases(axes.size(), 1);
+    if (phases_are_whole(axes)) {
+        std::transform(axes.begin(), axes.end(), phases.begin(), [](const AxisMap &axis) { return axis.phases; });
+    }
+    return phases;
+}
+
+DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands) {
+    DirectStages s;
+    s.axes = axis_maps(problem);
+    s.q = vars("q", s.axes.size());
+    s.phase = vars("phase", s.axes.size());
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        s.pads.push_back(s.axes[a].reads_outside() && !skips_padding(schedule, a));
+    }
+    s.padded = pad(problem, s, operands.x);
+    Halide::Region domain = {{0, static_cast<int>(problem.in_channels / problem.groups)}};
+    for (const AxisMap &axis : s.axes) {
+        domain.emplace_back(0, axis.taps);
+    }
+    s.r = RDom(domain, "r");
+    s.acc = Func("acc");
+    define_sum(s, problem, schedule.panel(), operands);
+
+    const std::vector<Var> at = product_vars(s);
+    const std::vector<Expr> same(at.begin(), at.end());
+    std::vector<Expr> sum_at = {s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        sum_at.insert(sum_at.end(), {s.q[a], s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0)});
+    }
+    sum_at.push_back(s.n);
+    const bool whole = phases_are_whole(s.axes);
+    s.product = Func(whole ? "y" : "product");
+    s.y = whole ? s.product : Func("y");
+    s.product(at) = whole ? epilogue(problem, s.acc(sum_at), operands.bias, operands.residual, same) : s.acc(sum_at);
+    if (!whole) {
+        define_cropped_output(s, problem, operands);
+    }
+    return s;
+}
+
+}  // namespace kiln::dense

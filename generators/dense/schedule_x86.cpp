@@ -1,0 +1,230 @@
+// Schedules of the dense algorithms for x86: which numbers to take where nobody tuned them, and what they mean.
+#include <algorithm>
+
+#include "dense/direct.h"
+
+namespace kiln::dense {
+namespace {
+
+using Halide::Func;
+using Halide::RVar;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+// Of the widths 1, 2, 4, ... up to `most`, the smallest that holds `channels`.
+int lanes_for(int64_t channels, int most) {
+    int lanes = 1;
+    while (lanes < most && lanes < channels) {
+        lanes *= 2;
+    }
+    return lanes;
+}
+
+// The part of a sweep over `extent` positions in tiles of `tile` that is not computed twice.
+double tile_fit(int extent, int tile) { return extent / (static_cast<double>(ceil_div(extent, tile)) * tile); }
+
+int largest_divisor(int n, int most) {
+    int divisor = std::min(n, most);
+    while (n % divisor != 0) {
+        divisor--;
+    }
+    return divisor;
+}
+
+// The share of the peak a register tile reaches. Each step of the sum costs its products, or an accumulator's latency where
+// they are fewer, and about half a cycle for the loop and the loads that do not hide (measured on tiles of 8 to 28).
+double tile_rate(int vectors, int pixels, const TargetModel &target) {
+    const double products = vectors * pixels / static_cast<double>(target.fma_per_cycle);
+    const double loads = (vectors + pixels) / 2.0;
+    const double cycles = std::max({products, static_cast<double>(target.fma_latency), loads});
+    return products / (cycles + 0.5 + 0.01 * loads);
+}
+
+}  // namespace
+
+DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int64_t out_of_group = problem.out_channels / problem.groups;
+    const bool depthwise = problem.groups > 1 && out_of_group == 1;
+    const int64_t channels = depthwise || problem.groups == 1 ? problem.out_channels : out_of_group;
+    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+
+    DirectSchedule best;
+    best.lanes = lanes_for(channels, target.lanes(32));
+    if (problem.groups > 1 && !depthwise) {  // a panel stays within its group, so that its input is one broadcast
+        while (out_of_group % best.lanes != 0) {
+            best.lanes /= 2;
+        }
+    }
+    best.unroll = largest_divisor(static_cast<int>(problem.in_channels / problem.groups), 4);
+    double best_score = 0;
+    for (int vectors = 1; vectors <= 4; vectors++) {
+        const int panel = vectors * best.lanes;
+        if (problem.groups > 1 && !depthwise && out_of_group % panel != 0) {
+            continue;
+        }
+        for (int rows = 1; rows <= std::min(height, 4); rows++) {
+            for (int pixels = 1; pixels <= std::min(width, 28); pixels++) {
+                const int accumulators = vectors * pixels * rows;
+                if (accumulators + vectors + 1 > target.vector_registers) {
+                    continue;  // no register left for a tile's weights and one broadcast pixel
+                }
+                const double fit = tile_fit(width, pixels) * tile_fit(height, rows) *
+                                   tile_fit(static_cast<int>(channels), panel);
+                const double score = tile_rate(vectors, pixels * rows, target) * fit;
+                if (score > best_score) {
+                    best_score = score;
+                    best.vectors = vectors;
+                    best.pixels = pixels;
+                    best.rows = rows;
+                }
+            }
+        }
+    }
+    const int64_t weights = 4 * problem.w_elements();
+    best.panels_outside = weights > target.l2_bytes / 2;
+    best.parallel = problem.flops() > 2e6;
+    return best;
+}
+
+namespace {
+
+TailStrategy tail(int extent, int factor) {
+    return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
+}
+
+// The product's loops: register tiles within a sweep over the image, and panels of weights within or around it.
+void schedule_product(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile) {
+    const size_t rank = s.axes.size();
+    const int channels = static_cast<int>(problem.out_channels);
+    const Var panel("panel"), vector("vector"), rows("rows");
+    s.product.bound(s.c, 0, channels).bound(s.n, 0, static_cast<int>(problem.batch));
+    s.product.split(s.c, panel, s.c, schedule.panel(),
+                    channels % schedule.panel() == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    s.product.split(s.c, vector, s.c, schedule.lanes);
+
+    std::vector<VarOrRVar> order = {s.c, vector, s.q[0]}, sweep, phases;
+    for (size_t a = 0; a < rank; a++) {
+        s.product.bound(s.q[a], 0, s.axes[a].quotients);
+        if (s.axes[a].phases > 1) {
+            s.product.bound(s.phase[a], 0, s.axes[a].phases);
+            phases.push_back(s.phase[a]);
+        }
+    }
+    s.product.split(s.q[0], tile, s.q[0], schedule.pixels, tail(s.axes[0].quotients, schedule.pixels));
+    if (rank > 1) {
+        s.product.split(s.q[1], rows, s.q[1], schedule.rows, tail(s.axes[1].quotients, schedule.rows));
+        order.push_back(s.q[1]);
+        sweep.push_back(rows);
+        sweep.insert(sweep.end(), s.q.begin() + 2, s.q.end());
+    }
+    order.push_back(tile);
+    const auto append = [&order](const std::vector<VarOrRVar> &loops) {
+        order.insert(order.end(), loops.begin(), loops.end());
+    };
+    if (schedule.panels_outside) {
+        append(sweep);
+        append({panel});
+        append(phases);
+    } else {
+        append({panel});
+        append(phases);
+        append(sweep);
+    }
+    append({s.n});
+    s.product.reorder(order).vectorize(s.c).unroll(vector).unroll(s.q[0]);
+    if (rank > 1) {
+        s.product.unroll(s.q[1]);
+    }
+    if (schedule.parallel) {
+        const bool several_panels = channels > schedule.panel();
+        const VarOrRVar shared = problem.batch > 1 ? VarOrRVar(s.n)
+                           : schedule.panels_outside && several_panels ? VarOrRVar(panel)
+                           : sweep.empty() ? VarOrRVar(tile)
+                                           : sweep.back();
+        s.product.parallel(shared.var);
+    }
+}
+
+// The sums of a register tile, the weights' loads shared by its pixels and each pixel's broadcast by its vectors.
+void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &tile) {
+    const size_t rank = s.axes.size();
+    const Var vector("vector");
+    const auto unroll_tile = [&](Halide::Stage stage) {
+        stage.vectorize(s.c).unroll(vector).unroll(s.q[0]);
+        if (rank > 1) {
+            stage.unroll(s.q[1]);
+        }
+    };
+    s.acc.compute_at(s.product, tile).store_in(Halide::MemoryType::Register);
+    s.acc.split(s.c, vector, s.c, schedule.lanes);
+    unroll_tile(s.acc);
+
+    Halide::Stage sum = s.acc.update();
+    sum.split(s.c, vector, s.c, schedule.lanes);
+    std::vector<VarOrRVar> order = {s.c, vector, s.q[0]};
+    if (rank > 1) {
+        order.push_back(s.q[1]);
+    }
+    RVar depth = s.r[0];
+    if (schedule.unroll > 1) {
+        RVar inner("inner");
+        depth = RVar("outer");
+        sum.split(s.r[0], depth, inner, schedule.unroll).unroll(inner);
+        order.push_back(inner);
+    }
+    order.push_back(depth);
+    for (size_t a = 0; a < rank; a++) {
+        order.push_back(s.r[static_cast<int>(a) + 1]);
+    }
+    sum.reorder(order);
+    unroll_tile(sum);
+}
+
+void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
+    const int lanes = lanes_for(channels, most);
+    f.bound(c, 0, static_cast<int>(channels));
+    if (channels % lanes == 0) {
+        f.vectorize(c, lanes);
+    }
+}
+
+// A copy ahead of everything else. Its bounds are stated: Halide's own would be wider where phases are involved, and reach
+// outside the input.
+void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    const size_t rank = s.axes.size();
+    const std::vector<Var> at = s.padded.args();
+    s.padded.compute_root();
+    for (size_t a = 0; a < rank; a++) {
+        AxisMap::Range range = s.axes[a].reads();
+        if (!s.pads[a]) {
+            range = {std::clamp(range.first, 0, s.axes[a].in - 1), std::clamp(range.last, 0, s.axes[a].in - 1)};
+        }
+        s.padded.bound(at[a + 1], range.first, std::max(range.last - range.first, 0) + 1);
+    }
+    s.padded.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
+    vectorize_channels(s.padded, at[0], problem.in_channels, schedule.lanes);
+    if (schedule.parallel) {
+        s.padded.parallel(at[problem.batch > 1 ? rank + 1 : rank]);
+    }
+}
+
+}  // namespace
+
+void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    const Var tile("tile");
+    schedule_product(s, problem, schedule, tile);
+    schedule_sum(s, schedule, tile);
+    if (s.padded.defined()) {
+        schedule_padded(s, problem, schedule);
+    }
+    if (s.y.name() != s.product.name()) {
+        s.product.compute_root();
+        vectorize_channels(s.y, s.c, problem.out_channels, schedule.lanes);
+    }
+}
+
+}  // namespace kiln::dense

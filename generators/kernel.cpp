@@ -1,0 +1,169 @@
+// Driving Halide: from a request to an object file.
+#include "kernel.h"
+
+#include <Halide.h>
+
+#include <fstream>
+#include <regex>
+#include <stdexcept>
+
+#include "algorithm.h"
+#include "common/flat_function.h"
+#include "common/fold.h"
+
+namespace kiln {
+
+const char *kernel_generator_name();  // kernel_generator.cpp
+
+namespace {
+
+using Halide::Target;
+
+const FlatSignature kernel_signature = {
+    {"x", "packed", "bias", "residual", "offset", "mask", "y", "sizes", "workspace", "threads"},
+    "y", "", "", "workspace", "threads"};
+const FlatSignature pack_signature = {{"w", "strides", "packed"}, "packed", "strides", "w", "", ""};
+
+// The target as pipelines are lowered for it: callers have validated what Halide would assert.
+Target lowering_target(const TargetModel &model) {
+    return Target(model.halide).with_feature(Target::NoRuntime).with_feature(Target::NoAsserts).with_feature(Target::NoBoundsQuery);
+}
+
+Halide::Module lower(const KernelRequest &request, const std::string &part, const std::string &name) {
+    using namespace Halide::Internal;  // the only place that needs the registry's internal name
+    AbstractGeneratorPtr generator =
+        GeneratorRegistry::create(kernel_generator_name(), Halide::GeneratorContext(lowering_target(*request.target)));
+    generator->set_generatorparam_value("problem", std::string(print(request.problem)));
+    generator->set_generatorparam_value("algorithm", request.decision.algorithm);
+    generator->set_generatorparam_value("schedule", request.decision.schedule);
+    generator->set_generatorparam_value("part", part);
+    return generator->build_module(name);
+}
+
+// The deepest frame in an x86 or ARM assembly file: what is pushed and what the stack pointer is lowered by.
+int64_t stack_bytes(const std::string &assembly_file) {
+    static const std::regex lowered(R"(sub[ql]?\s+\$(\d+), %[re]sp|sub\s+sp, sp, #(\d+)(?:, lsl #(\d+))?)");
+    static const std::regex pushed(R"(^\s+push[ql]?\s)");
+    static const std::regex function_begins(R"(^[A-Za-z_][^\s:]*:)");
+    int64_t deepest = 0, frame = 0;
+    std::ifstream file(assembly_file);
+    for (std::string line; std::getline(file, line);) {
+        std::smatch match;
+        if (std::regex_search(line, function_begins)) {
+            frame = 8;  // the return address
+        } else if (std::regex_search(line, match, lowered)) {
+            const std::string shift = match[3];
+            frame += std::stoll(match[1].matched ? match[1] : match[2]) << (shift.empty() ? 0 : std::stoi(shift));
+        } else if (std::regex_search(line, pushed)) {
+            frame += 8;
+        }
+        deepest = std::max(deepest, frame);
+    }
+    return deepest;
+}
+
+int64_t product(const std::vector<int> &extents) {
+    int64_t result = 1;
+    for (const int extent : extents) {
+        result *= extent;
+    }
+    return result;
+}
+
+// What no kernel can do yet, in the user's words; empty if there is nothing.
+std::string unsupported_part(const Problem &problem) {
+    if (problem.op == Operator::deform_conv) {
+        return "operator DeformConv has no kernels";
+    }
+    if (problem.x_type != DType::f32 || problem.w_type != DType::f32 || problem.y_type != DType::f32) {
+        return "type " + std::string(to_string(problem.x_type)) + " has no kernels: f32 has";
+    }
+    if (problem.has_open_sizes()) {
+        return "a kernel needs every size: this problem leaves some open (\"?\")";
+    }
+    if (problem.x_elements() == 0 || problem.y_elements() == 0) {
+        return "a tensor is empty: there is nothing to compile";
+    }
+    const int64_t most = INT32_MAX / 8;  // Halide counts bytes of a tensor in 32 bits
+    if (problem.x_elements() > most || problem.y_elements() > most || problem.w_elements() > most) {
+        return "a tensor has more than " + std::to_string(most) + " elements";
+    }
+    return "";
+}
+
+}  // namespace
+
+Decision default_decision(const Problem &problem, const TargetModel &target) {
+    if (const std::string part = unsupported_part(problem); !part.empty()) {
+        throw std::invalid_argument(part);
+    }
+    const Problem folded = fold_pointwise_axes(problem);
+    for (const Algorithm &algorithm : algorithms()) {
+        if (algorithm.applies(folded)) {
+            return {algorithm.name, algorithm.default_schedule(folded, target)};
+        }
+    }
+    throw std::invalid_argument("no algorithm applies");
+}
+
+void check_decision(const Problem &problem, const Decision &decision, int revision) {
+    const Algorithm &algorithm = find_algorithm(decision.algorithm);
+    if (algorithm.revision != revision) {
+        throw std::invalid_argument("algorithm " + decision.algorithm + " is at revision " +
+                                    std::to_string(algorithm.revision) + ", the decision at " + std::to_string(revision));
+    }
+    const Problem folded = fold_pointwise_axes(problem);
+    if (!algorithm.applies(folded)) {
+        throw std::invalid_argument("algorithm " + decision.algorithm + " does not apply");
+    }
+    algorithm.packed_extents(folded, decision.schedule);
+}
+
+int algorithm_revision(const std::string &algorithm) { return find_algorithm(algorithm).revision; }
+
+KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
+    // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
+    Halide::Module module(request.symbol, Target(request.target->halide).with_feature(Target::NoRuntime));
+    const Scratch scratch = append_flat(module, lower(request, "kernel", request.symbol), request.symbol, kernel_signature);
+    const std::string pack = request.symbol + "_pack";
+    append_flat(module, lower(request, "pack", pack), pack, pack_signature);
+    const std::string assembly_file = object_file + ".s";
+    module.compile({{Halide::OutputFileType::object, object_file}, {Halide::OutputFileType::assembly, assembly_file}});
+
+    KernelFacts facts;
+    facts.packed_bytes = 4 * product(find_algorithm(request.decision.algorithm)
+                                         .packed_extents(fold_pointwise_axes(request.problem), request.decision.schedule));
+    facts.workspace_bytes = scratch.bytes + scratch.worker_bytes;
+    facts.worker_workspace_bytes = scratch.worker_bytes;
+    facts.stack_bytes = stack_bytes(assembly_file);
+    return facts;
+} catch (const Halide::Error &error) {
+    throw std::runtime_error(error.what());
+}
+
+std::vector<float> pack_weights(const Problem &problem, const Decision &decision, const float *w,
+                                const int64_t *strides) try {
+    const Problem folded = fold_pointwise_axes(problem);
+    const bool transposed = problem.op == Operator::conv_transpose;
+    std::vector<halide_dimension_t> shape = {
+        {0, static_cast<int>(transposed ? problem.in_channels : problem.out_channels), static_cast<int>(strides[0])},
+        {0, static_cast<int>((transposed ? problem.out_channels : problem.in_channels) / problem.groups),
+         static_cast<int>(strides[1])}};
+    for (int axis = 0; axis < folded.rank; axis++) {
+        shape.emplace_back(0, static_cast<int>(folded.kernel[axis]), static_cast<int>(strides[2 + axis]));
+    }
+    const Halide::Buffer<float> weights(const_cast<float *>(w), static_cast<int>(shape.size()), shape.data());
+    const Algorithm &algorithm = find_algorithm(decision.algorithm);
+    const std::vector<int> extents = algorithm.packed_extents(folded, decision.schedule);
+    std::vector<float> packed(product(extents));
+    Halide::Buffer<float> result(packed.data(), extents);
+    Halide::ImageParam parameter(Halide::Float(32), weights.dimensions());
+    parameter.dim(0).set_stride(Halide::Expr());
+    parameter.set(weights);
+    algorithm.pack(folded, decision.schedule, parameter).realize(result);
+    return packed;
+} catch (const Halide::Error &error) {
+    throw std::runtime_error(error.what());
+}
+
+}  // namespace kiln

@@ -1,0 +1,52 @@
+// Generating kernels: (problem, algorithm, schedule, target) to an object file. Nothing of Halide shows here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/target_model.h"
+#include "kiln/problem.h"
+
+namespace kiln {
+
+// Which algorithm and schedule a (problem, target) is compiled with.
+struct Decision {
+    std::string algorithm;
+    std::string schedule;
+};
+
+// The decision taken where nobody tuned one. Throws std::invalid_argument where Kiln cannot make a kernel for the
+// problem, saying which part of it.
+Decision default_decision(const Problem &problem, const TargetModel &target);
+
+// Throws std::invalid_argument unless the decision's algorithm has this revision, applies to the problem and takes the
+// schedule.
+void check_decision(const Problem &problem, const Decision &decision, int revision);
+
+// The revision of an algorithm, for decisions and manifests.
+int algorithm_revision(const std::string &algorithm);
+
+struct KernelRequest {
+    Problem problem;
+    Decision decision;
+    const TargetModel *target;
+    std::string symbol;  // of the kernel; its pack function is <symbol>_pack
+};
+
+// What is known of a kernel once it is lowered.
+struct KernelFacts {
+    int64_t packed_bytes = 0;
+    int64_t workspace_bytes = 0;         // with one worker
+    int64_t worker_workspace_bytes = 0;  // more for each further one
+    int64_t stack_bytes = 0;             // of the kernel's own frames
+};
+
+// Writes an object with the two functions (kiln/kernel.h gives their signatures). Throws std::runtime_error with Halide's
+// message where it refuses. LLVM may abort: call it in a child process.
+KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file);
+
+// The packed weights, computed here and now; w and strides as for kiln_pack_function.
+std::vector<float> pack_weights(const Problem &problem, const Decision &decision, const float *w, const int64_t *strides);
+
+}  // namespace kiln

@@ -1,0 +1,38 @@
+// The functions a program calls for one layer: they unpack the layer's argument struct, pick the kernel where a library
+// holds several, and pass on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kiln/problem.h"
+
+namespace kiln {
+
+// A pointer in a layer's argument struct, and whether the layer needs it.
+struct LayerField {
+    std::string name;
+    bool required;
+};
+
+struct LayerFunctions {
+    std::string symbol;                // <library>_<layer>
+    std::string architecture;          // TargetModel's
+    std::vector<LayerField> fields;    // of the struct, in order: tensors, packed_weights, y, workspace, threads
+    std::vector<int64_t> weight_strides;
+    struct Kernel {
+        std::string symbol;
+        uint64_t features;             // 0 where there is nothing to pick
+        std::vector<float> embedded;   // its packed weights; empty where the caller passes them
+    };
+    std::vector<Kernel> kernels;       // the most demanding first
+};
+
+// Writes an object with
+//   int <symbol>(const <symbol>_args *)
+//   int <symbol>_pack(const void *w, void *packed)            where weights are not embedded
+//   int32_t <symbol>_run(...): a kiln_run_function            where they are
+void generate_layer_functions(const LayerFunctions &layer, const std::string &object_file);
+
+}  // namespace kiln

@@ -1,0 +1,83 @@
+// Which of Kiln's processor features can be used here, asked of CPUID and, for what the operating system must save,
+// XGETBV.
+#include "kiln/cpu.h"
+
+#include <atomic>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace {
+
+#if defined(__x86_64__)
+
+struct Registers {
+    uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+// All zero where the processor has no such leaf.
+Registers cpuid(uint32_t leaf, uint32_t subleaf = 0) {
+    Registers r;
+    if (leaf <= __get_cpuid_max(leaf & 0x80000000u, nullptr)) {
+        __cpuid_count(leaf, subleaf, r.eax, r.ebx, r.ecx, r.edx);
+    }
+    return r;
+}
+
+// The register states that the operating system saves (XCR0).
+uint32_t saved_states() {
+    uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+constexpr bool has(uint32_t word, uint32_t bits) {
+    return (word & bits) == bits;
+}
+constexpr uint32_t bit(int n) {
+    return uint32_t{1} << n;
+}
+
+uint64_t detect() {
+    const Registers basic = cpuid(1), extended = cpuid(7), extended_1 = extended.eax >= 1 ? cpuid(7, 1) : Registers(),
+                    amd = cpuid(0x80000001u);
+    constexpr uint32_t osxsave = bit(27), ymm_states = 0x06, zmm_states = 0xe6;
+    if (!has(basic.ecx, osxsave) || !has(saved_states(), ymm_states)) return 0;
+
+    constexpr uint32_t fma = bit(12), movbe = bit(22), f16c = bit(29), bmi1 = bit(3), avx2 = bit(5), bmi2 = bit(8),
+                       lzcnt = bit(5);
+    if (!has(basic.ecx, fma | movbe | f16c) || !has(extended.ebx, bmi1 | avx2 | bmi2) || !has(amd.ecx, lzcnt)) return 0;
+    uint64_t features = KILN_CPU_AVX2;
+
+    constexpr uint32_t f = bit(16), dq = bit(17), cd = bit(28), bw = bit(30), vl = bit(31);
+    if (!has(saved_states(), zmm_states) || !has(extended.ebx, f | dq | cd | bw | vl)) return features;
+    features |= KILN_CPU_AVX512;
+
+    constexpr uint32_t vnni = bit(11), bf16 = bit(5);
+    if (has(extended.ecx, vnni)) features |= KILN_CPU_AVX512_VNNI;
+    if (has(extended_1.eax, bf16)) features |= KILN_CPU_AVX512_BF16;
+    return features;
+}
+
+#else
+
+uint64_t detect() {
+    return 0;
+}
+
+#endif
+
+}  // namespace
+
+uint64_t kiln_cpu_features(void) {
+    // Not a static local: its guard would ask for the C++ library. Two threads may both ask; they hear the same.
+    static std::atomic<uint64_t> answer{0};
+    constexpr uint64_t asked = uint64_t{1} << 63;
+    uint64_t features = answer.load(std::memory_order_relaxed);
+    if (features == 0) {
+        features = detect() | asked;
+        answer.store(features, std::memory_order_relaxed);
+    }
+    return features & ~asked;
+}

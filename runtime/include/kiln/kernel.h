@@ -1,0 +1,91 @@
+/* What a generated library and a program agree on: C types only, so that kernels can be called from any language.
+ *
+ * A kernel computes one problem (problem.h) for one target. It takes its packed weights, never the user's: `pack` turns
+ * those into what the kernel reads. A kernel allocates nothing; its scratch is the caller's workspace. */
+#ifndef KILN_KERNEL_H
+#define KILN_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What every call returns. The same numbers are kiln::StatusCode's. */
+enum kiln_status_code {
+    kiln_ok = 0,
+    kiln_invalid_argument = 1, /* what was asked for is wrong: an attribute, a size, a pointer */
+    kiln_unsupported = 2,      /* it is right, but Kiln, this library or this processor cannot do it */
+    kiln_failed = 3            /* a caller's hook reported a failure */
+};
+
+/* Every pointer passed as workspace or packed weights is a multiple of this, in bytes. */
+#define KILN_ALIGNMENT 64
+
+/* One piece of a kernel's work; `worker` is below kiln_threads.workers, and no two pieces run at once with the same
+ * one. Returns a kiln_status_code. */
+typedef int32_t (*kiln_task)(void *closure, int32_t index, int32_t worker);
+
+/* The caller's threads. parallel_for runs task(closure, i, worker) for every i in [0, count), in any order, and returns
+ * when all are done: 0, or a failed task's code. A null kiln_threads pointer means one thread: the caller's own. */
+typedef struct kiln_threads {
+    void *context;
+    int32_t workers; /* how many pieces run at once at the most; at least 1 */
+    int32_t (*parallel_for)(void *context, kiln_task task, void *closure, int32_t count);
+} kiln_threads;
+
+/* A kernel. Pointers are null where the problem has no such tensor; `sizes` holds the open sizes (`?`) in the order of
+ * the problem's text, end pads left out (they follow from the rest), and is null where there are none. Data is dense,
+ * in the layouts the problem names. */
+typedef int32_t (*kiln_run_function)(const void *x, const void *packed, const void *bias, const void *residual,
+                                     const void *offset, const void *mask, void *y, const int32_t *sizes,
+                                     void *workspace, const kiln_threads *threads);
+
+/* Turns weights into packed weights. `w` is read at strides[0] * output channel + strides[1] * input channel of the
+ * group
+ * + strides[2 + a] * tap on spatial axis a, in elements; for a transposed convolution output and input channels change
+ * places (strides[0] runs over all input channels, strides[1] over the output channels of a group). */
+typedef int32_t (*kiln_pack_function)(const void *w, const int64_t *strides, void *packed);
+
+typedef struct kiln_kernel {
+    const char *problem;   /* its canonical text */
+    const char *algorithm; /* "direct", "polyphase", ... */
+    const char *schedule;  /* the schedule's text */
+    const char *target;    /* the short name of the target, e.g. "x86-64-avx512" */
+    uint64_t features;     /* the processor features it needs: kiln/cpu.h */
+    int64_t packed_bytes;
+    int64_t workspace_bytes;        /* with one worker */
+    int64_t worker_workspace_bytes; /* more of it for each further worker of kiln_threads */
+    kiln_run_function run;
+    kiln_pack_function pack;
+} kiln_kernel;
+
+/* One layer of a library: a name, and what it resolved to. */
+typedef struct kiln_layer {
+    const char *name;
+    const char *problem;
+    const int64_t *weight_strides;  /* how the layer's own filter layout lies in memory, for kiln_pack_function */
+    kiln_run_function run_embedded; /* ignores `packed`; null where weights are not embedded */
+} kiln_layer;
+
+typedef struct kiln_library {
+    const char *name;
+    const char *version; /* of the Kiln that made it */
+    int32_t kernel_count;
+    int32_t layer_count;
+    const kiln_kernel *kernels; /* the most specific and fastest first */
+    const kiln_layer *layers;
+} kiln_library;
+
+/* Used by kernels: runs `task` over [0, count) on `threads`, or in the calling thread where that is null; each worker's
+ * scratch is the workspace's at + worker * stride. Defined by the Kiln runtime. */
+typedef int32_t (*kiln_kernel_task)(void *scratch, int32_t index, uint8_t *closure);
+int32_t kiln_parallel_for(const kiln_threads *threads, kiln_kernel_task task, uint8_t *closure, int32_t begin,
+                          int32_t count, void *scratch, int64_t scratch_stride);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

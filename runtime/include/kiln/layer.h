@@ -1,0 +1,80 @@
+// A layer, as a user names it under the rules of a dialect, and its resolution to a problem.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "kiln/problem.h"
+#include "kiln/status.h"
+
+namespace kiln {
+
+enum class Dialect : uint8_t { onnx, ms_nhwc, onednn_graph, tensorrt };
+// spec: the document's text. ort: what ONNX Runtime does where that differs (onnx and ms_nhwc).
+enum class Profile : uint8_t { spec, ort };
+
+// One attribute under its document's name. Views: what they point at must outlive the call.
+struct Attribute {
+    enum class Kind : uint8_t { ints, floats, text };
+    std::string_view name;
+    Kind kind = Kind::ints;
+    bool is_list = false;  // false: one number, or a text
+    const int64_t *ints = nullptr;
+    const double *floats = nullptr;
+    size_t count = 0;  // of ints or floats
+    std::string_view text;
+
+    static Attribute integer(std::string_view name, const int64_t *value) {
+        return {name, Kind::ints, false, value, nullptr, 1, {}};
+    }
+    static Attribute list(std::string_view name, const int64_t *values, size_t count) {
+        return {name, Kind::ints, true, values, nullptr, count, {}};
+    }
+    static Attribute string(std::string_view name, std::string_view value) {
+        return {name, Kind::text, false, nullptr, nullptr, 0, value};
+    }
+};
+
+// Sizes in some dimension order; open_size where left open.
+struct Shape {
+    int rank = 0;
+    int64_t sizes[max_rank] = {};
+};
+bool operator==(const Shape &a, const Shape &b);
+
+struct Layer {
+    std::string_view op;  // the dialect's own name: "Conv", "ConvTranspose", "DeformConv", "Convolution"
+    Dialect dialect = Dialect::onnx;
+    int opset = 22;  // onnx: the newest version of the operator not newer than this is meant
+    Profile profile = Profile::spec;
+    DType dtype = DType::f32;
+    Shape x, w;  // in the dialect's dimension order
+    bool bias = false, mask = false, residual = false;
+    const Attribute *attributes = nullptr;
+    size_t attribute_count = 0;
+    // How tensors lie in memory, where that is not the dialect's own order.
+    Layout x_layout = Layout::ncx, y_layout = Layout::ncx;
+    // The filter's dimension order in memory: letters O, I and X, "" for the dialect's own.
+    std::string_view w_layout;
+    // Fused behind the operator, by the ONNX operator's name; "" for none.
+    std::string_view activation;
+    const double *activation_params = nullptr;
+    size_t activation_param_count = 0;
+    Accuracy accuracy = Accuracy::normal;
+};
+
+// What a layer means.
+struct Resolution {
+    Problem problem;
+    Shape y;                        // in the dialect's dimension order
+    Axes pads_begin{}, pads_end{};  // the document's own; the problem's may differ (problem.h)
+    // How the filter lies in memory, for kiln_pack_function: rank + 2 strides in elements.
+    int64_t weight_strides[max_rank] = {};
+};
+
+// Resolves a layer by its dialect's document. The dialects' rules stand in runtime/semantics/, one file each.
+// invalid_argument: an attribute or a shape is wrong; unsupported: it is right, but Kiln cannot.
+Status resolve(const Layer &layer, Resolution *resolution);
+
+}  // namespace kiln

@@ -1,0 +1,122 @@
+// A problem: a convolution with everything explicit and no dialect left. It is what a kernel is made for.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "kiln/status.h"
+
+namespace kiln {
+
+// The most spatial dimensions; raise it here and nowhere else.
+inline constexpr int max_spatial_rank = 8;
+inline constexpr int max_rank = max_spatial_rank + 2;
+
+// A size (stride, pad, ...) that is left open until run time, `?` in texts. No number that means anything else: pads
+// may be negative.
+inline constexpr int64_t open_size = std::numeric_limits<int64_t>::min();
+
+// One number a spatial axis, the outermost (slowest) first; entries past the rank are zero.
+using Axes = std::array<int64_t, max_spatial_rank>;
+
+enum class Operator : uint8_t { conv, conv_transpose, deform_conv };
+enum class DType : uint8_t { f64, f32, f16, bf16, s8, u8, s32 };
+// How data lies in memory: [batch][channel][spatial...] or [batch][spatial...][channel].
+enum class Layout : uint8_t { ncx, nxc };
+enum class Activation : uint8_t { none, relu, leaky_relu, tanh, sigmoid, hard_sigmoid, clip, hard_swish };
+// strict: only algorithms whose rounding is a plain sum of products (no Winograd).
+enum class Accuracy : uint8_t { normal, strict };
+
+// Bytes of one element.
+int64_t size_of(DType type);
+const char *to_string(DType type);
+const char *to_string(Layout layout);
+const char *to_string(Operator op);
+
+// y = activation(operator(x, w) + bias + residual), x [batch][in_channels][in...], y [batch][out_channels][out...].
+//
+// On each axis, with the dilated kernel k_eff = (kernel - 1) * dilation + 1:
+//   Conv:          y[o] = sum over t of x[o * stride + t * dilation - pad_begin] * w[t]
+//   ConvTranspose: y[i * stride + t * dilation - pad_begin] += x[i] * w[t]
+// `out` is explicit, so pad_end says nothing new; canonicalize() computes it:
+//   Conv:          pad_end = (out - 1) * stride + k_eff - in - pad_begin
+//   ConvTranspose: pad_end = (in - 1) * stride + k_eff - out - pad_begin
+// Pads may be negative: rows of the input that are not read, or rows of zeros in the output.
+struct Problem {
+    Operator op = Operator::conv;
+    int rank = 2;  // spatial dimensions
+    DType x_type = DType::f32, w_type = DType::f32, y_type = DType::f32;
+    Layout x_layout = Layout::ncx, y_layout = Layout::ncx;
+    int64_t batch = 1, in_channels = 1, out_channels = 1;
+    Axes in{}, out{}, kernel{}, stride{}, dilation{}, pad_begin{}, pad_end{};
+    int64_t groups = 1;         // divides both channel counts
+    int64_t offset_groups = 1;  // deform_conv
+    bool bias = false, residual = false, mask = false;
+    Activation activation = Activation::none;
+    std::array<float, 2> activation_params{};  // alpha, beta or min, max; zero where the activation has none
+    Accuracy accuracy = Accuracy::normal;
+
+    // (kernel - 1) * dilation + 1
+    int64_t effective_kernel(int axis) const;
+    bool has_open_sizes() const;
+    int64_t taps() const;       // the product of the kernel's sizes
+    int64_t in_points() const;  // the product of the spatial sizes, open sizes not allowed
+    int64_t out_points() const;
+    int64_t x_elements() const;  // of the whole tensor; open sizes not allowed
+    int64_t y_elements() const;
+    int64_t w_elements() const;
+    // Multiplications and additions of the definition, two for each product, padding included.
+    double flops() const;
+};
+
+bool operator==(const Problem &a, const Problem &b);
+inline bool operator!=(const Problem &a, const Problem &b) {
+    return !(a == b);
+}
+
+// The canonical form, under which equal computations compare equal: pad_end is computed, a dilation or stride that
+// cannot matter is 1.
+Problem canonicalize(Problem problem);
+
+// Checks that a canonical problem makes sense: sizes positive (spatial input and batch may be 0), groups divide
+// channels, nothing overflows.
+Status validate(const Problem &problem);
+
+// Whether a kernel made for `pattern` (which may have open sizes) computes `problem` (which may not).
+bool matches(const Problem &pattern, const Problem &problem);
+
+// How many sizes a problem leaves open; the fewer, the more specific. End pads do not count: they follow from the rest.
+int open_sizes(const Problem &problem);
+
+// The most open_sizes() can be: batch, channels (2), groups (2); in, out, kernel, stride, dilation and pad_begin.
+inline constexpr int max_open_sizes = 5 + 6 * max_spatial_rank;
+
+// What `problem` has where `pattern`, which matches it, leaves a size open, in the order of the text: the `sizes` of
+// kiln_run_function. Returns how many there are, open_sizes(pattern).
+int open_size_values(const Problem &pattern, const Problem &problem, int64_t (&values)[max_open_sizes]);
+
+// Longer than any problem's text, whatever its numbers.
+inline constexpr size_t max_problem_text = 1536;
+
+// A text that holds itself, so that printing needs no heap.
+struct ProblemText {
+    char data[max_problem_text];
+    size_t size = 0;
+    operator std::string_view() const { return {data, size}; }
+    const char *c_str() const { return data; }
+};
+
+// The canonical word of a problem, which need not be canonical; problem_text.cpp tells the grammar. For example
+//   conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu
+ProblemText print(const Problem &problem);
+
+// The inverse of print: takes what print writes and nothing else. Errors name the token that is wrong.
+Status parse(std::string_view text, Problem *problem);
+
+// A hash of the canonical text, the same on every machine (64-bit FNV-1a).
+uint64_t hash(const Problem &problem);
+
+}  // namespace kiln

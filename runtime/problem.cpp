@@ -1,0 +1,230 @@
+// Problem: comparing, canonical form, validity, matching. Its text is in problem_text.cpp.
+#include "kiln/problem.h"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+
+#include "problem_fields.h"
+#include "shape.h"
+
+namespace kiln {
+namespace {
+
+int64_t product(const Axes &sizes, int rank) {
+    int64_t result = 1;
+    for (int axis = 0; axis < rank; axis++) {
+        result *= sizes[axis];
+    }
+    return result;
+}
+
+Checked checked_product(Checked first, Checked second, const Axes &sizes, int rank) {
+    Checked result = first * second;
+    for (int axis = 0; axis < rank; axis++) {
+        result = result * sizes[axis];
+    }
+    return result;
+}
+
+// Everything but the numbers.
+bool same_kind(const Problem &a, const Problem &b) {
+    return a.op == b.op && a.rank == b.rank && a.x_type == b.x_type && a.w_type == b.w_type && a.y_type == b.y_type &&
+           a.x_layout == b.x_layout && a.y_layout == b.y_layout && a.bias == b.bias && a.residual == b.residual &&
+           a.mask == b.mask && a.activation == b.activation && a.activation_params == b.activation_params;
+}
+
+// Whether this number of the problem changes what is computed.
+bool matters(const Problem &problem, const Field &field, int axis) {
+    if (field.axes == &Problem::stride) return stride_matters(problem, axis);
+    if (field.axes == &Problem::dilation) return problem.kernel[axis] != 1;
+    return true;
+}
+
+void canonicalize_activation(Problem *problem) {
+    for (size_t i = 0; i < problem->activation_params.size(); i++) {
+        float &parameter = problem->activation_params[i];
+        const bool used = i < activation_param_count(problem->activation);
+        parameter = used ? parameter + 0.0f : 0.0f;  // + 0 makes one zero of the two
+    }
+}
+
+Status validate_fields(const Problem &problem) {
+    for (const Field &field : fields) {
+        for (int axis = 0; axis < axis_count(problem, field); axis++) {
+            const int64_t value = field_value(problem, field, axis);
+            if (value == open_size || value >= field.least) continue;
+            char index[8] = "";
+            if (field.axes != nullptr) std::snprintf(index, sizeof index, "[%d]", axis);
+            return Status::invalid_argument("%s%s is %" PRId64 ": it must be at least %" PRId64, field.name, index,
+                                            value, field.least);
+        }
+    }
+    return {};
+}
+
+Status validate_divides(const char *divisor_name, int64_t divisor, const char *name, int64_t value) {
+    if (divisor == open_size || value == open_size || value % divisor == 0) return {};
+    return Status::invalid_argument("%s%" PRId64 " does not divide %s%" PRId64, divisor_name, divisor, name, value);
+}
+
+Status validate_deformable(const Problem &problem) {
+    if (problem.op == Operator::deform_conv) {
+        return validate_divides("og", problem.offset_groups, "c", problem.in_channels);
+    }
+    if (problem.mask) return Status::invalid_argument("mask: only deformconv has one");
+    if (problem.offset_groups != 1) {
+        return Status::invalid_argument("og%" PRId64 ": only deformconv has offset groups", problem.offset_groups);
+    }
+    return {};
+}
+
+// Everything the formulas and a program compute from the numbers must fit 64 bits, sizes in bytes too.
+Status validate_range(const Problem &p) {
+    for (int axis = 0; axis < p.rank; axis++) {
+        if (end_pad(p, axis).overflowed()) {
+            return Status::invalid_argument("the padding of axis %d does not fit 64 bits: i%" PRId64 " o%" PRId64
+                                            " k%" PRId64 " s%" PRId64 " d%" PRId64 " p%" PRId64,
+                                            axis, p.in[axis], p.out[axis], p.kernel[axis], p.stride[axis],
+                                            p.dilation[axis], p.pad_begin[axis]);
+        }
+    }
+    const Checked x = checked_product(p.batch, p.in_channels, p.in, p.rank) * size_of(p.x_type);
+    const Checked y = checked_product(p.batch, p.out_channels, p.out, p.rank) * size_of(p.y_type);
+    const bool known_groups = p.in_channels != open_size && p.groups != open_size;
+    const int64_t of_group = known_groups ? p.in_channels / p.groups : open_size;
+    const Checked w = checked_product(of_group, p.out_channels, p.kernel, p.rank) * size_of(p.w_type);
+    if (x.overflowed()) return Status::invalid_argument("x is too large: its bytes do not fit 64 bits");
+    if (y.overflowed()) return Status::invalid_argument("y is too large: its bytes do not fit 64 bits");
+    if (w.overflowed()) return Status::invalid_argument("w is too large: its bytes do not fit 64 bits");
+    return {};
+}
+
+Status validate_activation(const Problem &problem) {
+    for (const float parameter : problem.activation_params) {
+        if (std::isnan(parameter)) return Status::invalid_argument("a parameter of the activation is not a number");
+    }
+    return {};
+}
+
+}  // namespace
+
+int64_t size_of(DType type) {
+    switch (type) {
+        case DType::f64:
+            return 8;
+        case DType::f32:
+        case DType::s32:
+            return 4;
+        case DType::f16:
+        case DType::bf16:
+            return 2;
+        case DType::s8:
+        case DType::u8:
+            return 1;
+    }
+    return 0;
+}
+
+int64_t Problem::effective_kernel(int axis) const {
+    return (kernel[axis] - 1) * dilation[axis] + 1;
+}
+bool Problem::has_open_sizes() const {
+    return open_sizes(*this) > 0;
+}
+int64_t Problem::taps() const {
+    return product(kernel, rank);
+}
+int64_t Problem::in_points() const {
+    return product(in, rank);
+}
+int64_t Problem::out_points() const {
+    return product(out, rank);
+}
+int64_t Problem::x_elements() const {
+    return batch * in_channels * in_points();
+}
+int64_t Problem::y_elements() const {
+    return batch * out_channels * out_points();
+}
+int64_t Problem::w_elements() const {
+    return out_channels * (in_channels / groups) * taps();
+}
+
+double Problem::flops() const {
+    const int64_t points = op == Operator::conv_transpose ? in_points() : out_points();
+    return 2.0 * static_cast<double>(batch) * static_cast<double>(points) * static_cast<double>(w_elements());
+}
+
+bool operator==(const Problem &a, const Problem &b) {
+    if (!same_kind(a, b) || a.accuracy != b.accuracy || a.pad_end != b.pad_end) return false;
+    for (const Field &field : fields) {
+        if (field.scalar != nullptr ? a.*field.scalar != b.*field.scalar : a.*field.axes != b.*field.axes) return false;
+    }
+    return true;
+}
+
+Problem canonicalize(Problem problem) {
+    for (const Field &field : fields) {
+        for (int axis = 0; field.axes != nullptr && axis < max_spatial_rank; axis++) {
+            int64_t &value = (problem.*field.axes)[axis];
+            if (axis >= axis_count(problem, field)) {
+                value = 0;
+            } else if (!matters(problem, field, axis)) {
+                value = 1;
+            }
+        }
+    }
+    for (int axis = 0; axis < max_spatial_rank; axis++) {
+        problem.pad_end[axis] = axis < problem.rank ? end_pad(problem, axis).value() : 0;
+    }
+    canonicalize_activation(&problem);
+    return problem;
+}
+
+Status validate(const Problem &problem) {
+    if (problem.rank < 1 || problem.rank > max_spatial_rank) {
+        return Status::invalid_argument("rank is %d: 1 to %d spatial dimensions are possible", problem.rank,
+                                        max_spatial_rank);
+    }
+    KILN_RETURN_IF_ERROR(validate_fields(problem));
+    KILN_RETURN_IF_ERROR(validate_divides("g", problem.groups, "c", problem.in_channels));
+    KILN_RETURN_IF_ERROR(validate_divides("g", problem.groups, "m", problem.out_channels));
+    KILN_RETURN_IF_ERROR(validate_deformable(problem));
+    KILN_RETURN_IF_ERROR(validate_range(problem));
+    return validate_activation(problem);
+}
+
+bool matches(const Problem &pattern, const Problem &problem) {
+    // A strict kernel computes what a normal one may; not the other way round.
+    if (!same_kind(pattern, problem) ||
+        (problem.accuracy == Accuracy::strict && pattern.accuracy != Accuracy::strict)) {
+        return false;
+    }
+    for (const Field &field : fields) {
+        for (int axis = 0; axis < axis_count(pattern, field); axis++) {
+            const int64_t wanted = field_value(pattern, field, axis);
+            if (wanted != open_size && wanted != field_value(problem, field, axis) && matters(problem, field, axis)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+int open_sizes(const Problem &problem) {
+    int64_t values[max_open_sizes];
+    return open_size_values(problem, problem, values);
+}
+
+int open_size_values(const Problem &pattern, const Problem &problem, int64_t (&values)[max_open_sizes]) {
+    int count = 0;
+    for (const Field &field : fields) {
+        for (int axis = 0; axis < axis_count(pattern, field); axis++) {
+            if (field_value(pattern, field, axis) == open_size) values[count++] = field_value(problem, field, axis);
+        }
+    }
+    return count;
+}
+
+}  // namespace kiln

@@ -1,0 +1,90 @@
+// Checks of a layer's types and shapes.
+#include "semantics/checks.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+namespace kiln {
+namespace {
+
+struct TypeFacts {
+    DType type;
+    const char *name;
+    const char *dialects;  // those that list it
+};
+
+constexpr TypeFacts type_facts[] = {
+    {DType::f64, "float64", "onnx, ms-nhwc"},
+    {DType::f32, "float32", "every dialect"},
+    {DType::f16, "float16", "every dialect"},
+    {DType::bf16, "bfloat16", "onnx from opset 22 on, onednn-graph, tensorrt"},
+    {DType::s8, "int8", "tensorrt, onnx QLinearConv and ConvInteger"},
+    {DType::u8, "uint8", "onnx QLinearConv and ConvInteger"},
+    {DType::s32, "int32", "no dialect"},
+};
+
+const TypeFacts &facts(DType type) {
+    for (const TypeFacts &row : type_facts) {
+        if (row.type == type) return row;
+    }
+    return type_facts[0];
+}
+
+Status check_size(const char *name, const Shape &shape, int dimension, int64_t least) {
+    const int64_t size = shape.sizes[dimension];
+    if (size == open_size || size >= least) return {};
+    return Status::invalid_argument("%s[%d] is %" PRId64 ": it must be %s", name, dimension, size,
+                                    least == 0 ? "0 or more" : "positive");
+}
+
+}  // namespace
+
+const char *document_name(DType type) {
+    return facts(type).name;
+}
+
+Status check_dtype(const Layer &layer, const char *what, const DType *types, size_t count) {
+    char list[64] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (types[i] == layer.dtype) return {};
+        at += static_cast<size_t>(
+            std::snprintf(list + at, sizeof list - at, "%s%s", i > 0 ? ", " : "", document_name(types[i])));
+    }
+    return Status::invalid_argument("dtype is %s: %s takes %s (%s is taken by %s)", document_name(layer.dtype), what,
+                                    list, document_name(layer.dtype), facts(layer.dtype).dialects);
+}
+
+Status check_input_shape(const Layer &layer, int channel) {
+    const Shape &x = layer.x;
+    if (x.rank > max_rank) {
+        return Status::unsupported("x has %d dimensions: at most %d are possible", x.rank, max_rank);
+    }
+    if (x.rank < 3) {
+        return Status::invalid_argument(
+            "x has %d dimensions: a batch, channels and at least one spatial dimension are needed", x.rank);
+    }
+    for (int d = 0; d < x.rank; d++) {
+        KILN_RETURN_IF_ERROR(check_size("x", x, d, d == channel ? 1 : 0));
+    }
+    return {};
+}
+
+Status check_filter_shape(const Layer &layer) {
+    const Shape &w = layer.w;
+    if (w.rank != layer.x.rank) {
+        return Status::invalid_argument("w has %d dimensions, but x has %d: they must be equal", w.rank, layer.x.rank);
+    }
+    for (int d = 0; d < w.rank; d++) {
+        if (w.sizes[d] == open_size) return Status::unsupported("w[%d] is open: the filter's sizes must be known", d);
+        KILN_RETURN_IF_ERROR(check_size("w", w, d, 1));
+    }
+    return {};
+}
+
+bool is_output_size(const Layer &layer, int64_t in, int64_t out) {
+    if (out == open_size || out > 0) return true;
+    return out == 0 && in == 0 && layer.profile != Profile::ort;
+}
+
+}  // namespace kiln

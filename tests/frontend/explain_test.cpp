@@ -1,0 +1,207 @@
+#include "explain.h"
+
+#include "testing.h"
+#include "translate.h"
+
+namespace kiln::tools {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+LayerSpec layer(const char *text) {
+    return layer_from_json(json::parse(text), "/");
+}
+
+// The layer's attributes, as text, in order of name.
+std::string attributes(const LayerSpec &layer) {
+    json result = json::object();
+    for (const auto &[name, value] : layer.attributes)
+        std::visit([&, &key = name](const auto &held) { result[key] = held; }, value);
+    return result.dump();
+}
+
+constexpr const char *up = R"({"operator": "ConvTranspose", "opset": 11, "x": [1, 4, 5, 6], "w": [4, 2, 3, 3],
+    "strides": [2, 2], "pads": [0, 1, 2, 3], "group": 2, "kernel_shape": [3, 3]})";
+
+TEST(Translate, OnnxToOneDnn) {
+    const LayerSpec other = translate(layer(up), Dialect::onednn_graph);
+    EXPECT_EQ(attributes(other), R"({"data_format":"NCX","dilations":[1,1],"filter_format":"IOX","groups":2,)"
+                                 R"("pads_begin":[0,1],"pads_end":[2,3],"strides":[2,2]})");
+    EXPECT_EQ(shown(other.x), "[1, 4, 5, 6]");
+    EXPECT_EQ(shown(other.w), "[4, 2, 3, 3]");
+}
+
+TEST(Translate, OnnxToMsNhwc) {
+    const LayerSpec other = translate(layer(up), Dialect::ms_nhwc);
+    EXPECT_EQ(attributes(other), R"({"group":2,"pads":[0,1,2,3],"strides":[2,2]})");
+    EXPECT_EQ(shown(other.x), "[1, 5, 6, 4]");
+    EXPECT_EQ(shown(other.w), "[4, 2, 3, 3]");
+}
+
+TEST(Translate, OneDnnToOnnx) {
+    const LayerSpec other =
+        translate(layer(R"({"operator": "ConvTranspose", "dialect": "onednn-graph", "input": [1, 5, 6, 4],
+        "filter": [3, 2, 4, 7], "strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 1], "pads_end": [2, 3]})"),
+                  Dialect::onnx);
+    EXPECT_EQ(attributes(other), R"({"dilations":[1,1],"pads":[0,1,2,3],"strides":[1,1]})");
+    EXPECT_EQ(shown(other.x), "[1, 4, 5, 6]");
+    EXPECT_EQ(shown(other.w), "[4, 7, 3, 2]");  // XIO to IOX
+    EXPECT_EQ(other.w_layout, "XIO");           // where it lies in memory still
+}
+
+TEST(Translate, ConvToTensorRtAndBack) {
+    const LayerSpec conv = layer(R"({"operator": "Conv", "x": [1, 4, 5, 6], "w": [8, 2, 3, 3], "group": 2,
+        "pads": [0, 1, 2, 3], "auto_pad": "NOTSET"})");
+    const LayerSpec other = translate(conv, Dialect::tensorrt);
+    EXPECT_EQ(other.op, "Convolution");
+    EXPECT_EQ(attributes(other), R"({"kernel_size_nd":[3,3],"num_groups":2,"num_output_maps":8,)"
+                                 R"("padding_mode":"EXPLICIT_ROUND_DOWN","post_padding":[2,3],"pre_padding":[0,1]})");
+    const LayerSpec back = translate(other, Dialect::onnx);
+    EXPECT_EQ(back.op, "Conv");
+    EXPECT_EQ(attributes(back), R"({"auto_pad":"NOTSET","group":2,"pads":[0,1,2,3]})");
+}
+
+TEST(Translate, WhatCannotBeSaid) {
+    const auto error = [](const char *text, Dialect dialect) {
+        return error_of([&] { translate(layer(text), dialect); });
+    };
+    EXPECT_EQ(error(up, Dialect::tensorrt), "tensorrt has no ConvTranspose");
+    EXPECT_EQ(error(R"({"operator": "DeformConv", "x": [1], "w": [1]})", Dialect::ms_nhwc),
+              "only onnx has a DeformConv");
+    EXPECT_THAT(error(R"({"operator": "Conv", "x": [1], "w": [1], "pads": [1]})", Dialect::tensorrt),
+                HasSubstr("pads is no"));
+    EXPECT_THAT(error(R"({"operator": "Convolution", "dialect": "tensorrt", "x": [1], "w": [1],
+                          "padding_mode": "EXPLICIT_ROUND_UP"})",
+                      Dialect::onnx),
+                HasSubstr("EXPLICIT_ROUND_UP"));
+}
+
+TEST(Explain, ReadingsCoverEveryDialectAndProfile) {
+    std::vector<std::string> names;
+    for (const Reading &reading : all_readings(layer(up))) names.push_back(reading.name);
+    EXPECT_THAT(names, ElementsAre("onnx 1 spec", "onnx 1 ort", "onnx 11 spec", "onnx 11 ort", "onnx 22 spec",
+                                   "onnx 22 ort", "ms-nhwc spec", "ms-nhwc ort", "onednn-graph", "tensorrt"));
+}
+
+// specs/README.md: an odd total with output_shape is split one way by opset 1's equation, the other way by opset 11's.
+TEST(Explain, OpsetsThatSplitPadsDifferently) {
+    const LayerSpec odd = layer(R"({"operator": "ConvTranspose", "opset": 11, "x": [1, 1, 3, 3], "w": [1, 1, 3, 3],
+        "strides": [2, 2], "output_shape": [6, 6]})");
+    const std::vector<Reading> readings = all_readings(odd);
+    ASSERT_TRUE(readings[0].resolution) << readings[0].error;
+    ASSERT_TRUE(readings[2].resolution) << readings[2].error;
+    EXPECT_EQ(difference(*readings[0].resolution, *readings[2].resolution),
+              "the same padding, split another way: begin 0,0 end 1,1, not begin 1,1 end 0,0");
+    EXPECT_EQ(difference(*readings[2].resolution, *readings[2].resolution), "");
+}
+
+TEST(Explain, OtherOutputsAreTold) {
+    const auto resolution = [](const char *text) { return resolve(layer(text)); };
+    const Resolution small = resolution(R"({"operator": "Conv", "x": [1, 1, 5, 5], "w": [1, 1, 3, 3]})");
+    const Resolution large =
+        resolution(R"({"operator": "Conv", "x": [1, 1, 5, 5], "w": [1, 1, 3, 3], "pads": [1, 1, 1, 1]})");
+    const Resolution biased = resolution(R"({"operator": "Conv", "x": [1, 1, 5, 5], "w": [1, 1, 3, 3], "bias": true})");
+    EXPECT_EQ(difference(large, small), "another output size: 5x5, not 3x3");
+    EXPECT_THAT(difference(biased, small), HasSubstr("another problem: conv2d-f32"));
+}
+
+class ExplainFile : public testing::Test {
+  protected:
+    // What the command prints, its status, and what it says on stderr.
+    void run(const std::string &content, bool json, bool all_dialects) {
+        ExplainOptions options;
+        options.spec = files_.write("net.toml", content);
+        options.json = json;
+        options.all_dialects = all_dialects;
+        testing::internal::CaptureStdout();
+        testing::internal::CaptureStderr();
+        status_ = explain_command(options, [](const Problem &problem, const std::string &target) {
+            if (problem.rank == 1) throw Error("no algorithm for one dimension", StatusCode::unsupported);
+            return "direct on " + target;
+        });
+        std::fflush(stdout);
+        output_ = testing::internal::GetCapturedStdout();
+        errors_ = testing::internal::GetCapturedStderr();
+    }
+
+    Files files_;
+    int status_ = -1;
+    std::string output_, errors_;
+};
+
+constexpr const char *good = R"(
+[[layer]]
+name = "c1"
+operator = "Conv"
+x = [1, 4, 8, 8]
+w = [16, 4, 3, 3]
+pads = [1, 1, 1, 1]
+)";
+
+TEST_F(ExplainFile, Text) {
+    run(good, false, false);
+    EXPECT_EQ(status_, 0);
+    EXPECT_EQ(output_,
+              "layer  operator  x             w              y              pads begin  end  kernel\n"
+              "c1     Conv      [1, 4, 8, 8]  [16, 4, 3, 3]  [1, 16, 8, 8]  1,1         1,1  direct on host\n"
+              "    conv2d-f32-n1-c4-i8x8-m16-o8x8-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx\n");
+    EXPECT_EQ(errors_, "");
+}
+
+TEST_F(ExplainFile, Json) {
+    run(std::string("[library]\ntargets = ['x86-64-avx2']\n") + good, true, true);
+    EXPECT_EQ(status_, 0);
+    const json answer = json::parse(output_);
+    const json &first = answer.at("layers").at(0);
+    EXPECT_EQ(first.at("name"), "c1");
+    EXPECT_EQ(first.at("status"), "ok");
+    EXPECT_EQ(first.at("output_shape"), json({1, 16, 8, 8}));
+    EXPECT_EQ(first.at("pads_end"), json({1, 1}));
+    EXPECT_EQ(first.at("kernel"), "direct on x86-64-avx2");
+    EXPECT_EQ(first.at("dialects").size(), 10u);
+    EXPECT_EQ(first.at("dialects").at(2).at("reading"), "onnx 11 spec");
+    EXPECT_FALSE(first.at("dialects").at(2).contains("differs"));
+}
+
+TEST_F(ExplainFile, FailuresAreToldAndTheRestExplained) {
+    const std::string bad = std::string(good) + R"(
+[[layer]]
+name = "negative"
+operator = "Conv"
+x = [1, 4, 8, 8]
+w = [16, 4, 3, 3]
+strides = [1, -2]
+[[layer]]
+name = "mistyped"
+operator = "Conv"
+shape = [1]
+[[layer]]
+name = "line"
+operator = "Conv"
+x = [1, 4, 8]
+w = [16, 4, 3]
+)";
+    run(bad, false, false);
+    EXPECT_EQ(status_, 1);
+    EXPECT_THAT(output_, HasSubstr("c1     Conv"));
+    EXPECT_THAT(output_, HasSubstr("negative\n    invalid_argument: strides[1] is -2"));
+    EXPECT_THAT(errors_, HasSubstr("kiln: layer negative: invalid_argument: strides[1] is -2"));
+    EXPECT_THAT(errors_, HasSubstr("kiln: layer mistyped: invalid_argument: "));
+    EXPECT_THAT(errors_, HasSubstr("kiln: layer line: no algorithm for one dimension"));
+    run(bad, true, false);
+    const json answer = json::parse(output_);
+    EXPECT_EQ(answer.at("layers").size(), 4u);
+    EXPECT_EQ(answer.at("layers").at(1).at("code"), "invalid_argument");
+    EXPECT_EQ(answer.at("layers").at(2).at("kernel_error"), "no algorithm for one dimension");
+}
+
+TEST_F(ExplainFile, DialectsAsText) {
+    run(good, false, true);
+    EXPECT_THAT(output_, HasSubstr("      onnx 11 spec  same\n"));
+    EXPECT_THAT(output_, HasSubstr("    - tensorrt      unsupported: "));
+}
+
+}  // namespace
+}  // namespace kiln::tools

@@ -1,0 +1,113 @@
+#include "fake_library.h"
+
+#include <csignal>
+
+namespace kiln::test {
+namespace {
+
+constexpr int channels = 2, points = 5, out_channels = 3, taps = 3;
+constexpr int64_t workspace_floats = 20;  // no multiple of the alignment: an access just past it stays on its page
+
+Defect defect_of_kernel;
+
+int32_t pack(const void *w, const int64_t *strides, void *packed) {
+    auto *to = static_cast<float *>(packed);
+    for (int m = 0; m < out_channels; ++m)
+        for (int c = 0; c < channels; ++c)
+            for (int t = 0; t < taps; ++t)
+                *to++ = static_cast<const float *>(w)[m * strides[0] + c * strides[1] + t * strides[2]];
+    return kiln_ok;
+}
+
+float element(const float *x, const float *w, float bias, int m, int o, bool leave_one_out) {
+    float sum = bias;
+    for (int c = 0; c < channels; ++c)
+        for (int t = leave_one_out ? 1 : 0; t < taps; ++t)
+            if (const int i = o + t - 1; i >= 0 && i < points)
+                sum += x[c * points + i] * w[(m * channels + c) * taps + t];
+    return sum;
+}
+
+// `target` is written through a volatile pointer, so that the compiler keeps an access that means nothing.
+void touch(const float *target) {
+    volatile auto *at = const_cast<float *>(target);
+    *at = 1;
+}
+
+int32_t run(const void *x_data, const void *packed, const void *bias, const void *, const void *, const void *,
+            void *y_data, const int32_t *, void *workspace, const kiln_threads *threads) {
+    const auto *x = static_cast<const float *>(x_data), *w = static_cast<const float *>(packed);
+    auto *y = static_cast<float *>(y_data);
+    const Defect defect = defect_of_kernel;
+    if (defect == Defect::error_code) return kiln_failed;
+    if (defect == Defect::illegal_instruction) raise(SIGILL);
+    for (int m = 0; m < out_channels; ++m)
+        for (int o = 0; o < points; ++o) {
+            const bool last = m == out_channels - 1 && o == points - 1;
+            const bool wrong =
+                defect == Defect::wrong_value || (defect == Defect::wrong_when_threaded && threads != nullptr);
+            if (last && defect == Defect::unwritten) continue;
+            y[m * points + o] = element(x, w, static_cast<const float *>(bias)[m], m, o, last && wrong);
+        }
+    volatile float read = 0;
+    if (defect == Defect::nan) y[3] = 0.0f / read;
+    if (defect == Defect::write_past_y) touch(y + out_channels * points);
+    if (defect == Defect::write_before_y) touch(y - 1);
+    if (defect == Defect::read_past_x) read = x[channels * points];
+    if (defect == Defect::read_before_x) read = x[-1];
+    if (defect == Defect::write_past_workspace) touch(static_cast<float *>(workspace) + workspace_floats);
+    if (defect == Defect::read_workspace) y[0] += *static_cast<float *>(workspace);
+    if (defect == Defect::write_x) touch(x);
+    if (defect == Defect::write_packed) touch(w);
+    return kiln_ok;
+}
+
+// The order (output channel, input channel, tap), as ONNX has it.
+constexpr int64_t weight_strides[] = {channels * taps, taps, 1};
+ProblemText problem_text;
+kiln_kernel kernel;
+kiln_layer layer;
+kiln_library library;
+
+}  // namespace
+
+Problem fake_problem() {
+    Problem problem;
+    problem.rank = 1;
+    problem.in_channels = channels;
+    problem.out_channels = out_channels;
+    problem.in[0] = problem.out[0] = points;
+    problem.kernel[0] = taps;
+    problem.stride[0] = problem.dilation[0] = problem.pad_begin[0] = 1;
+    problem.bias = true;
+    return canonicalize(problem);
+}
+
+kiln_kernel &fake_kernel() {
+    return kernel;
+}
+kiln_layer &fake_layer() {
+    return layer;
+}
+
+kiln_library &fake_library(Defect defect) {
+    defect_of_kernel = defect;
+    problem_text = print(fake_problem());
+    kernel = {};
+    kernel.problem = problem_text.c_str();
+    kernel.algorithm = "direct";
+    kernel.schedule = "by hand";
+    kernel.target = "fake";
+    kernel.packed_bytes = out_channels * channels * taps * sizeof(float);
+    kernel.workspace_bytes = workspace_floats * sizeof(float);
+    kernel.run = run;
+    kernel.pack = pack;
+    layer = {};
+    layer.name = "only";
+    layer.problem = problem_text.c_str();
+    layer.weight_strides = weight_strides;
+    library = {"fake", "1.0", 1, 1, &kernel, &layer};
+    return library;
+}
+
+}  // namespace kiln::test

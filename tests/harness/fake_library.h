@@ -1,0 +1,38 @@
+// A library of one hand-written kernel, and ways in which it can be wrong, to test the harness with.
+#pragma once
+
+#include <string>
+
+#include "kiln/kernel.h"
+#include "kiln/problem.h"
+
+namespace kiln::test {
+
+enum class Defect {
+    none,
+    wrong_value,   // one product of one element is left out
+    unwritten,     // one element is never written
+    nan,           // one element is NaN
+    write_past_y,  // by one element
+    write_before_y,
+    read_past_x,
+    read_before_x,
+    write_past_workspace,
+    read_workspace,  // before writing it
+    write_x,
+    write_packed,
+    wrong_when_threaded,
+    error_code,
+    illegal_instruction,
+};
+
+// conv1d, float32: 2 channels of 5 points (NCX) to 3 channels, 3 taps, pads 1 and 1, bias.
+Problem fake_problem();
+
+// Valid until the next call.
+kiln_library &fake_library(Defect defect);
+// Its only kernel and layer, to change.
+kiln_kernel &fake_kernel();
+kiln_layer &fake_layer();
+
+}  // namespace kiln::test

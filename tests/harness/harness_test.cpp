@@ -1,0 +1,247 @@
+// The harness must accept a right kernel and catch each way of being wrong.
+#include "harness/harness.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "fake_library.h"
+#include "harness/data.h"
+#include "harness/guard.h"
+#include "harness/machine.h"
+#include "harness/threads.h"
+#include "reference/reference.h"
+
+namespace kiln::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// What verify says about the fake kernel: its exit status and its only row.
+struct Verified {
+    int status;
+    json row;
+};
+
+Verified verify(kiln_library &library, std::vector<const char *> more = {}) {
+    std::vector<const char *> arguments = {"harness", "verify", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    testing::internal::CaptureStdout();
+    const int status =
+        harness::main(library, "", static_cast<int>(arguments.size()), const_cast<char **>(arguments.data()));
+    const std::string output = testing::internal::GetCapturedStdout();
+    return {status, json::parse(output.substr(0, output.find('\n')))};
+}
+
+std::string verdict(Defect defect) {
+    const Verified result = verify(fake_library(defect));
+    EXPECT_EQ(result.status, defect == Defect::none ? 0 : 1);
+    return result.row.at("verdict");
+}
+
+TEST(Verify, RightKernelIsWithinItsBound) {
+    const Verified result = verify(fake_library(Defect::none));
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.row.at("verdict"), "ok");
+    EXPECT_EQ(result.row.at("layer"), "only");
+    EXPECT_EQ(result.row.at("problem"), print(fake_problem()).c_str());
+    EXPECT_EQ(result.row.at("kernel"), "fake");
+    EXPECT_GT(result.row.at("bound"), 0);
+    EXPECT_LT(result.row.at("ratio"), 1);
+}
+
+TEST(Verify, SeedChangesTheData) {
+    const json one = verify(fake_library(Defect::none), {"--seed", "1"}).row;
+    EXPECT_EQ(one, verify(fake_library(Defect::none), {"--seed", "1"}).row);
+    EXPECT_NE(one.at("bound"), verify(fake_library(Defect::none), {"--seed", "2"}).row.at("bound"));
+}
+
+TEST(Verify, CatchesWrongValues) {
+    EXPECT_THAT(verdict(Defect::wrong_value), HasSubstr("y[0][2][4] is "));
+    EXPECT_THAT(verdict(Defect::wrong_value), HasSubstr("1 of 15 elements are out of bounds"));
+    EXPECT_THAT(verdict(Defect::unwritten), HasSubstr("y[0][2][4] is nan"));
+    EXPECT_THAT(verdict(Defect::nan), HasSubstr("y[0][0][3] is "));
+    EXPECT_THAT(verdict(Defect::read_workspace), HasSubstr("y[0][0][0] is "));
+    EXPECT_THAT(verdict(Defect::wrong_when_threaded), HasSubstr("(two threads)"));
+}
+
+TEST(Verify, CatchesAccessOutOfBounds) {
+    EXPECT_THAT(verdict(Defect::write_past_y), HasSubstr("0 bytes past the end of y"));
+    EXPECT_THAT(verdict(Defect::write_before_y), HasSubstr("before the beginning of y"));
+    EXPECT_THAT(verdict(Defect::read_past_x), HasSubstr("an access 0 bytes past the end of x"));
+    EXPECT_THAT(verdict(Defect::read_before_x), HasSubstr("an access 4 bytes before the beginning of x"));
+    EXPECT_THAT(verdict(Defect::write_past_workspace), HasSubstr("a write 0 bytes past the end of the workspace"));
+}
+
+TEST(Verify, CatchesWritesToInputs) {
+    EXPECT_THAT(verdict(Defect::write_x), HasSubstr("at byte 0 of x"));
+    EXPECT_THAT(verdict(Defect::write_packed), HasSubstr("at byte 0 of the packed weights"));
+}
+
+TEST(Verify, CatchesFailures) {
+    EXPECT_THAT(verdict(Defect::error_code), StartsWith("failed: "));
+    EXPECT_THAT(verdict(Defect::illegal_instruction), HasSubstr("an instruction that this processor lacks"));
+}
+
+TEST(Verify, RefusesAnAlgorithmWithoutABound) {
+    kiln_library &library = fake_library(Defect::none);
+    fake_kernel().algorithm = "guesswork";
+    const Verified result = verify(library);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.row.at("verdict"), "failed: no error bound is stated for the algorithm guesswork");
+}
+
+TEST(Verify, SaysWhichFeaturesAreMissing) {
+    kiln_library &library = fake_library(Defect::none);
+    fake_kernel().features = UINT64_C(1) << 63;
+    const Verified result = verify(library);
+    EXPECT_EQ(result.status, 1) << "a layer that nothing was checked of is no success";
+    EXPECT_THAT(result.row.at("verdict").get<std::string>(), StartsWith("skipped: this processor has no "));
+    EXPECT_TRUE(result.row.at("max_error").is_null());
+}
+
+TEST(CommandLine, RefusesWhatItDoesNotKnow) {
+    for (std::vector<const char *> arguments :
+         std::initializer_list<std::vector<const char *>>{{"harness"},
+                                                          {"harness", "measure"},
+                                                          {"harness", "verify", "--seed"},
+                                                          {"harness", "verify", "--seed", "x"},
+                                                          {"harness", "verify", "--layer", "other"},
+                                                          {"harness", "bench", "--threads", "0"},
+                                                          {"harness", "bench", "--seed", "1"},
+                                                          {"harness", "run"}}) {
+        testing::internal::CaptureStderr();
+        EXPECT_EQ(harness::main(fake_library(Defect::none), "", static_cast<int>(arguments.size()),
+                                const_cast<char **>(arguments.data())),
+                  2);
+        EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("usage: "));
+    }
+}
+
+TEST(Bench, WritesItsResults) {
+    const std::string path = testing::TempDir() + "/kiln_bench.json";
+    std::vector<const char *> arguments = {"harness", "bench", "--seconds", "0", "--json", path.c_str()};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(harness::main(fake_library(Defect::none), "", static_cast<int>(arguments.size()),
+                            const_cast<char **>(arguments.data())),
+              0);
+    EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("only"));
+    testing::internal::GetCapturedStderr();
+    std::ifstream file(path);
+    const json result = json::parse(file);
+    ASSERT_EQ(result.at("rows").size(), 1);
+    const json &row = result.at("rows")[0];
+    EXPECT_EQ(row.at("layer"), "only");
+    EXPECT_GT(row.at("ms"), 0);
+    EXPECT_DOUBLE_EQ(row.at("gflop"), fake_problem().flops() * 1e-9);
+    EXPECT_NEAR(row.at("gflops").get<double>(), row.at("gflop").get<double>() / row.at("ms").get<double>() * 1e3, 1e-3);
+    const double peak = result.at("peak_gflops").begin()->get<double>();
+    EXPECT_NEAR(row.at("peak_share").get<double>(), row.at("gflops").get<double>() / peak, 1e-4);
+    EXPECT_EQ(result.at("machine").at("threads"), 1);
+}
+
+TEST(Machine, PeaksArePlausible) {
+    // Any processor since 2010 does more than 1 GFLOP/s a core, and none yet 1000.
+    const double peak = harness::measure_peak(harness::isa_of(0), 0.01);
+    EXPECT_GT(peak, 0.1);
+    EXPECT_LT(peak, 1000);
+}
+
+class RunTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        folder_ = testing::TempDir() + "/kiln_run_test";
+        std::filesystem::create_directories(folder_);
+        const Problem problem = fake_problem();
+        tensors_ = harness::random_tensors(problem, 1);
+        write("x", tensors_.x);
+        write("w", tensors_.w);
+        write("bias", tensors_.bias);
+        write("short", std::vector<char>(tensors_.x.begin(), tensors_.x.end() - 1));
+    }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+
+    std::string path(const std::string &name) const { return folder_ + "/" + name; }
+    void write(const std::string &name, const std::vector<char> &data) const {
+        std::ofstream(path(name), std::ios::binary).write(data.data(), static_cast<std::streamsize>(data.size()));
+    }
+    std::string request(const std::string &name, const std::string &layer, const std::string &x) const {
+        return name + '\t' + layer + '\t' + path(x) + '\t' + path("w") + '\t' + path("bias") + "\t-\t" +
+               path(name + ".y") + '\n';
+    }
+    // The lines it answers.
+    std::vector<std::string> run(const std::string &requests, int expected_status) const {
+        std::ofstream(path("requests")) << requests;
+        const std::string file = path("requests");
+        const char *arguments[] = {"harness", "run", file.c_str()};
+        testing::internal::CaptureStdout();
+        EXPECT_EQ(harness::main(fake_library(Defect::none), "", 3, const_cast<char **>(arguments)), expected_status);
+        std::istringstream output(testing::internal::GetCapturedStdout());
+        std::vector<std::string> lines;
+        for (std::string line; std::getline(output, line);) lines.push_back(line);
+        return lines;
+    }
+
+    std::string folder_;
+    harness::Tensors tensors_;
+};
+
+TEST_F(RunTest, ComputesAndWritesY) {
+    EXPECT_THAT(run(request("a", "only", "x"), 0), testing::ElementsAre("ok\ta\tdirect@fake"));
+    std::ifstream file(path("a.y"), std::ios::binary);
+    const std::vector<char> y{std::istreambuf_iterator<char>(file), {}};
+    reference::Result expected;
+    const int64_t strides[] = {6, 3, 1};
+    ASSERT_TRUE(reference::compute(fake_problem(),
+                                   {tensors_.x.data(), tensors_.w.data(), strides, tensors_.bias.data(), nullptr},
+                                   &expected)
+                    .ok());
+    ASSERT_EQ(y.size(), expected.y.size() * sizeof(float));
+    for (size_t i = 0; i < expected.y.size(); ++i)
+        EXPECT_NEAR(harness::load(DType::f32, y.data(), i), expected.y[i], 1e-5);
+}
+
+TEST_F(RunTest, OneBadRequestDoesNotStopTheOthers) {
+    const auto lines = run(request("a", "only", "nowhere") + request("b", "other", "x") +
+                               request("c", "only", "short") + "d\tonly\n" + request("e", "only", "x"),
+                           1);
+    ASSERT_EQ(lines.size(), 5);
+    EXPECT_THAT(lines[0], StartsWith("error\ta\tfailed\tx: "));
+    EXPECT_THAT(lines[1], StartsWith("error\tb\t"));
+    EXPECT_THAT(lines[2], HasSubstr("does not hold 40 bytes"));
+    EXPECT_THAT(lines[3], StartsWith("error\td\tinvalid_argument\t"));
+    EXPECT_EQ(lines[4], "ok\te\tdirect@fake");
+}
+
+TEST(ThreadTeam, RunsEveryPieceOnceAndReportsFailures) {
+    harness::ThreadTeam team(3);
+    struct Closure {
+        std::atomic<int> runs[100] = {};
+        std::atomic<int> at_once[3] = {};
+        std::atomic<bool> shared{false};
+    } closure;
+    const auto task = [](void *data, int32_t index, int32_t worker) -> int32_t {
+        auto &c = *static_cast<Closure *>(data);
+        ++c.runs[index];
+        if (++c.at_once[worker] > 1) c.shared = true;
+        --c.at_once[worker];
+        return index == 42 ? kiln_failed : kiln_ok;
+    };
+    const kiln_threads *hook = team.hook();
+    for (int round = 0; round < 50; ++round)
+        EXPECT_EQ(hook->parallel_for(hook->context, task, &closure, 100), kiln_failed);
+    EXPECT_EQ(hook->parallel_for(hook->context, task, &closure, 10), kiln_ok);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(closure.runs[i], i < 10 ? 51 : 50);
+    EXPECT_FALSE(closure.shared);
+}
+
+}  // namespace
+}  // namespace kiln::test

@@ -1,0 +1,44 @@
+"""Drives `kiln run` for tests: cases with their arrays in, answers with their outputs out."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+
+def kiln():
+    """The kiln under test, from the environment variable KILN."""
+    return os.environ["KILN"]
+
+
+def write_cases(cases, folder):
+    """Writes cases.jsonl and its .npy files. A case is its line, with arrays in place of the paths of its inputs."""
+    folder = Path(folder)
+    with open(folder / "cases.jsonl", "w") as file:
+        for number, case in enumerate(cases):
+            line = {key: value for key, value in case.items() if key != "inputs"}
+            line["inputs"] = {}
+            for name, array in case["inputs"].items():
+                np.save(folder / f"{number}.{name}.npy", array)
+                line["inputs"][name] = f"{number}.{name}.npy"
+            file.write(json.dumps(line) + "\n")
+    return folder / "cases.jsonl"
+
+
+def run(cases, folder, *options):
+    """Returns (answers in the order of the cases, outputs by name, the finished process)."""
+    path = write_cases(cases, folder)
+    out = Path(folder) / "out"
+    process = subprocess.run(
+        [kiln(), "run", path, "-o", out, *options], capture_output=True, text=True, check=False
+    )
+    if not (out / "results.jsonl").exists():
+        raise AssertionError(f"kiln run gave no results:\n{process.stderr[-4000:]}")
+    answers = [json.loads(line) for line in open(out / "results.jsonl")]
+    printed = [json.loads(line) for line in process.stdout.splitlines()]
+    assert sorted(a["name"] for a in printed) == sorted(a["name"] for a in answers), "stdout and results.jsonl differ"
+    assert [a["name"] for a in answers] == [c["name"] for c in cases], "answers are not in the order of the cases"
+    outputs = {a["name"]: np.load(out / a["output"]) for a in answers if a["status"] == "ok"}
+    return answers, outputs, process

@@ -1,0 +1,149 @@
+"""kiln run beyond the values: bad cases beside good ones, empty tensors, filter layouts, engines, compilers."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import kiln_run
+import numpy as np
+
+
+def conv(name, **changes):
+    """A case of a Conv with one product an element: y = 2 x + bias."""
+    case = {
+        "name": name,
+        "operator": "Conv",
+        "attributes": {},
+        "inputs": {"X": np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3), "W": np.full((1, 1, 1, 1), 2, np.float32)},
+    }
+    case.update(changes)
+    return case
+
+
+class RunCommand(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = Path(self.temporary.name)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def test_answer(self):
+        answers, outputs, process = kiln_run.run([conv("a", output="deep/y.npy")], self.folder)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        kernel = answers[0].pop("kernel")
+        self.assertRegex(kernel, "^direct@")
+        self.assertEqual(
+            answers[0],
+            {
+                "name": "a",
+                "status": "ok",
+                "problem": "conv2d-f32-n1-c1-i2x3-m1-o2x3-k1x1-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx",
+                "output_shape": [1, 1, 2, 3],
+                "pads_begin": [0, 0],
+                "pads_end": [0, 0],
+                "output": "deep/y.npy",
+            },
+        )
+        np.testing.assert_array_equal(outputs["a"], np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3) * 2)
+
+    def test_bad_cases_do_not_stop_good_ones(self):
+        cases = [
+            conv("first"),
+            conv("bad_stride", attributes={"strides": [-1, 1]}),
+            conv("bad_channels", inputs={"X": np.zeros((1, 3, 4, 4), np.float32), "W": np.zeros((1, 2, 1, 1), np.float32)}),
+            conv("bad_name", attributes={"stride": [1, 1]}),
+            conv("twice", output="first.npy"),
+            conv("last"),
+        ]
+        answers, outputs, process = kiln_run.run(cases, self.folder)
+        self.assertEqual(process.returncode, 1)
+        self.assertEqual([a["status"] for a in answers], ["ok", "error", "error", "error", "error", "ok"])
+        self.assertEqual({a["code"] for a in answers if a["status"] == "error"}, {"invalid_argument"})
+        self.assertIn("strides[0] is -1", answers[1]["message"])
+        self.assertIn("stride", answers[3]["message"])
+        self.assertIn("first.npy", answers[4]["message"])
+        np.testing.assert_array_equal(outputs["first"], outputs["last"])
+
+    def test_empty_tensors(self):
+        no_batch = np.zeros((0, 1, 2, 3), np.float32)
+        no_rows = np.zeros((1, 1, 0, 3), np.float32)
+        w, bias = np.ones((1, 1, 2, 2), np.float32), np.array([7], np.float32)
+        up = {"operator": "ConvTranspose", "attributes": {"strides": [2, 2], "output_padding": [1, 1]}}
+        cases = [
+            conv("no_batch", inputs={"X": no_batch, "W": np.ones((4, 1, 1, 1), np.float32)}),
+            conv("no_rows", **up, inputs={"X": no_rows, "W": w, "B": bias}),
+        ]
+        answers, outputs, _ = kiln_run.run(cases, self.folder)
+        self.assertEqual([a["status"] for a in answers], ["ok", "ok"], answers)
+        self.assertEqual(outputs["no_batch"].shape, (0, 4, 2, 3))
+        # Rows: stride * (0 - 1) + output_padding + kernel = 1.
+        np.testing.assert_array_equal(outputs["no_rows"], np.full((1, 1, 1, 7), 7, np.float32))
+
+    def test_filter_layouts_change_nothing(self):
+        data = np.random.default_rng(1)
+        inputs = {
+            "X": data.standard_normal((2, 6, 5, 4)).astype(np.float32),
+            "W": data.standard_normal((6, 2, 3, 2)).astype(np.float32),
+        }
+        for operator, group in (("Conv", 3), ("ConvTranspose", 2)):
+            base = {"operator": operator, "attributes": {"group": group}, "inputs": inputs}
+            cases = [{**base, "name": f"{operator}_{w}", "layouts": {"w": w}} for w in ("OIX", "IOX", "XIO", "XOI")]
+            folder = self.folder / operator
+            folder.mkdir()
+            answers, outputs, process = kiln_run.run([{**base, "name": "own"}, *cases], folder)
+            self.assertEqual(process.returncode, 0, answers)
+            for case in cases:
+                np.testing.assert_array_equal(outputs[case["name"]], outputs["own"], case["name"])
+
+    def test_generic_engine_says_that_there_is_none(self):
+        answers, _, process = kiln_run.run([conv("a")], self.folder, "--engine", "generic")
+        self.assertEqual(process.returncode, 1)
+        self.assertEqual((answers[0]["status"], answers[0]["code"]), ("error", "unsupported"))
+
+    def test_runner_starts_the_program(self):
+        trace = self.folder / "started"
+        script = self.folder / "runner"
+        script.write_text(f'#!/bin/sh\necho "$@" >> {trace}\nexec "$@"\n')
+        script.chmod(0o755)
+        answers, _, process = kiln_run.run([conv("a")], self.folder, "--runner", f"{script} env")
+        self.assertEqual(answers[0]["status"], "ok", process.stderr)
+        self.assertTrue(trace.read_text().startswith("env /"))
+
+    def test_a_program_that_dies_fails_its_case_only(self):
+        # Kills the first program when it is asked for more than one case: the second gets the rest.
+        script = self.folder / "runner"
+        script.write_text('#!/bin/sh\nif [ "$(wc -l < "$3")" -gt 1 ]; then kill -SEGV $$; fi\nexec "$@"\n')
+        script.chmod(0o755)
+        answers, _, process = kiln_run.run([conv("a"), conv("b")], self.folder, "--runner", str(script))
+        self.assertEqual([a["status"] for a in answers], ["error", "ok"], process.stderr)
+        self.assertEqual(answers[0]["message"], "the program that computes it was ended by signal 11")
+
+    def test_compiler_that_is_missing_or_fails(self):
+        for cxx, message in (("/nowhere/c++", "/nowhere/c++ cannot be started"), ("false", "false failed (exit status 1)")):
+            answers, _, process = kiln_run.run([conv("a")], self.folder, "--cxx", cxx)
+            self.assertEqual(process.returncode, 1)
+            self.assertEqual(answers[0]["code"], "failed")
+            self.assertIn(message, answers[0]["message"])
+
+    def test_what_stops_everything(self):
+        def run(*arguments):
+            environment = {**os.environ, "LC_ALL": "C"}
+            return subprocess.run([kiln_run.kiln(), "run", *arguments], capture_output=True, text=True, env=environment)
+
+        missing = run(self.folder / "none.jsonl", "-o", self.folder / "out")
+        self.assertEqual(missing.returncode, 1)
+        self.assertRegex(missing.stderr, "^kiln: .*none.jsonl")
+        cases = kiln_run.write_cases([conv("a")], self.folder)
+        target = run(cases, "-o", self.folder / "out", "--target", "z80")
+        self.assertEqual(target.returncode, 1)
+        self.assertIn("z80", target.stderr)
+        blocked = run(cases, "-o", cases / "out")
+        self.assertEqual(blocked.returncode, 1)
+        self.assertIn("cases.jsonl/out", blocked.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,27 @@
+// Processor features, against what the compiler's own library finds.
+#include "kiln/cpu.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+#if defined(__x86_64__)
+TEST(Cpu, AgreesWithTheCompiler) {
+    const uint64_t features = kiln_cpu_features();
+    EXPECT_EQ((features & KILN_CPU_AVX2) != 0,
+              __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"));
+    EXPECT_EQ((features & KILN_CPU_AVX512) != 0,
+              __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl"));
+    EXPECT_EQ((features & KILN_CPU_AVX512_VNNI) != 0, __builtin_cpu_supports("avx512vnni") != 0);
+    EXPECT_EQ((features & KILN_CPU_AVX512_BF16) != 0, __builtin_cpu_supports("avx512bf16") != 0);
+    EXPECT_EQ(kiln_cpu_features(), features);
+}
+#else
+TEST(Cpu, HasNoFeaturesElsewhere) {
+    EXPECT_EQ(kiln_cpu_features(), 0u);
+}
+#endif
+
+}  // namespace

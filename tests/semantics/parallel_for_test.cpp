@@ -1,0 +1,121 @@
+// kiln_parallel_for: with the caller's threads and without.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kiln/kernel.h"
+
+namespace {
+
+// What a task saw: the index and the scratch it was given.
+struct Seen {
+    std::mutex mutex;
+    std::vector<int32_t> indices;
+    std::vector<void *> scratches;
+    std::vector<int> busy = std::vector<int>(8);  // pieces running on each worker's scratch
+    bool shared = false;                          // two at once on one
+    int32_t fail_at = -1, code = kiln_ok;
+    char *scratch = nullptr;
+};
+constexpr int64_t stride = 64;
+
+int32_t task(void *scratch, int32_t index, uint8_t *closure) {
+    Seen &seen = *reinterpret_cast<Seen *>(closure);
+    const size_t worker = static_cast<size_t>((static_cast<char *>(scratch) - seen.scratch) / stride);
+    {
+        const std::lock_guard lock(seen.mutex);
+        seen.indices.push_back(index);
+        seen.scratches.push_back(scratch);
+        if (seen.busy[worker]++ != 0) seen.shared = true;
+    }
+    std::this_thread::yield();
+    const std::lock_guard lock(seen.mutex);
+    seen.busy[worker]--;
+    return index == seen.fail_at ? seen.code : kiln_ok;
+}
+
+int32_t run(Seen *seen, const kiln_threads *threads, int32_t begin, int32_t count, char *scratch) {
+    seen->scratch = scratch;
+    return kiln_parallel_for(threads, task, reinterpret_cast<uint8_t *>(seen), begin, count, scratch, stride);
+}
+
+// The simplest hook there is: a thread a worker, which take the next index each.
+struct Team {
+    int32_t calls = 0;
+    static int32_t parallel_for(void *context, kiln_task piece, void *closure, int32_t count) {
+        static_cast<Team *>(context)->calls++;
+        std::atomic<int32_t> next{0}, result{kiln_ok};
+        std::vector<std::thread> threads;
+        for (int32_t worker = 0; worker < 4; worker++) {
+            threads.emplace_back([&, worker] {
+                for (int32_t i = next++; i < count; i = next++) {
+                    if (const int32_t code = piece(closure, i, worker); code != kiln_ok) result = code;
+                }
+            });
+        }
+        for (std::thread &thread : threads) thread.join();
+        return result;
+    }
+    kiln_threads hook() { return {this, 4, parallel_for}; }
+};
+
+TEST(ParallelFor, RunsInOrderWithoutThreads) {
+    Seen seen;
+    char scratch[8 * stride];
+    EXPECT_EQ(run(&seen, nullptr, 3, 4, scratch), kiln_ok);
+    EXPECT_EQ(seen.indices, (std::vector<int32_t>{3, 4, 5, 6}));
+    EXPECT_EQ(seen.scratches, std::vector<void *>(4, scratch));
+}
+
+TEST(ParallelFor, StopsAtAFailure) {
+    Seen seen;
+    seen.fail_at = 4;
+    seen.code = kiln_failed;
+    char scratch[8 * stride];
+    EXPECT_EQ(run(&seen, nullptr, 3, 4, scratch), kiln_failed);
+    EXPECT_EQ(seen.indices, (std::vector<int32_t>{3, 4}));
+}
+
+TEST(ParallelFor, DoesNothingForNothing) {
+    Seen seen;
+    Team team;
+    const kiln_threads threads = team.hook();
+    EXPECT_EQ(run(&seen, nullptr, 5, 0, nullptr), kiln_ok);
+    EXPECT_EQ(run(&seen, &threads, 5, 0, nullptr), kiln_ok);
+    EXPECT_TRUE(seen.indices.empty());
+}
+
+TEST(ParallelFor, GivesEachWorkerItsScratch) {
+    Seen seen;
+    Team team;
+    const kiln_threads threads = team.hook();
+    char scratch[8 * stride];
+    EXPECT_EQ(run(&seen, &threads, -10, 200, scratch), kiln_ok);
+    EXPECT_EQ(team.calls, 1);
+    EXPECT_FALSE(seen.shared) << "two pieces ran on one scratch at once";
+    std::sort(seen.indices.begin(), seen.indices.end());
+    ASSERT_EQ(seen.indices.size(), 200u);
+    for (int32_t i = 0; i < 200; i++) {
+        EXPECT_EQ(seen.indices[static_cast<size_t>(i)], i - 10);
+    }
+    for (void *used : seen.scratches) {
+        const auto offset = static_cast<char *>(used) - scratch;
+        EXPECT_TRUE(offset >= 0 && offset < 4 * stride && offset % stride == 0) << offset;
+    }
+}
+
+TEST(ParallelFor, ReportsWhatTheHookReports) {
+    Seen seen;
+    seen.fail_at = 7;
+    seen.code = kiln_unsupported;
+    Team team;
+    const kiln_threads threads = team.hook();
+    char scratch[8 * stride];
+    EXPECT_EQ(run(&seen, &threads, 0, 20, scratch), kiln_unsupported);
+}
+
+}  // namespace

@@ -1,0 +1,47 @@
+// Status and its messages.
+#include "kiln/status.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace kiln {
+namespace {
+
+TEST(Status, IsOkByDefault) {
+    const Status status;
+    EXPECT_TRUE(status.ok());
+    EXPECT_STREQ(status.message(), "");
+    EXPECT_STREQ(to_string(status.code()), "ok");
+}
+
+TEST(Status, CarriesCodeAndMessage) {
+    const Status status = Status::invalid_argument("%s[%d] is %d", "strides", 0, -1);
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+    EXPECT_STREQ(status.message(), "strides[0] is -1");
+    EXPECT_STREQ(to_string(status.code()), "invalid_argument");
+    EXPECT_STREQ(to_string(Status::unsupported("x").code()), "unsupported");
+    EXPECT_STREQ(to_string(Status::failed("x").code()), "failed");
+}
+
+TEST(Status, CutsLongMessagesVisibly) {
+    const std::string long_text(1000, 'a');
+    const std::string message = Status::unsupported("%s", long_text.c_str()).message();
+    EXPECT_GT(message.size(), 300u);
+    EXPECT_LT(message.size(), 1000u);
+    EXPECT_EQ(message.substr(message.size() - 4), "a...");
+}
+
+TEST(Status, LeavesTheFirstErrorOut) {
+    const auto f = [](bool fail) -> Status {
+        KILN_RETURN_IF_ERROR(Status());
+        if (fail) KILN_RETURN_IF_ERROR(Status::unsupported("first"));
+        return Status::invalid_argument("last");
+    };
+    EXPECT_STREQ(f(true).message(), "first");
+    EXPECT_STREQ(f(false).message(), "last");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,21 @@
+// kiln bench: the time of every layer of a SPEC.
+#include <cstdio>
+
+#include "commands.h"
+#include "measure.h"
+#include "process.h"
+#include "temp_folder.h"
+
+namespace kiln::tools {
+
+int bench_command(const BenchOptions &options) {
+    const TempFolder folder;
+    const MeasuredLibrary library = build_measured(options, folder.path());
+    if (!library.program) return 1;
+    std::vector<std::string> arguments = {"bench"};
+    if (!options.json.empty()) arguments.insert(arguments.end(), {"--json", options.json});
+    const int status = run_process(library.program->command(arguments));
+    return library.failures.empty() && status == 0 ? 0 : 1;
+}
+
+}  // namespace kiln::tools

@@ -1,0 +1,84 @@
+// The commands of kiln: what each is asked (main.cpp reads it from the command line), and its entry point.
+//
+// An entry point returns the exit status: 0, all well; 1, something failed, and stderr says what and which. What stops
+// a whole command is thrown as Error (spec.h), which main prints as "kiln: <message>" before it exits with 1.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "spec.h"
+
+namespace kiln::tools {
+
+// kiln compile SPEC -o DIR
+struct CompileOptions {
+    std::string spec;                  // .toml or .onnx
+    std::string output;                // folder, made if need be
+    std::vector<std::string> targets;  // as given; empty: the file's, else this machine's
+    std::string name;                  // of the library; "": the file's
+    std::string decisions;             // file; "": none
+    int jobs = 1;                      // kernels compiled at once; at least 1
+    bool embed_weights = false;
+    double time_limit = 60;    // seconds for one kernel
+    bool explain = false;      // also prints what `kiln explain` does
+    SpecOptions spec_options;  // --shape
+};
+int compile_command(const CompileOptions &options);
+
+// kiln run CASES.jsonl -o DIR
+struct RunOptions {
+    enum class Engine { specialized, generic };
+
+    std::string cases;   // .jsonl
+    std::string output;  // folder, made if need be
+    Engine engine = Engine::specialized;
+    std::string target;  // "": this machine's
+    std::string runner;  // command line that starts a program of the target; "": started directly
+    std::string cxx;     // C++ compiler of the target; "": $CXX, else the usual one for the target
+    int jobs = 1;
+};
+int run_command(const RunOptions &options);
+
+// What verify and bench share: a library is made of SPEC for one target and a small program is run against it.
+struct MeasureOptions {
+    std::string spec;
+    std::string target, runner, cxx;  // as RunOptions'
+    std::vector<std::string> layers;  // only these, by name; empty: all
+    std::string decisions;            // as CompileOptions'
+    int jobs = 1;
+    SpecOptions spec_options;
+};
+
+// kiln verify SPEC
+struct VerifyOptions : MeasureOptions {
+    bool json = false;  // JSON on stdout in place of the table
+};
+int verify_command(const VerifyOptions &options);
+
+// kiln bench SPEC
+struct BenchOptions : MeasureOptions {
+    std::string json;  // file the results are also written to; "": none
+};
+int bench_command(const BenchOptions &options);
+
+// kiln explain SPEC
+struct ExplainOptions {
+    std::string spec;
+    std::string target;  // whose kernel choice is told; "": the file's first, else this machine's
+    bool all_dialects = false;
+    bool json = false;
+    SpecOptions spec_options;
+};
+// The algorithm and schedule a problem is compiled with for a target, in words. May throw Error.
+using DescribeChoice = std::function<std::string(const Problem &problem, const std::string &target)>;
+int explain_command(const ExplainOptions &options, const DescribeChoice &describe_choice);
+
+// kiln targets
+struct TargetsOptions {
+    bool json = false;
+};
+int targets_command(const TargetsOptions &options);
+
+}  // namespace kiln::tools

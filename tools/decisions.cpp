@@ -1,0 +1,51 @@
+#include "decisions.h"
+
+#include <fstream>
+#include <stdexcept>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "spec.h"
+
+namespace kiln::tools {
+
+Decisions::Decisions(const std::string &path) {
+    std::ifstream file(path);
+    if (!file) {
+        throw Error(fmt::format("decisions file {} cannot be read", path));
+    }
+    int number = 0;
+    for (std::string line; std::getline(file, line);) {
+        number++;
+        if (line.find_first_not_of(" \t\r") == std::string::npos) {
+            continue;
+        }
+        try {
+            const nlohmann::json entry = nlohmann::json::parse(line);
+            entries_[{entry.at("problem").get<std::string>(), entry.at("target").get<std::string>()}] = {
+                {entry.at("algorithm").get<std::string>(), entry.at("schedule").get<std::string>()},
+                entry.at("revision").get<int>()};
+        } catch (const nlohmann::json::exception &error) {
+            throw Error(fmt::format("{}:{}: not a decision: {}", path, number, error.what()));
+        }
+    }
+}
+
+Decision Decisions::decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings) const try {
+    const std::string text(print(problem));
+    const auto entry = entries_.find({text, target.name});
+    if (entry != entries_.end()) {
+        try {
+            check_decision(problem, entry->second.decision, entry->second.revision);
+            return entry->second.decision;
+        } catch (const std::invalid_argument &error) {
+            warnings->push_back(fmt::format("decision for {} on {} refused, the default is taken: {}", text, target.name,
+                                            error.what()));
+        }
+    }
+    return default_decision(problem, target);
+} catch (const std::invalid_argument &error) {
+    throw Error(error.what(), StatusCode::unsupported);
+}
+
+}  // namespace kiln::tools

@@ -1,0 +1,32 @@
+// A decisions file: which algorithm and schedule a problem is compiled with on a target. JSON lines, one a decision:
+//   {"problem":"conv2d-...","target":"x86-64-avx512","algorithm":"direct","revision":1,"schedule":"lanes:16;..."}
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernel.h"
+
+namespace kiln::tools {
+
+class Decisions {
+  public:
+    Decisions() = default;
+    // Throws Error where the file cannot be read, or a line is no decision (naming the line).
+    explicit Decisions(const std::string &path);
+
+    // The file's decision, or the default where it has none, or where the algorithm's revision has changed or the schedule
+    // is illegal: then `warnings` says so. Throws Error where no kernel can be made.
+    Decision decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings) const;
+
+  private:
+    struct Entry {
+        Decision decision;
+        int revision;
+    };
+    std::map<std::pair<std::string, std::string>, Entry> entries_;  // by problem and target
+};
+
+}  // namespace kiln::tools

@@ -1,0 +1,263 @@
+// Explains a SPEC: resolves its layers, in their own dialect and in all others, and prints what they mean.
+#include "explain.h"
+
+#include <algorithm>
+#include <array>
+
+#include "fmt/format.h"
+#include "translate.h"
+
+namespace kiln::tools {
+namespace {
+
+using nlohmann::json;
+
+std::string axes_text(const Axes &axes, int rank, const char *separator) {
+    return fmt::format("{}", fmt::join(axes.begin(), axes.begin() + rank, separator));
+}
+
+std::string problem_text(const Resolution &resolution) {
+    return std::string(std::string_view(print(resolution.problem)));
+}
+
+// The versions of an operator, of which an opset means the newest not newer than itself.
+std::vector<int> onnx_versions(const std::string &op) {
+    if (op == "DeformConv") return {19, 22};
+    return {1, 11, 22};
+}
+
+std::string reading_name(const LayerSpec &layer) {
+    const std::string dialect = document_name(layer.dialect);
+    if (layer.dialect == Dialect::onnx)
+        return fmt::format("{} {} {}", dialect, layer.opset, document_name(layer.profile));
+    if (layer.dialect == Dialect::ms_nhwc) return fmt::format("{} {}", dialect, document_name(layer.profile));
+    return dialect;
+}
+
+Reading read(LayerSpec layer) {
+    Reading reading;
+    reading.name = reading_name(layer);
+    layer.name.clear();
+    try {
+        reading.resolution = resolve(layer);
+    } catch (const Error &error) {
+        reading.code = error.code;
+        reading.error = error.what();
+    }
+    return reading;
+}
+
+// `layer` in one dialect, opset and profile.
+Reading read_as(const LayerSpec &layer, Dialect dialect, int opset, Profile profile) {
+    LayerSpec other = layer;
+    other.dialect = dialect;
+    other.opset = opset;
+    other.profile = profile;
+    const std::string name = reading_name(other);
+    try {
+        other = translate(layer, dialect);
+    } catch (const Error &error) {
+        return {name, {}, error.code, error.what()};
+    }
+    other.opset = opset;
+    other.profile = profile;
+    return read(other);
+}
+
+std::string message(const Reading &reading) {
+    return fmt::format("{}: {}", to_string(reading.code), reading.error);
+}
+
+json to_json(const Shape &shape) {
+    json sizes = json::array();
+    for (int i = 0; i < shape.rank; ++i)
+        sizes.push_back(shape.sizes[i] == open_size ? json("?") : json(shape.sizes[i]));
+    return sizes;
+}
+
+json to_json(const Axes &axes, int rank) {
+    return std::vector<int64_t>(axes.begin(), axes.begin() + rank);
+}
+
+// The keys a reading adds to an answer.
+void add_reading(const Reading &reading, json &answer) {
+    answer["status"] = reading.resolution ? "ok" : "error";
+    if (!reading.resolution) {
+        answer["code"] = to_string(reading.code);
+        answer["message"] = reading.error;
+        return;
+    }
+    const Resolution &resolution = *reading.resolution;
+    answer["problem"] = problem_text(resolution);
+    answer["output_shape"] = to_json(resolution.y);
+    answer["pads_begin"] = to_json(resolution.pads_begin, resolution.problem.rank);
+    answer["pads_end"] = to_json(resolution.pads_end, resolution.problem.rank);
+}
+
+// Where a reading departs from the layer's own; "" where it does not, or cannot be compared.
+std::string departs(const Reading &reading, const Reading &own) {
+    if (!reading.resolution || !own.resolution) return "";
+    return difference(*reading.resolution, *own.resolution);
+}
+
+using Row = std::array<std::string, 8>;
+
+std::string aligned(const Row &row, const std::array<size_t, 8> &widths) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+}
+
+Row to_row(const Explanation &explanation) {
+    const LayerSpec &layer = *explanation.layer;
+    const Resolution &resolution = *explanation.own.resolution;
+    const int rank = resolution.problem.rank;
+    return {layer.name,
+            layer.op,
+            shown(layer.x),
+            shown(layer.w),
+            shown(resolution.y),
+            axes_text(resolution.pads_begin, rank, ","),
+            axes_text(resolution.pads_end, rank, ","),
+            explanation.choice.empty() ? "none" : explanation.choice};
+}
+
+std::string readings_text(const Explanation &explanation) {
+    size_t width = 0;
+    for (const Reading &reading : explanation.readings) width = std::max(width, reading.name.size());
+    std::string text;
+    for (const Reading &reading : explanation.readings) {
+        const std::string what = !reading.resolution                         ? message(reading)
+                                 : departs(reading, explanation.own).empty() ? "same"
+                                                                             : departs(reading, explanation.own);
+        const char *mark = what == "same" ? " " : reading.resolution ? "!" : "-";
+        text += fmt::format("    {} {:<{}}  {}\n", mark, reading.name, width, what);
+    }
+    return text;
+}
+
+Explanation explain(const LayerSpec &layer, const std::string &target, const ExplainOptions &options,
+                    const DescribeChoice &describe_choice) {
+    Explanation explanation;
+    explanation.layer = &layer;
+    explanation.own = read(layer);
+    if (options.all_dialects) explanation.readings = all_readings(layer);
+    if (explanation.own.resolution) try {
+            explanation.choice = describe_choice(explanation.own.resolution->problem, target);
+        } catch (const Error &error) {
+            explanation.choice_error = error.what();
+        }
+    return explanation;
+}
+
+// On stderr, which the answer does not stand on. Returns the exit status.
+int report_failures(const Spec &spec, const std::vector<Explanation> &explanations) {
+    int status = 0;
+    const auto report = [&](const std::string &layer, const std::string &what) {
+        fmt::print(stderr, "kiln: layer {}: {}\n", layer, what);
+        status = 1;
+    };
+    for (const Spec::Failure &failure : spec.failures)
+        report(failure.layer, fmt::format("{}: {}", to_string(failure.code), failure.message));
+    for (const Explanation &explanation : explanations) {
+        if (!explanation.own.resolution) report(explanation.layer->name, message(explanation.own));
+        if (!explanation.choice_error.empty()) report(explanation.layer->name, explanation.choice_error);
+    }
+    return status;
+}
+
+}  // namespace
+
+std::vector<Reading> all_readings(const LayerSpec &layer) {
+    std::vector<Reading> readings;
+    for (const int version : onnx_versions(layer.op))
+        for (const Profile profile : {Profile::spec, Profile::ort})
+            readings.push_back(read_as(layer, Dialect::onnx, version, profile));
+    for (const Profile profile : {Profile::spec, Profile::ort})
+        readings.push_back(read_as(layer, Dialect::ms_nhwc, layer.opset, profile));
+    for (const Dialect dialect : {Dialect::onednn_graph, Dialect::tensorrt})
+        readings.push_back(read_as(layer, dialect, layer.opset, Profile::spec));
+    return readings;
+}
+
+std::string difference(const Resolution &resolution, const Resolution &own) {
+    const Problem &problem = resolution.problem;
+    const int rank = problem.rank;
+    if (problem.out != own.problem.out)
+        return fmt::format("another output size: {}, not {}", axes_text(problem.out, rank, "x"),
+                           axes_text(own.problem.out, rank, "x"));
+    if (resolution.pads_begin != own.pads_begin || resolution.pads_end != own.pads_end) {
+        bool same_total = true;
+        for (size_t i = 0; i < own.pads_begin.size(); ++i)
+            same_total =
+                same_total && resolution.pads_begin[i] + resolution.pads_end[i] == own.pads_begin[i] + own.pads_end[i];
+        return fmt::format("{}: begin {} end {}, not begin {} end {}",
+                           same_total ? "the same padding, split another way" : "other padding",
+                           axes_text(resolution.pads_begin, rank, ","), axes_text(resolution.pads_end, rank, ","),
+                           axes_text(own.pads_begin, rank, ","), axes_text(own.pads_end, rank, ","));
+    }
+    return problem == own.problem ? "" : fmt::format("another problem: {}", problem_text(resolution));
+}
+
+std::string to_text(const Spec &spec, const std::vector<Explanation> &explanations) {
+    std::vector<Row> rows = {{"layer", "operator", "x", "w", "y", "pads begin", "end", "kernel"}};
+    std::array<size_t, 8> widths{};
+    for (const Explanation &explanation : explanations)
+        if (explanation.own.resolution) rows.push_back(to_row(explanation));
+    for (const Row &row : rows)
+        for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+
+    std::string text = rows.size() > 1 ? aligned(rows[0], widths) : "";
+    size_t row = 1;
+    for (const Explanation &explanation : explanations) {
+        if (explanation.own.resolution)
+            text += aligned(rows[row++], widths) + "    " + problem_text(*explanation.own.resolution) + "\n";
+        else
+            text += fmt::format("{}\n    {}\n", explanation.layer->name, message(explanation.own));
+        text += readings_text(explanation);
+    }
+    for (const std::string &note : spec.notes) text += fmt::format("note: {}\n", note);
+    return text;
+}
+
+json to_json(const Spec &spec, const std::vector<Explanation> &explanations) {
+    json layers = json::array();
+    for (const Explanation &explanation : explanations) {
+        const LayerSpec &layer = *explanation.layer;
+        json answer = {{"name", layer.name},
+                       {"operator", layer.op},
+                       {"reading", explanation.own.name},
+                       {"dtype", document_name(layer.dtype)},
+                       {"x", to_json(layer.x)},
+                       {"w", to_json(layer.w)}};
+        add_reading(explanation.own, answer);
+        if (!explanation.choice.empty()) answer["kernel"] = explanation.choice;
+        if (!explanation.choice_error.empty()) answer["kernel_error"] = explanation.choice_error;
+        for (const Reading &reading : explanation.readings) {
+            json other = {{"reading", reading.name}};
+            add_reading(reading, other);
+            if (const std::string text = departs(reading, explanation.own); !text.empty()) other["differs"] = text;
+            answer["dialects"].push_back(other);
+        }
+        layers.push_back(answer);
+    }
+    for (const Spec::Failure &failure : spec.failures)
+        layers.push_back({{"name", failure.layer},
+                          {"status", "error"},
+                          {"code", to_string(failure.code)},
+                          {"message", failure.message}});
+    return {{"name", spec.name}, {"layers", layers}, {"notes", spec.notes}};
+}
+
+int explain_command(const ExplainOptions &options, const DescribeChoice &describe_choice) {
+    const Spec spec = load_spec(options.spec, options.spec_options);
+    const std::string target = !options.target.empty() ? options.target
+                               : !spec.targets.empty() ? spec.targets.front()
+                                                       : "host";
+    std::vector<Explanation> explanations;
+    for (const LayerSpec &layer : spec.layers) explanations.push_back(explain(layer, target, options, describe_choice));
+    fmt::print("{}", options.json ? to_json(spec, explanations).dump(2) + "\n" : to_text(spec, explanations));
+    return report_failures(spec, explanations);
+}
+
+}  // namespace kiln::tools

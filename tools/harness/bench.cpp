@@ -1,0 +1,305 @@
+// bench: the time of each layer's kernel, and its share of the processor's peak.
+//
+// The layers are timed in several rounds, one after the other in each, with the peak measured before every one of them:
+// a machine that slows down for a while slows all alike. A layer's time is the median, over the rounds, of the fastest
+// call in each; its spread is how far the rounds' times lie apart.
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "harness/buffer.h"
+#include "harness/data.h"
+#include "harness/harness.h"
+#include "harness/json.h"
+#include "harness/machine.h"
+#include "harness/threads.h"
+#include "kiln/cpu.h"
+#include "kiln/plan.h"
+
+namespace kiln::harness {
+namespace {
+
+constexpr int rounds = 5;
+constexpr double peak_seconds = 0.002;    // for one measurement of the peak
+constexpr double sample_seconds = 50e-6;  // calls are timed in groups that take about this long
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const size_t half = values.size() / 2;
+    return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// A problem's kernel with everything a call of it takes.
+struct Job {
+    Plan plan;
+    kiln_run_function run_embedded = nullptr;  // in place of the plan's kernel, where it is not null
+    Tensors tensors;
+    Buffer packed, workspace, y;
+    RunArguments arguments;
+    std::vector<double> times;  // seconds, the best of each round
+
+    double flops() const { return plan.problem().flops(); }
+    double seconds() const { return median(times); }
+    double spread() const {
+        const auto [low, high] = std::minmax_element(times.begin(), times.end());
+        return (*high - *low) / seconds();
+    }
+
+    // Whether the call succeeded. Arguments were checked by prepare's first call.
+    bool run() const {
+        const RunArguments &a = arguments;
+        const kiln_run_function function = run_embedded != nullptr ? run_embedded : plan.kernel().run;
+        return function(a.x, a.packed_weights, a.bias, a.residual, nullptr, nullptr, a.y, nullptr, a.workspace,
+                        a.threads) == kiln_ok;
+    }
+};
+
+// The kernel that `layer` runs with: of target `kernel`, or whichever the library picks where that is "".
+Status pick(const kiln_library &library, const kiln_layer &layer, const std::string &kernel, Plan *plan) {
+    if (kernel.empty()) return Plan::create(library, layer.name, plan);
+    Problem problem, pattern;
+    KILN_RETURN_IF_ERROR(parse(layer.problem, &problem));
+    for (int32_t i = 0; i < library.kernel_count; ++i) {
+        KILN_RETURN_IF_ERROR(parse(library.kernels[i].problem, &pattern));
+        if (kernel == library.kernels[i].target && matches(pattern, problem))
+            return Plan::create(library.kernels[i], problem, plan);
+    }
+    return Status::unsupported("no kernel of target %s", kernel.c_str());
+}
+
+Status prepare(const kiln_library &library, const kiln_layer &layer, const Options &options,
+               const kiln_threads *threads, Job *job) {
+    KILN_RETURN_IF_ERROR(pick(library, layer, options.kernel, &job->plan));
+    const Problem &p = job->plan.problem();
+    if (p.has_open_sizes()) return Status::unsupported("it leaves sizes open: there is nothing to time");
+    job->run_embedded = layer.run_embedded;
+    job->tensors = random_tensors(p, options.seed);
+    job->y = allocate(y_bytes(p));
+    job->workspace = allocate(job->plan.workspace_bytes(threads));
+    job->packed = allocate(job->plan.packed_bytes());
+    RunArguments &arguments = job->arguments;
+    arguments.x = job->tensors.x.data();
+    arguments.packed_weights = job->packed.get();
+    arguments.bias = p.bias ? job->tensors.bias.data() : nullptr;
+    arguments.residual = p.residual ? job->tensors.residual.data() : nullptr;
+    arguments.y = job->y.get();
+    arguments.workspace = job->workspace.get();
+    arguments.workspace_bytes = job->plan.workspace_bytes(threads);
+    arguments.threads = threads;
+    KILN_RETURN_IF_ERROR(job->plan.pack(job->tensors.w.data(), layer.weight_strides, job->packed.get()));
+    return job->plan.run(arguments);
+}
+
+// The seconds of one call: the best found in `budget` seconds, and in three samples at the least.
+double time_calls(const Job &job, double budget) {
+    const double begin = now();
+    job.run();
+    const double estimate = std::max(now() - begin, 1e-9);
+    const int calls = std::max(1, static_cast<int>(sample_seconds / estimate));
+    double best = INFINITY;
+    for (int sample = 0; sample < 3 || now() - begin < budget; ++sample) {
+        const double start = now();
+        for (int i = 0; i < calls; ++i) job.run();
+        best = std::min(best, (now() - start) / calls);
+    }
+    return best;
+}
+
+// The peak of all threads together.
+double measure_peak_of_threads(Isa isa, const kiln_threads *threads) {
+    if (threads == nullptr) return measure_peak(isa, peak_seconds);
+    struct Closure {
+        Isa isa;
+        int32_t workers;
+        std::atomic<int32_t> arrived{0};
+        std::vector<double> peaks;
+    } closure{isa, threads->workers, {0}, std::vector<double>(threads->workers)};
+    const auto task = [](void *data, int32_t, int32_t worker) -> int32_t {
+        auto &c = *static_cast<Closure *>(data);
+        // None begins before all are here: then each runs on a thread of its own, at the same time.
+        for (++c.arrived; c.arrived < c.workers;) std::this_thread::yield();
+        c.peaks[worker] = measure_peak(c.isa, peak_seconds);
+        return kiln_ok;
+    };
+    threads->parallel_for(threads->context, task, &closure, threads->workers);
+    double sum = 0;
+    for (const double peak : closure.peaks) sum += peak;
+    return sum;
+}
+
+// Keeps a single-threaded measurement on the processor it runs on; where that is refused, it may move.
+void pin_to_this_cpu() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(sched_getcpu(), &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+// One line of the result: a layer and the job that stands for its problem, or why there is none.
+struct Row {
+    const kiln_layer *layer;
+    const Job *job = nullptr;
+    std::string error;
+};
+
+class Bench {
+  public:
+    Bench(const kiln_library &library, const Options &options) : options_(options), team_(options.threads) {
+        for (int32_t i = 0; i < library.layer_count; ++i)
+            if (options.wants(library.layers[i].name)) add(library, library.layers[i]);
+    }
+
+    void run() {
+        for (int round = 1; round <= rounds; ++round) {
+            std::fprintf(stderr, "round %d of %d\n", round, rounds);
+            for (auto &[problem, job] : jobs_) {
+                const Isa isa = isa_of(job.plan.kernel().features);
+                peaks_[isa].push_back(measure_peak_of_threads(isa, threads()));
+                job.times.push_back(time_calls(job, options_.seconds / rounds));
+            }
+        }
+    }
+
+    void print_table() const;
+    std::string json() const;
+    bool all_ran() const {
+        return std::all_of(rows_.begin(), rows_.end(), [](const Row &row) { return row.job != nullptr; });
+    }
+
+  private:
+    const kiln_threads *threads() const { return options_.threads > 1 ? team_.hook() : nullptr; }
+
+    void add(const kiln_library &library, const kiln_layer &layer) {
+        Row row{&layer, nullptr, ""};
+        // Embedded weights are a function of their own for each layer.
+        const std::string key = layer.run_embedded != nullptr ? layer.name : layer.problem;
+        const auto [at, is_new] = jobs_.try_emplace(key);
+        if (is_new) {
+            const Status status = prepare(library, layer, options_, threads(), &at->second);
+            if (!status.ok()) {
+                row.error = status.message();
+                jobs_.erase(at);
+            }
+        }
+        if (row.error.empty()) row.job = &at->second;
+        rows_.push_back(row);
+    }
+
+    // GFLOP/s that a job could do at the most. Vectors hold half as many float64.
+    double peak(const Job &job) const {
+        const double peak = median(peaks_.at(isa_of(job.plan.kernel().features)));
+        return job.plan.problem().x_type == DType::f64 ? peak / 2 : peak;
+    }
+    double gflops(const Job &job) const { return job.flops() / job.seconds() * 1e-9; }
+
+    struct Totals {
+        double seconds = 0, flops = 0, seconds_at_peak = 0;
+    };
+    Totals totals() const {
+        Totals sum;
+        for (const Row &row : rows_) {
+            if (row.job == nullptr) continue;
+            sum.seconds += row.job->seconds();
+            sum.flops += row.job->flops();
+            sum.seconds_at_peak += row.job->flops() / (peak(*row.job) * 1e9);
+        }
+        return sum;
+    }
+
+    const Options &options_;
+    ThreadTeam team_;
+    std::map<std::string, Job> jobs_;  // by problem; a job's address does not change
+    std::vector<Row> rows_;
+    std::map<Isa, std::vector<double>> peaks_;
+};
+
+void Bench::print_table() const {
+    std::printf("%s, %d thread%s\n", processor_name().c_str(), options_.threads, options_.threads > 1 ? "s" : "");
+    for (const auto &[isa, peaks] : peaks_)
+        std::printf("peak: %.1f GFLOP/s (float32, %s)\n", median(peaks), to_string(isa));
+    std::printf("%-24s %-20s %-12s %10s %7s %9s %6s  %s\n", "layer", "kernel", "algorithm", "ms", "spread", "GFLOP/s",
+                "peak", "problem");
+    for (const Row &row : rows_) {
+        if (row.job == nullptr) {
+            std::printf("%-24s failed: %s\n", row.layer->name, row.error.c_str());
+            continue;
+        }
+        const Job &job = *row.job;
+        std::printf("%-24s %-20s %-12s %10.4f %6.1f%% %9.2f %5.1f%%  %s\n", row.layer->name, job.plan.kernel().target,
+                    job.plan.kernel().algorithm, job.seconds() * 1e3, job.spread() * 100, gflops(job),
+                    gflops(job) / peak(job) * 100, row.layer->problem);
+    }
+    const Totals sum = totals();
+    if (sum.seconds > 0)
+        std::printf("%zu layers, %zu problems: %.4f ms, %.3f GFLOP, %.2f GFLOP/s, %.1f%% of the peak\n", rows_.size(),
+                    jobs_.size(), sum.seconds * 1e3, sum.flops * 1e-9, sum.flops / sum.seconds * 1e-9,
+                    sum.seconds_at_peak / sum.seconds * 100);
+}
+
+std::string Bench::json() const {
+    std::vector<std::string> rows, features;
+    for (const std::string &name : feature_names(kiln_cpu_features())) features.push_back(json_text(name));
+    for (const Row &row : rows_) {
+        JsonObject object;
+        object.text("layer", row.layer->name).text("problem", row.layer->problem);
+        if (row.job == nullptr) {
+            rows.push_back(object.text("error", row.error).str());
+            continue;
+        }
+        const Job &job = *row.job;
+        object.text("kernel", job.plan.kernel().target).text("algorithm", job.plan.kernel().algorithm);
+        object.text("schedule", job.plan.kernel().schedule)
+            .number("ms", job.seconds() * 1e3)
+            .number("spread", job.spread());
+        object.number("gflop", job.flops() * 1e-9)
+            .number("gflops", gflops(job))
+            .number("peak_share", gflops(job) / peak(job));
+        rows.push_back(object.str());
+    }
+    JsonObject machine, peaks, total;
+    machine.text("processor", processor_name())
+        .raw("features", json_list(features))
+        .number("threads", options_.threads);
+    for (const auto &[isa, values] : peaks_) peaks.number(to_string(isa), median(values));
+    const Totals sum = totals();
+    total.number("ms", sum.seconds * 1e3)
+        .number("gflop", sum.flops * 1e-9)
+        .number("gflops", sum.flops / sum.seconds * 1e-9);
+    total.number("peak_share", sum.seconds_at_peak / sum.seconds);
+    JsonObject all;
+    all.raw("machine", machine.str())
+        .raw("peak_gflops", peaks.str())
+        .raw("rows", json_list(rows))
+        .raw("total", total.str());
+    return all.str() + '\n';
+}
+
+bool write_text(const std::string &path, const std::string &text) {
+    std::FILE *file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
+    if (file == nullptr) return false;
+    bool ok = std::fputs(text.c_str(), file) >= 0;
+    ok = (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && ok;
+    return ok;
+}
+
+}  // namespace
+
+int bench(const kiln_library &library, const Options &options) {
+    if (options.threads == 1) pin_to_this_cpu();
+    Bench bench(library, options);
+    bench.run();
+    if (options.json_file != "-") bench.print_table();
+    if (!options.json_file.empty() && !write_text(options.json_file, bench.json())) {
+        std::fprintf(stderr, "%s: cannot be written\n", options.json_file.c_str());
+        return 1;
+    }
+    return bench.all_ran() ? 0 : 1;
+}
+
+}  // namespace kiln::harness

@@ -1,0 +1,136 @@
+#include "jobs.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "fmt/format.h"
+#include "spec.h"
+
+namespace kiln::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Child {
+    size_t index;
+    pid_t process;
+    int pipe;  // its result, read as it comes
+    std::string text;
+    Clock::time_point started;
+    bool timed_out = false;
+};
+
+void write_all(int file, const std::string &text) {
+    for (size_t at = 0; at < text.size();) {
+        const ssize_t written = write(file, text.data() + at, text.size() - at);
+        if (written < 0 && errno != EINTR) {
+            return;
+        }
+        at += std::max<ssize_t>(written, 0);
+    }
+}
+
+// The child's whole life. Its first byte tells success from failure.
+[[noreturn]] void live(const Job &job, int result) {
+    const int nowhere = open("/dev/null", O_RDWR);
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        dup2(nowhere, stream);
+    }
+    for (const int fatal : {SIGINT, SIGTERM, SIGHUP}) {
+        signal(fatal, SIG_DFL);  // cleaning up is the parent's
+    }
+    std::string text;
+    try {
+        text = "+" + job();
+    } catch (const std::exception &error) {
+        text = std::string("-") + error.what();
+    }
+    write_all(result, text);
+    _exit(0);
+}
+
+Child start(size_t index, const Job &job) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        throw Error(fmt::format("no pipe for a child process: {}", std::strerror(errno)), StatusCode::failed);
+    }
+    const pid_t process = fork();
+    if (process < 0) {
+        throw Error(fmt::format("no child process: {}", std::strerror(errno)), StatusCode::failed);
+    }
+    if (process == 0) {
+        live(job, ends[1]);
+    }
+    close(ends[1]);
+    return {index, process, ends[0], "", Clock::now()};
+}
+
+JobResult finish(Child &child, double time_limit) {
+    close(child.pipe);
+    int status = 0;
+    while (waitpid(child.process, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (child.timed_out) {
+        return {false, fmt::format("took more than the {} seconds allowed (--time-limit)", time_limit)};
+    }
+    if (WIFSIGNALED(status)) {
+        return {false, fmt::format("the compiler ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))};
+    }
+    if (child.text.empty()) {
+        return {false, fmt::format("the compiler exited with status {}", WEXITSTATUS(status))};
+    }
+    return {child.text[0] == '+', child.text.substr(1)};
+}
+
+// Reads what has come; false once the child has closed its end.
+bool read_some(Child &child) {
+    char buffer[65536];
+    const ssize_t got = read(child.pipe, buffer, sizeof buffer);
+    if (got > 0) {
+        child.text.append(buffer, got);
+    }
+    return got > 0 || (got < 0 && errno == EINTR);
+}
+
+}  // namespace
+
+void run_jobs(const std::vector<Job> &jobs, int at_once, double time_limit,
+              const std::function<void(size_t index, const JobResult &result)> &on_done) {
+    std::vector<Child> running;
+    size_t next = 0;
+    while (next < jobs.size() || !running.empty()) {
+        while (next < jobs.size() && running.size() < static_cast<size_t>(std::max(at_once, 1))) {
+            running.push_back(start(next, jobs[next]));
+            next++;
+        }
+        std::vector<pollfd> polls;
+        for (const Child &child : running) {
+            polls.push_back({child.pipe, POLLIN, 0});
+        }
+        poll(polls.data(), polls.size(), 100);
+        std::vector<Child> still;
+        for (size_t i = 0; i < running.size(); i++) {
+            Child &child = running[i];
+            if (std::chrono::duration<double>(Clock::now() - child.started).count() > time_limit && !child.timed_out) {
+                child.timed_out = true;
+                kill(child.process, SIGKILL);
+            }
+            if (polls[i].revents == 0 || read_some(child)) {
+                still.push_back(std::move(child));
+            } else {
+                on_done(child.index, finish(child, time_limit));
+            }
+        }
+        running = std::move(still);
+    }
+}
+
+}  // namespace kiln::tools

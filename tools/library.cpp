@@ -1,0 +1,312 @@
+#include "library.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+
+#include "archive.h"
+#include "decisions.h"
+#include "fmt/format.h"
+#include "jobs.h"
+#include "library_files.h"
+#include "npy.h"
+#include "temp_folder.h"
+
+namespace kiln::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The targets in the order of the target models: the most demanding first.
+std::vector<const TargetModel *> ordered_targets(const std::vector<std::string> &names) {
+    std::vector<const TargetModel *> targets;
+    for (const std::string &name : names) {
+        try {
+            const TargetModel *target = &find_target(name);
+            if (std::find(targets.begin(), targets.end(), target) == targets.end()) {
+                targets.push_back(target);
+            }
+        } catch (const std::invalid_argument &error) {
+            throw Error(error.what());
+        }
+    }
+    std::sort(targets.begin(), targets.end());
+    return targets;
+}
+
+std::string symbol_of(const std::string &library, const Problem &problem, const Decision &decision,
+                      const TargetModel &target) {
+    const std::string text(print(problem));
+    uint64_t digest = hash(problem);
+    for (const char c : decision.algorithm + " " + decision.schedule) {
+        digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3;  // FNV-1a, as hash() is
+    }
+    std::string name = fmt::format("{}_{}_{:08x}_{}", library, text.substr(0, text.find('-')),
+                                   static_cast<uint32_t>(digest ^ digest >> 32), target.name);
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+}
+
+void write_file(const std::string &path, const std::string &text) {
+    const std::string temporary = path + ".part";
+    std::ofstream file(temporary, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) {
+        throw Error(fmt::format("{} cannot be written: {}", path, std::strerror(errno)), StatusCode::failed);
+    }
+    fs::rename(temporary, path);
+}
+
+// One compilation of a library, from layers to objects.
+class Compilation {
+  public:
+    Compilation(const LibraryRequest &request, Progress &progress, CompiledLibrary &result)
+        : request_(request), progress_(progress), result_(result) {
+        contents_.name = request.name;
+        contents_.targets = ordered_targets(request.targets);
+        if (!request.decisions.empty()) {
+            decisions_ = Decisions(request.decisions);
+        }
+    }
+
+    void run() {
+        resolve_layers();
+        compile_kernels();
+        compile_layers();
+        collect();
+    }
+
+    const LibraryContents &contents() const { return contents_; }
+    const std::vector<std::string> &objects() const { return objects_; }
+
+  private:
+    struct Pending {
+        const LayerSpec *spec;
+        LibraryLayer layer;
+        std::vector<size_t> kernels;  // in kernels_
+        size_t unfinished = 0;
+        bool failed = false;
+    };
+
+    void fail(Pending &pending, StatusCode code, const std::string &message) {
+        if (!pending.failed) {
+            pending.failed = true;
+            result_.failures.push_back({pending.spec->name, code, message});
+            progress_.step(pending.spec->name + ": failed");
+        }
+    }
+
+    // The kernel of a decision, new or met before.
+    size_t kernel_index(const Problem &problem, const Decision &decision, const TargetModel &target) {
+        const std::string symbol = symbol_of(request_.name, problem, decision, target);
+        for (size_t i = 0; i < kernels_.size(); i++) {
+            if (kernels_[i]->symbol == symbol) {
+                if (kernels_[i]->problem != problem) {
+                    throw Error(fmt::format("two problems share the symbol {}", symbol), StatusCode::failed);
+                }
+                return i;
+            }
+        }
+        kernels_.push_back(std::make_shared<LibraryKernel>(LibraryKernel{symbol, problem, decision, &target, {}}));
+        return kernels_.size() - 1;
+    }
+
+    void resolve_layer(const LayerSpec &spec) {
+        Pending pending;
+        pending.spec = &spec;
+        try {
+            pending.layer.name = spec.name;
+            Resolution resolution;
+            const Status status = kiln::resolve(spec.view().layer, &resolution);
+            if (!status.ok()) {
+                throw Error(status.message(), status.code());
+            }
+            pending.layer.resolution = resolution;
+            if (request_.embed_weights && spec.weights_file.empty()) {
+                throw Error("it has no weights to embed: give them as weights = \"FILE.npy\"");
+            }
+            for (const TargetModel *target : contents_.targets) {
+                const Decision decision = decisions_.decide(resolution.problem, *target, &result_.warnings);
+                pending.kernels.push_back(kernel_index(resolution.problem, decision, *target));
+            }
+            pending.unfinished = pending.kernels.size();
+        } catch (const Error &error) {
+            fail(pending, error.code, error.what());
+        }
+        pending_.push_back(std::move(pending));
+    }
+
+    void resolve_layers() {
+        for (const LayerSpec &spec : request_.layers) {
+            resolve_layer(spec);
+        }
+    }
+
+    std::string object_file(const std::string &symbol) const { return temporary_.path() + "/" + symbol + ".o"; }
+
+    void compile_kernels() {
+        std::vector<Job> jobs;
+        for (const auto &kernel : kernels_) {
+            jobs.push_back([this, &kernel] {
+                const KernelFacts facts = generate_kernel(
+                    {kernel->problem, kernel->decision, kernel->target, kernel->symbol}, object_file(kernel->symbol));
+                return fmt::format("{} {} {} {}", facts.packed_bytes, facts.workspace_bytes, facts.worker_workspace_bytes,
+                                   facts.stack_bytes);
+            });
+        }
+        run_jobs(jobs, request_.jobs, request_.time_limit, [this](size_t index, const JobResult &result) {
+            finish_kernel(index, result);
+        });
+    }
+
+    void finish_kernel(size_t index, const JobResult &result) {
+        LibraryKernel &kernel = *kernels_[index];
+        if (result.ok) {
+            KernelFacts &facts = kernel.facts;
+            std::istringstream(result.text) >> facts.packed_bytes >> facts.workspace_bytes >> facts.worker_workspace_bytes >>
+                facts.stack_bytes;
+        }
+        for (Pending &pending : pending_) {
+            if (std::count(pending.kernels.begin(), pending.kernels.end(), index) == 0 || pending.failed) {
+                continue;
+            }
+            if (!result.ok) {
+                fail(pending, StatusCode::failed,
+                     fmt::format("compiling it for {} failed: {}", kernel.target->name, result.text));
+            } else if (--pending.unfinished == 0) {
+                progress_.step(pending.spec->name);
+            }
+        }
+    }
+
+    LayerFunctions layer_functions(const Pending &pending) const {
+        const Problem &problem = pending.layer.resolution.problem;
+        LayerFunctions functions;
+        functions.symbol = request_.name + "_" + pending.spec->name;
+        functions.architecture = contents_.targets[0]->architecture;
+        functions.fields = {{"x", true}, {"bias", problem.bias}};
+        if (problem.residual) {
+            functions.fields.push_back({"residual", true});
+        }
+        if (!pending.layer.embedded) {
+            functions.fields.push_back({"packed_weights", true});
+        }
+        functions.fields.push_back({"y", true});
+        functions.fields.push_back({"workspace", pending.layer.workspace_bytes() > 0});
+        functions.fields.push_back({"threads", false});
+        const int64_t *strides = pending.layer.resolution.weight_strides;
+        functions.weight_strides.assign(strides, strides + problem.rank + 2);
+        for (const size_t index : pending.kernels) {
+            const LibraryKernel &kernel = *kernels_[index];
+            functions.kernels.push_back({kernel.symbol, pending.kernels.size() > 1 ? kernel.target->features : 0, {}});
+        }
+        return functions;
+    }
+
+    // In a child process.
+    void embed(LayerFunctions &functions, const Pending &pending) const {
+        const NpyArray weights = read_npy(pending.spec->weights_file);
+        const Problem &problem = pending.layer.resolution.problem;
+        if (weights.type != "f4" || weights.elements() != problem.w_elements()) {
+            throw Error(fmt::format("weights {}: {} float32 values are needed", pending.spec->weights_file,
+                                    problem.w_elements()));
+        }
+        for (size_t i = 0; i < pending.kernels.size(); i++) {
+            functions.kernels[i].embedded =
+                pack_weights(problem, kernels_[pending.kernels[i]]->decision,
+                             reinterpret_cast<const float *>(weights.data.data()), functions.weight_strides.data());
+        }
+    }
+
+    void compile_layers() {
+        std::vector<Job> jobs;
+        std::vector<Pending *> whose;
+        for (Pending &pending : pending_) {
+            if (pending.failed) {
+                continue;
+            }
+            for (const size_t index : pending.kernels) {
+                pending.layer.kernels.push_back(kernels_[index]);
+            }
+            pending.layer.embedded = request_.embed_weights;
+            pending.layer.functions = layer_functions(pending);
+            whose.push_back(&pending);
+            jobs.push_back([this, &pending] {
+                LayerFunctions functions = pending.layer.functions;
+                if (pending.layer.embedded) {
+                    embed(functions, pending);
+                }
+                generate_layer_functions(functions, object_file(functions.symbol));
+                return std::string();
+            });
+        }
+        run_jobs(jobs, request_.jobs, request_.time_limit, [&](size_t index, const JobResult &result) {
+            if (!result.ok) {
+                Pending &pending = *whose[index];
+                pending.failed = true;
+                result_.failures.push_back({pending.spec->name, StatusCode::failed, result.text});
+            }
+        });
+    }
+
+    // What succeeded: the layers, and the kernels that one of them needs.
+    void collect() {
+        std::vector<bool> needed(kernels_.size());
+        for (const Pending &pending : pending_) {
+            for (const size_t index : pending.kernels) {
+                needed[index] = needed[index] || !pending.failed;
+            }
+        }
+        for (size_t i = 0; i < kernels_.size(); i++) {
+            if (needed[i]) {
+                contents_.kernels.push_back(kernels_[i]);
+                objects_.push_back(object_file(kernels_[i]->symbol));
+            }
+        }
+        for (const Pending &pending : pending_) {
+            if (!pending.failed) {
+                contents_.layers.push_back(pending.layer);
+                objects_.push_back(object_file(pending.layer.functions.symbol));
+            }
+        }
+    }
+
+    const LibraryRequest &request_;
+    Progress &progress_;
+    CompiledLibrary &result_;
+    TempFolder temporary_;
+    Decisions decisions_;
+    LibraryContents contents_;
+    std::vector<std::shared_ptr<LibraryKernel>> kernels_;
+    std::vector<Pending> pending_;
+    std::vector<std::string> objects_;
+};
+
+}  // namespace
+
+CompiledLibrary compile_library(const LibraryRequest &request, Progress &progress) try {
+    CompiledLibrary result;
+    result.name = request.name;
+    result.folder = request.folder;
+    result.archive = request.folder + "/lib" + request.name + ".a";
+    result.header = request.folder + "/" + request.name + ".h";
+    result.manifest = request.folder + "/" + request.name + ".json";
+    fs::create_directories(request.folder);
+    Compilation compilation(request, progress, result);
+    compilation.run();
+    if (!compilation.contents().layers.empty()) {
+        write_archive(compilation.objects(), compilation.contents().targets[0]->architecture, result.archive);
+        write_file(result.header, header_text(compilation.contents()));
+        write_file(result.manifest, manifest_text(compilation.contents()));
+    }
+    return result;
+} catch (const fs::filesystem_error &error) {
+    throw Error(fmt::format("{} cannot be written: {}", request.folder, error.code().message()), StatusCode::failed);
+}
+
+}  // namespace kiln::tools

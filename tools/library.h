@@ -1,0 +1,34 @@
+// Compiling layers into a library: an archive of kernels, a header and a manifest.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "progress.h"
+#include "spec.h"
+
+namespace kiln::tools {
+
+struct LibraryRequest {
+    std::string name;                  // a C identifier, in front of every symbol
+    std::vector<LayerSpec> layers;
+    std::vector<std::string> targets;  // of one architecture; a program picks among their kernels when it runs
+    std::string folder;                // made if need be
+    std::string decisions;             // file; "": the defaults
+    int jobs = 1;                      // kernels compiled at once
+    double time_limit = 60;            // seconds for one kernel
+    bool embed_weights = false;
+};
+
+struct CompiledLibrary {
+    std::string name, folder;
+    std::string archive, header, manifest;  // paths
+    std::vector<Spec::Failure> failures;    // layers that are not in the library
+    std::vector<std::string> warnings;      // decisions that were refused
+};
+
+// Writes lib<name>.a, <name>.h and <name>.json; the same request gives the same bytes. `progress` advances by one for each
+// layer. Throws Error where nothing can be made: a target or a decisions file that is wrong, a folder that can't be written.
+CompiledLibrary compile_library(const LibraryRequest &request, Progress &progress);
+
+}  // namespace kiln::tools

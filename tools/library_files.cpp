@@ -1,0 +1,192 @@
+#include "library_files.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln::tools {
+namespace {
+
+std::string upper(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
+    return text;
+}
+
+template <typename Get>
+int64_t most(const std::vector<std::shared_ptr<const LibraryKernel>> &kernels, Get get) {
+    int64_t result = 0;
+    for (const auto &kernel : kernels) {
+        result = std::max(result, get(*kernel));
+    }
+    return result;
+}
+
+// What a field of the argument struct holds, for the header's comment.
+std::string describe_field(const std::string &name, const LibraryLayer &layer) {
+    const Problem &p = layer.resolution.problem;
+    const auto sizes = [](const Axes &axes, int rank) { return fmt::format("{}", fmt::join(axes.begin(), axes.begin() + rank, "][")); };
+    const auto tensor = [&](Layout layout, int64_t channels, const Axes &axes) {
+        return layout == Layout::nxc ? fmt::format("[{}][{}][{}]", p.batch, sizes(axes, p.rank), channels)
+                                     : fmt::format("[{}][{}][{}]", p.batch, channels, sizes(axes, p.rank));
+    };
+    if (name == "x") return tensor(p.x_layout, p.in_channels, p.in);
+    if (name == "y") return tensor(p.y_layout, p.out_channels, p.out);
+    if (name == "residual") return tensor(p.y_layout, p.out_channels, p.out) + ", added before the activation";
+    if (name == "bias") return p.bias ? fmt::format("[{}]", p.out_channels) : "not used";
+    if (name == "packed_weights") return fmt::format("{} bytes, as _pack writes them", layer.packed_bytes());
+    if (name == "workspace") return "WORKSPACE_BYTES of it; may be NULL where that is 0";
+    return "NULL: the calling thread alone";
+}
+
+std::string c_type(const std::string &field) {
+    if (field == "threads") return "const kiln_threads *";
+    if (field == "y" || field == "workspace") return "void *";
+    return "const void *";
+}
+
+std::string layer_declarations(const LibraryLayer &layer) {
+    const std::string symbol = layer.functions.symbol, macro = upper(symbol);
+    std::string text = fmt::format("/* {}\n   {} */\n", layer.name, std::string_view(print(layer.resolution.problem)));
+    if (!layer.embedded) {
+        text += fmt::format("#define {}_PACKED_BYTES {}\n", macro, layer.packed_bytes());
+    }
+    text += fmt::format("#define {}_WORKSPACE_BYTES {}\n", macro, layer.workspace_bytes());
+    text += fmt::format("#define {}_WORKSPACE_BYTES_THREADS(workers) ({} + INT64_C({}) * ((workers)-1))\n", macro,
+                        layer.workspace_bytes(), layer.worker_workspace_bytes());
+    text += fmt::format("typedef struct {}_args {{\n", symbol);
+    for (const LayerField &field : layer.functions.fields) {
+        text += fmt::format("    {}{}; /* {} */\n", c_type(field.name), field.name, describe_field(field.name, layer));
+    }
+    text += fmt::format("}} {}_args;\nint {}(const {}_args *args);\n", symbol, symbol, symbol);
+    if (layer.embedded) {
+        text += fmt::format(
+            "int32_t {}_run(const void *x, const void *packed, const void *bias, const void *residual, const void *offset,\n"
+            "    const void *mask, void *y, const int32_t *sizes, void *workspace, const kiln_threads *threads);\n",
+            symbol);
+    } else {
+        text += fmt::format("int {}_pack(const void *w, void *packed);\n", symbol);
+    }
+    return text + "\n";
+}
+
+std::string kernel_declarations(const LibraryKernel &kernel) {
+    return fmt::format(
+        "int32_t {0}(const void *x, const void *packed, const void *bias, const void *residual, const void *offset,\n"
+        "    const void *mask, void *y, const int32_t *sizes, void *workspace, const kiln_threads *threads);\n"
+        "int32_t {0}_pack(const void *w, const int64_t *strides, void *packed);\n",
+        kernel.symbol);
+}
+
+std::string table(const LibraryContents &library) {
+    std::string text = fmt::format(
+        "/* The kernels and layers, for kiln::Plan and for programs that pick by hand. */\n"
+        "static inline const kiln_library *{}_library(void) {{\n    static const kiln_kernel kernels[] = {{\n",
+        library.name);
+    for (const auto &kernel : library.kernels) {
+        const LibraryKernel &k = *kernel;
+        text += fmt::format("        {{\"{}\", \"{}\", \"{}\", \"{}\", UINT64_C({}), {}, {}, {}, {}, {}_pack}},\n",
+                            std::string_view(print(k.problem)), k.decision.algorithm, k.decision.schedule, k.target->name,
+                            k.target->features, k.facts.packed_bytes, k.facts.workspace_bytes,
+                            k.facts.worker_workspace_bytes, k.symbol, k.symbol);
+    }
+    text += "    };\n";
+    for (const LibraryLayer &layer : library.layers) {
+        text += fmt::format("    static const int64_t {}_strides[] = {{{}}};\n", layer.name,
+                            fmt::join(layer.functions.weight_strides, ", "));
+    }
+    text += "    static const kiln_layer layers[] = {\n";
+    for (const LibraryLayer &layer : library.layers) {
+        text += fmt::format("        {{\"{}\", \"{}\", {}_strides, {}}},\n", layer.name,
+                            std::string_view(print(layer.resolution.problem)), layer.name,
+                            layer.embedded ? layer.functions.symbol + "_run" : "NULL");
+    }
+    text += fmt::format(
+        "    }};\n    static const kiln_library library = {{\"{}\", \"{}\", {}, {}, kernels, layers}};\n    return &library;\n}}\n",
+        library.name, KILN_VERSION, library.kernels.size(), library.layers.size());
+    return text;
+}
+
+nlohmann::ordered_json layer_json(const LibraryLayer &layer) {
+    const Resolution &resolution = layer.resolution;
+    const int rank = resolution.problem.rank;
+    nlohmann::ordered_json json = {
+        {"name", layer.name},
+        {"problem", std::string(print(resolution.problem))},
+        {"function", layer.functions.symbol},
+        {"output_shape", std::vector<int64_t>(resolution.y.sizes, resolution.y.sizes + resolution.y.rank)},
+        {"pads_begin", std::vector<int64_t>(resolution.pads_begin.begin(), resolution.pads_begin.begin() + rank)},
+        {"pads_end", std::vector<int64_t>(resolution.pads_end.begin(), resolution.pads_end.begin() + rank)},
+        {"weights_embedded", layer.embedded},
+        {"packed_bytes", layer.packed_bytes()},
+        {"workspace_bytes", layer.workspace_bytes()},
+        {"worker_workspace_bytes", layer.worker_workspace_bytes()},
+        {"kernels", nlohmann::ordered_json::array()}};
+    for (const auto &kernel : layer.kernels) {
+        json["kernels"].push_back(kernel->symbol);
+    }
+    return json;
+}
+
+nlohmann::ordered_json kernel_json(const LibraryKernel &kernel) {
+    return {{"symbol", kernel.symbol},
+            {"problem", std::string(print(kernel.problem))},
+            {"target", kernel.target->name},
+            {"requires", feature_names(kernel.target->features)},
+            {"algorithm", kernel.decision.algorithm},
+            {"revision", algorithm_revision(kernel.decision.algorithm)},
+            {"schedule", kernel.decision.schedule},
+            {"packed_bytes", kernel.facts.packed_bytes},
+            {"workspace_bytes", kernel.facts.workspace_bytes},
+            {"worker_workspace_bytes", kernel.facts.worker_workspace_bytes},
+            {"stack_bytes", kernel.facts.stack_bytes}};
+}
+
+}  // namespace
+
+int64_t LibraryLayer::packed_bytes() const {
+    return most(kernels, [](const LibraryKernel &k) { return k.facts.packed_bytes; });
+}
+int64_t LibraryLayer::workspace_bytes() const {
+    return most(kernels, [](const LibraryKernel &k) { return k.facts.workspace_bytes; });
+}
+int64_t LibraryLayer::worker_workspace_bytes() const {
+    return most(kernels, [](const LibraryKernel &k) { return k.facts.worker_workspace_bytes; });
+}
+
+std::string header_text(const LibraryContents &library) {
+    const std::string guard = upper(library.name) + "_KILN_LIBRARY_H";
+    std::string text = fmt::format(
+        "/* {} {}: made by Kiln {}; do not edit.\n *\n"
+        " * A layer's function returns a kiln_status_code. Sizes are those of dense arrays, the slowest dimension first; packed\n"
+        " * weights and workspace are multiples of KILN_ALIGNMENT. */\n"
+        "#ifndef {}\n#define {}\n\n#include \"kiln/kernel.h\"\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n",
+        "The library", library.name, KILN_VERSION, guard, guard);
+    for (const LibraryLayer &layer : library.layers) {
+        text += layer_declarations(layer);
+    }
+    text += "/* Kernels: kiln/kernel.h says how they are called. */\n";
+    for (const auto &kernel : library.kernels) {
+        text += kernel_declarations(*kernel);
+    }
+    return text + "\n" + table(library) + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+}
+
+std::string manifest_text(const LibraryContents &library) {
+    nlohmann::ordered_json json = {{"format", 1}, {"kiln", KILN_VERSION}, {"name", library.name}};
+    for (const TargetModel *target : library.targets) {
+        json["targets"].push_back({{"name", target->name}, {"halide", target->halide}, {"requires", feature_names(target->features)}});
+    }
+    json["layers"] = json["kernels"] = nlohmann::ordered_json::array();
+    for (const LibraryLayer &layer : library.layers) {
+        json["layers"].push_back(layer_json(layer));
+    }
+    for (const auto &kernel : library.kernels) {
+        json["kernels"].push_back(kernel_json(*kernel));
+    }
+    return json.dump(2) + "\n";
+}
+
+}  // namespace kiln::tools

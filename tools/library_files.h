@@ -1,0 +1,46 @@
+// The header and the manifest of a compiled library.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel.h"
+#include "kiln/layer.h"
+#include "layer_functions.h"
+
+namespace kiln::tools {
+
+// A kernel of the library, for one target.
+struct LibraryKernel {
+    std::string symbol;
+    Problem problem;
+    Decision decision;
+    const TargetModel *target;
+    KernelFacts facts;
+};
+
+// A layer and the kernels that compute it, the most demanding target's first.
+struct LibraryLayer {
+    std::string name;
+    Resolution resolution;
+    std::vector<std::shared_ptr<const LibraryKernel>> kernels;
+    LayerFunctions functions;
+    bool embedded = false;
+
+    int64_t packed_bytes() const;                // the most of any kernel's
+    int64_t workspace_bytes() const;             // with one worker
+    int64_t worker_workspace_bytes() const;      // more for each further one
+};
+
+struct LibraryContents {
+    std::string name;
+    std::vector<const TargetModel *> targets;
+    std::vector<std::shared_ptr<const LibraryKernel>> kernels;
+    std::vector<LibraryLayer> layers;
+};
+
+std::string header_text(const LibraryContents &library);
+std::string manifest_text(const LibraryContents &library);
+
+}  // namespace kiln::tools

@@ -1,0 +1,247 @@
+// The `kiln` command: reads the command line and calls the command it names.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "CLI/CLI.hpp"
+#include "choice.h"
+#include "commands.h"
+#include "fmt/format.h"
+#include "suggest.h"
+#include "temp_folder.h"
+
+#ifndef KILN_VERSION
+#error "the build says which version this is"
+#endif
+
+namespace kiln::tools {
+namespace {
+
+constexpr int usage_error = 2;
+constexpr const char *exit_statuses = "Exit status: 0, all well; 1, something failed, and stderr says what; 2, usage.";
+
+int processors() {
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// "data=1x3x224x224"; the name may itself have '=' in it.
+std::pair<std::string, std::vector<int64_t>> parse_shape(const std::string &text) {
+    const size_t equals = text.rfind('=');
+    std::vector<int64_t> sizes;
+    bool good = equals != std::string::npos && equals > 0;
+    for (size_t begin = equals + 1; good && begin <= text.size();) {
+        const size_t end = std::min(text.find('x', begin), text.size());
+        const std::string size = text.substr(begin, end - begin);
+        good = !size.empty() && size.size() < 19 && size.find_first_not_of("0123456789") == std::string::npos;
+        if (good) sizes.push_back(std::stoll(size));
+        begin = end + 1;
+    }
+    if (!good) throw CLI::ValidationError("--shape", fmt::format("{}: write it like INPUT=1x3x224x224", text));
+    return {text.substr(0, equals), sizes};
+}
+
+std::string positive(const std::string &text) {
+    char *end = nullptr;
+    const bool good = std::strtod(text.c_str(), &end) > 0 && *end == '\0';
+    return good ? "" : fmt::format("{}: a positive number is needed", text);
+}
+
+void add_spec(CLI::App &command, std::string &spec, SpecOptions &options) {
+    command.add_option("SPEC", spec, "Layers file (.toml) or ONNX model (.onnx)")->type_name(" ")->required();
+    command
+        .add_option_function<std::vector<std::string>>(
+            "--shape",
+            [&options](const std::vector<std::string> &texts) {
+                for (const std::string &text : texts) options.shapes.push_back(parse_shape(text));
+            },
+            "Shape of a model's input that the model leaves open; may be given again")
+        ->type_name("INPUT=1x3x224x224")
+        ->allow_extra_args(false);
+}
+
+void add_jobs(CLI::App &command, int &jobs) {
+    jobs = processors();
+    command.add_option("-j,--jobs", jobs, "Kernels compiled at once; this machine's processors unless said")
+        ->type_name("J")
+        ->check(positive)
+        ->capture_default_str();
+}
+
+void add_target(CLI::App &command, std::string &target) {
+    command
+        .add_option("--target", target,
+                    "Target: a short name (see kiln targets) or a Halide target string; this machine unless said")
+        ->type_name("T");
+}
+
+void add_toolchain(CLI::App &command, std::string &runner, std::string &cxx) {
+    command.add_option("--runner", runner, "Command that starts programs of the target, an emulator for example")
+        ->type_name("CMD");
+    command.add_option("--cxx", cxx, "C++ compiler for the target; $CXX, or the target's usual one, unless said")
+        ->type_name("CXX");
+}
+
+void add_measure(CLI::App &command, MeasureOptions &options) {
+    add_spec(command, options.spec, options.spec_options);
+    add_target(command, options.target);
+    add_toolchain(command, options.runner, options.cxx);
+    command.add_option("--layer", options.layers, "Only this layer; may be given again")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    command.add_option("--decisions", options.decisions, "Algorithms and schedules to use, as the tuner writes them")
+        ->type_name("FILE");
+    add_jobs(command, options.jobs);
+}
+
+RunOptions::Engine parse_engine(const std::string &name) {
+    if (name == "specialized") return RunOptions::Engine::specialized;
+    if (name == "generic") return RunOptions::Engine::generic;
+    throw CLI::ValidationError("--engine", fmt::format("{}: it may be specialized or generic", name));
+}
+
+// A command's options live in the closure that runs it.
+using Action = std::function<int()>;
+
+Action add_compile(CLI::App &app, CLI::App *&command) {
+    command = app.add_subcommand("compile", "Compile a SPEC's layers to a static library, a header and a manifest");
+    const auto options = std::make_shared<CompileOptions>();
+    add_spec(*command, options->spec, options->spec_options);
+    command->add_option("-o,--output", options->output, "Folder for lib<name>.a, <name>.h and <name>.json")
+        ->type_name("DIR")
+        ->required();
+    command
+        ->add_option(
+            "--target", options->targets,
+            "Target: a short name (see kiln targets) or a Halide target string; may be given again; those of the "
+            "layers file, else this machine, unless said")
+        ->type_name("T")
+        ->allow_extra_args(false);
+    command->add_option("--name", options->name, "Name of the library; the layers file's, else SPEC's own, unless said")
+        ->type_name("N")
+        ->check([](const std::string &name) {
+            return is_identifier(name) ? "" : fmt::format("{} is no C identifier", name);
+        });
+    command->add_option("--decisions", options->decisions, "Algorithms and schedules to use, as the tuner writes them")
+        ->type_name("FILE");
+    add_jobs(*command, options->jobs);
+    command->add_flag("--embed-weights", options->embed_weights, "Pack the weights now and put them into the library");
+    command->add_option("--time-limit", options->time_limit, "Longest time one kernel may take to compile")
+        ->type_name("SECONDS")
+        ->check(positive)
+        ->capture_default_str();
+    command->add_flag("--explain", options->explain, "Also print what kiln explain does");
+    return [options] { return compile_command(*options); };
+}
+
+Action add_run(CLI::App &app, CLI::App *&command) {
+    command =
+        app.add_subcommand("run", "Compute the cases of a JSON-lines file; answers go to stdout, one line a case");
+    const auto options = std::make_shared<RunOptions>();
+    command->add_option("CASES.jsonl", options->cases, "Cases, one JSON object a line")->type_name(" ")->required();
+    command->add_option("-o,--output", options->output, "Folder for outputs and results.jsonl")
+        ->type_name("DIR")
+        ->required();
+    command
+        ->add_option_function<std::string>(
+            "--engine", [options](const std::string &name) { options->engine = parse_engine(name); },
+            "Kernels made for each case, or one library for all of them")
+        ->type_name("specialized|generic")
+        ->default_str("specialized");
+    add_target(*command, options->target);
+    add_toolchain(*command, options->runner, options->cxx);
+    add_jobs(*command, options->jobs);
+    return [options] { return run_command(*options); };
+}
+
+Action add_explain(CLI::App &app, CLI::App *&command) {
+    command =
+        app.add_subcommand("explain", "Tell what a SPEC's layers mean: shapes, pads, problems and kernel choices");
+    const auto options = std::make_shared<ExplainOptions>();
+    add_spec(*command, options->spec, options->spec_options);
+    add_target(*command, options->target);
+    command->add_flag("--all-dialects", options->all_dialects,
+                      "Also resolve each layer under every dialect and profile, "
+                      "and tell where they differ");
+    command->add_flag("--json", options->json, "Answer in JSON");
+    return [options] { return explain_command(*options, describe_choice); };
+}
+
+Action add_verify(CLI::App &app, CLI::App *&command) {
+    command = app.add_subcommand("verify",
+                                 "Check every kernel against the float64 reference, on this machine or by --runner");
+    const auto options = std::make_shared<VerifyOptions>();
+    add_measure(*command, *options);
+    command->add_flag("--json", options->json, "Answer in JSON");
+    return [options] { return verify_command(*options); };
+}
+
+Action add_bench(CLI::App &app, CLI::App *&command) {
+    command = app.add_subcommand("bench", "Time every kernel: ms, GFLOP/s, share of the measured peak");
+    const auto options = std::make_shared<BenchOptions>();
+    add_measure(*command, *options);
+    command->add_option("--json", options->json, "Write the results to this file too")->type_name("FILE");
+    return [options] { return bench_command(*options); };
+}
+
+Action add_targets(CLI::App &app, CLI::App *&command) {
+    command = app.add_subcommand("targets", "List the targets by their short names");
+    const auto options = std::make_shared<TargetsOptions>();
+    command->add_flag("--json", options->json, "Answer in JSON");
+    return [options] { return targets_command(*options); };
+}
+
+using Commands = std::vector<std::pair<CLI::App *, Action>>;
+
+// Says so if `name` stands where a command should and is none; "" otherwise. CLI11 would only say that one is missing.
+std::string unknown_command(const Commands &commands, const std::string &name) {
+    std::vector<std::string> names;
+    for (const auto &[command, action] : commands) names.push_back(command->get_name());
+    if (name.empty() || name[0] == '-' || std::find(names.begin(), names.end(), name) != names.end()) return "";
+    return fmt::format("unknown command {}: did you mean {}?", name, nearest_name(name, names));
+}
+
+int run(int argc, char **argv) {
+    CLI::App app("Kiln compiles convolutions ahead of time: layers in, a static library and a header out.", "kiln");
+    app.set_version_flag("--version", "kiln " KILN_VERSION);
+    app.require_subcommand(1);
+    app.footer(fmt::format("kiln COMMAND --help tells a command's options.\n{}", exit_statuses));
+    Commands commands;
+    for (const auto add : {add_compile, add_run, add_explain, add_verify, add_bench, add_targets}) {
+        CLI::App *command = nullptr;
+        Action action = add(app, command);
+        command->footer(exit_statuses);
+        commands.emplace_back(command, std::move(action));
+    }
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success &success) {  // --help, --version
+        return app.exit(success);
+    } catch (const CLI::ParseError &error) {
+        const std::string unknown = argc > 1 ? unknown_command(commands, argv[1]) : "";
+        fmt::print(stderr, "kiln: {}\nkiln --help and kiln COMMAND --help tell what there is.\n",
+                   unknown.empty() ? error.what() : unknown);
+        return usage_error;
+    }
+    for (const auto &[command, action] : commands)
+        if (command->parsed()) return action();
+    return usage_error;
+}
+
+}  // namespace
+}  // namespace kiln::tools
+
+int main(int argc, char **argv) {
+    kiln::tools::clean_up_on_signals();
+    try {
+        const int status = kiln::tools::run(argc, argv);
+        if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+        fmt::print(stderr, "kiln: standard output cannot be written\n");
+    } catch (const std::exception &error) {  // tools::Error, and what the standard library throws
+        fmt::print(stderr, "kiln: {}\n", error.what());
+    }
+    return 1;
+}

@@ -1,0 +1,21 @@
+// What verify and bench share: from a SPEC to a program that holds its kernels.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "commands.h"
+#include "programs.h"
+
+namespace kiln::tools {
+
+struct MeasuredLibrary {
+    std::optional<Program> program;       // none where no layer could be compiled
+    std::vector<Spec::Failure> failures;  // layers that are not in it
+};
+
+// Reads the SPEC, compiles the wanted layers for the target into `folder`, and builds the harness. What went wrong with
+// a layer is said on stderr too. Throws Error where nothing can be done.
+MeasuredLibrary build_measured(const MeasureOptions &options, const std::string &folder);
+
+}  // namespace kiln::tools

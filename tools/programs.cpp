@@ -1,0 +1,222 @@
+#include "programs.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <thread>
+
+#include "fmt/format.h"
+#include "process.h"
+#include "share_folder.h"
+#include "spec.h"
+
+namespace kiln::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The C++ compilers' usual names, by TargetModel::architecture.
+constexpr struct {
+    std::string_view architecture;
+    const char *cxx;
+    bool is_host;
+} compilers[] = {
+#if defined(__x86_64__)
+    {"x86-64-linux", "x86_64-linux-gnu-g++", true},
+#else
+    {"x86-64-linux", "x86_64-linux-gnu-g++", false},
+#endif
+#if defined(__aarch64__)
+    {"arm-64-linux", "aarch64-linux-gnu-g++", true},
+#else
+    {"arm-64-linux", "aarch64-linux-gnu-g++", false},
+#endif
+    {"arm-32-linux", "arm-linux-gnueabihf-g++", false},
+};
+
+std::string default_compiler(const std::string &architecture) {
+    if (const char *cxx = std::getenv("CXX"); cxx && *cxx) return cxx;
+    for (const auto &row : compilers)
+        if (row.architecture == architecture) return row.is_host ? "c++" : row.cxx;
+    throw Error(fmt::format("no C++ compiler is known for {}: name one with --cxx", architecture));
+}
+
+// The folder that holds runtime/, tests/reference/ and tools/harness/.
+fs::path source_folder() {
+    std::error_code error;
+    const fs::path folder = share_folder();
+    if (fs::exists(folder / "tools/harness/main.cpp", error)) return folder;
+    throw Error(fmt::format("the sources of Kiln's programs are missing: there is no {}", folder.string()),
+                StatusCode::failed);
+}
+
+// The files with one of these endings in the parts of the sources that programs are made of, sorted.
+std::vector<fs::path> source_files(const fs::path &root, std::initializer_list<std::string_view> endings) {
+    std::vector<fs::path> files;
+    for (const char *part : {"runtime", "tests/reference", "tools/harness"})
+        for (const auto &entry : fs::recursive_directory_iterator(root / part))
+            if (std::find(endings.begin(), endings.end(), entry.path().extension().string()) != endings.end())
+                files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+std::string read_text(const fs::path &path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> compile_flags(const fs::path &root) {
+    std::vector<std::string> flags = {"-std=c++17", "-g0", "-ffunction-sections", "-fdata-sections", "-pthread"};
+    for (const char *folder : {"runtime/include", "runtime", "tests", "tools"})
+        flags.push_back("-I" + (root / folder).string());
+    return flags;
+}
+
+// The end of what a compiler said: its last 20 lines.
+std::string tail(const std::string &text) {
+    size_t begin = text.size();
+    for (int lines = 0; begin > 0; --begin)
+        if (text[begin - 1] == '\n' && begin != text.size() && ++lines == 20) break;
+    return text.substr(begin);
+}
+
+ProcessResult start_compiler(const std::vector<std::string> &command) {
+    try {
+        return capture_process(command);
+    } catch (const Error &error) {
+        throw Error(fmt::format("the C++ compiler {}; name one with --cxx or CXX", error.what()), error.code);
+    }
+}
+
+void compile(const std::vector<std::string> &command) {
+    const ProcessResult result = start_compiler(command);
+    if (result.status != 0)
+        throw Error(fmt::format("the C++ compiler {} failed (exit status {}):\n{}", command[0], result.status,
+                                tail(result.output)),
+                    StatusCode::failed);
+}
+
+// Runs work(0), ..., work(count - 1) on `jobs` threads. Throws the first exception that one of them throws.
+template <typename Work>
+void in_parallel(int count, int jobs, const Work &work) {
+    std::atomic<int> next = 0;
+    std::exception_ptr failure;
+    std::mutex mutex;
+    std::vector<std::thread> team;
+    for (int i = 0; i < std::min(jobs, count); ++i)
+        team.emplace_back([&] {
+            for (int at; (at = next++) < count;) try {
+                    work(at);
+                } catch (...) {
+                    const std::lock_guard lock(mutex);
+                    if (!failure) failure = std::current_exception();
+                    next = count;
+                }
+        });
+    for (std::thread &thread : team) thread.join();
+    if (failure) std::rethrow_exception(failure);
+}
+
+// Only the reference is worth making fast; kernels are compiled already.
+const char *optimisation(const fs::path &source) { return source.parent_path().filename() == "reference" ? "-O3" : "-Os"; }
+
+// Compiles everything but main.cpp, which needs the library's header, into `folder`.
+void compile_objects(const fs::path &root, const std::vector<std::string> &cxx, const fs::path &folder, int jobs) {
+    std::vector<fs::path> sources = source_files(root, {".cpp"});
+    std::erase(sources, root / "tools/harness/main.cpp");
+    in_parallel(static_cast<int>(sources.size()), jobs, [&](int i) {
+        std::vector<std::string> command = cxx;
+        for (const std::string &flag : compile_flags(root)) command.push_back(flag);
+        const std::string object = (folder / fmt::format("{}.o", i)).string();
+        command.insert(command.end(), {optimisation(sources[i]), "-c", sources[i].string(), "-o", object});
+        compile(command);
+    });
+}
+
+// FNV-1a of all that the objects depend on.
+std::string object_key(const fs::path &root, const std::vector<std::string> &cxx) {
+    uint64_t hash = 0xcbf29ce484222325;
+    const auto add = [&](std::string_view text) {
+        for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+        hash = (hash ^ 0xff) * 0x100000001b3;  // no text holds this byte: where one ends matters
+    };
+    for (const std::string &word : cxx) add(word);
+    std::vector<std::string> version = cxx;
+    version.push_back("--version");
+    add(start_compiler(version).output);
+    for (const std::string &flag : compile_flags(root)) add(flag);
+    for (const fs::path &file : source_files(root, {".cpp", ".h"})) {
+        add(file.string());
+        add(read_text(file));
+    }
+    return fmt::format("{:016x}", hash);
+}
+
+// Where objects are kept between commands; empty where the user has no home.
+fs::path cache_folder() {
+    if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "kiln";
+    if (const char *home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache/kiln";
+    return {};
+}
+
+// A folder of a program's objects. They are made in a folder of this process's own that is then renamed, so that
+// several commands at once do not disturb each other; where nothing can be kept, they are made in `folder`.
+fs::path objects(const fs::path &root, const std::vector<std::string> &cxx, const fs::path &folder, int jobs) {
+    std::error_code error;
+    const fs::path cache = cache_folder();
+    const fs::path kept = cache / ("harness-" + object_key(root, cxx));
+    if (!cache.empty() && fs::exists(kept, error)) return kept;
+    fs::path fresh = fmt::format("{}.{}", kept.string(), getpid());
+    if (cache.empty() || (fs::create_directories(fresh, error), error))
+        fs::create_directories(fresh = folder / "objects");
+    try {
+        compile_objects(root, cxx, fresh, jobs);
+    } catch (...) {
+        fs::remove_all(fresh, error);
+        throw;
+    }
+    if (fresh.parent_path() != cache) return fresh;
+    fs::rename(fresh, kept, error);
+    if (error) fs::remove_all(fresh);  // another command was faster
+    return kept;
+}
+
+}  // namespace
+
+Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const std::string &architecture) {
+    return {split_words(cxx.empty() ? default_compiler(architecture) : cxx), split_words(runner)};
+}
+
+std::vector<std::string> Program::command(const std::vector<std::string> &arguments) const {
+    std::vector<std::string> command = runner;
+    command.push_back(executable);
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return command;
+}
+
+Program build_program(const CompiledLibrary &library, const Toolchain &toolchain, const std::string &folder, int jobs) {
+    const fs::path root = source_folder();
+    const fs::path object_folder = objects(root, toolchain.cxx, folder, jobs);
+    Program program = {(fs::path(folder) / (library.name + "_harness")).string(), toolchain.runner};
+    std::vector<std::string> command = toolchain.cxx;
+    for (const std::string &flag : compile_flags(root)) command.push_back(flag);
+    command.push_back(fmt::format("-DKILN_LIBRARY_HEADER=\"{}\"", fs::absolute(library.header).string()));
+    command.push_back(fmt::format("-DKILN_LIBRARY={}_library", library.name));
+    command.insert(command.end(), {"-Os", (root / "tools/harness/main.cpp").string()});
+    for (const auto &entry : fs::directory_iterator(object_folder)) command.push_back(entry.path().string());
+    command.insert(command.end(), {library.archive, "-Wl,--gc-sections", "-o", program.executable});
+    // A runner may know no folder of the target's shared libraries.
+    if (!toolchain.runner.empty()) command.push_back("-static");
+    compile(command);
+    return program;
+}
+
+}  // namespace kiln::tools

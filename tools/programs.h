@@ -1,0 +1,34 @@
+// The small programs of tools/harness/: built against a compiled library with the user's compiler, and started.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "library.h"
+
+namespace kiln::tools {
+
+// What builds and starts programs of one target.
+struct Toolchain {
+    std::vector<std::string> cxx;     // the C++ compiler's command
+    std::vector<std::string> runner;  // what starts its programs; empty: nothing
+};
+
+// `cxx`, else $CXX, else the compiler's usual name for a target of `architecture` (kiln::TargetModel), which is "c++"
+// for this machine's own. Both arguments of the command line may have several words.
+Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const std::string &architecture);
+
+// A program for a library.
+struct Program {
+    std::string executable;
+    std::vector<std::string> runner;
+
+    // The command line that starts it with these arguments.
+    std::vector<std::string> command(const std::vector<std::string> &arguments) const;
+};
+
+// Builds the harness against a library, into `folder`. What does not depend on the library is compiled once and kept in
+// the user's cache ($XDG_CACHE_HOME/kiln, else ~/.cache/kiln). Throws Error, with the end of what the compiler said.
+Program build_program(const CompiledLibrary &library, const Toolchain &toolchain, const std::string &folder, int jobs);
+
+}  // namespace kiln::tools

@@ -1,0 +1,154 @@
+// Layers as owned values: their view for the runtime, their resolution, their names; and which reader a SPEC needs.
+#include "spec.h"
+
+#include <cctype>
+#include <filesystem>
+#include <map>
+
+#include "fmt/format.h"
+#include "layers_file.h"
+#include "onnx_model.h"
+
+namespace kiln::tools {
+namespace {
+
+struct ToAttribute {
+    std::string_view name;
+
+    Attribute operator()(const int64_t &value) const { return Attribute::integer(name, &value); }
+    Attribute operator()(const std::string &value) const { return Attribute::string(name, value); }
+    Attribute operator()(const std::vector<int64_t> &values) const {
+        return Attribute::list(name, values.data(), values.size());
+    }
+    Attribute operator()(const double &value) const { return floats(&value, 1, false); }
+    Attribute operator()(const std::vector<double> &values) const { return floats(values.data(), values.size(), true); }
+
+  private:
+    Attribute floats(const double *values, size_t count, bool is_list) const {
+        Attribute attribute;
+        attribute.name = name;
+        attribute.kind = Attribute::Kind::floats;
+        attribute.is_list = is_list;
+        attribute.floats = values;
+        attribute.count = count;
+        return attribute;
+    }
+};
+
+// [N, C, spatial...] of a size a DeformConv's offset or mask has: `per_tap` values a kernel tap of each offset group.
+Shape sampling_shape(const Resolution &resolution, int64_t per_tap) {
+    const Problem &problem = resolution.problem;
+    Shape shape = resolution.y;
+    shape.sizes[1] = problem.offset_groups * problem.taps() * per_tap;
+    return shape;
+}
+
+// Only shapes the user gave are checked; an open size agrees with any.
+void check_shape(std::string_view key, const Shape &given, const Shape &needed) {
+    bool same = given.rank == 0 || given.rank == needed.rank;
+    for (int i = 0; same && i < given.rank; ++i)
+        same = given.sizes[i] == needed.sizes[i] || given.sizes[i] == open_size || needed.sizes[i] == open_size;
+    if (!same) throw Error(fmt::format("{} is {}: it must be {}", key, shown(given), shown(needed)));
+}
+
+void check_optional_shapes(const LayerSpec &layer, const Resolution &resolution) {
+    check_shape("bias", layer.bias_shape, Shape{1, {resolution.problem.out_channels}});
+    check_shape("residual", layer.residual_shape, resolution.y);
+    if (resolution.problem.op != Operator::deform_conv) return;
+    check_shape("offset", layer.offset_shape, sampling_shape(resolution, resolution.problem.rank));
+    check_shape("mask", layer.mask_shape, sampling_shape(resolution, 1));
+}
+
+}  // namespace
+
+LayerSpec::View LayerSpec::view() const {
+    View view;
+    for (const AttributeValue &attribute : attributes)
+        view.attributes.push_back(std::visit(ToAttribute{attribute.name}, attribute.value));
+    Layer &layer = view.layer;
+    layer.op = op;
+    layer.dialect = dialect;
+    layer.opset = opset;
+    layer.profile = profile;
+    layer.dtype = dtype;
+    layer.x = x;
+    layer.w = w;
+    layer.bias = bias;
+    layer.mask = mask;
+    layer.residual = residual;
+    layer.attributes = view.attributes.data();
+    layer.attribute_count = view.attributes.size();
+    layer.x_layout = x_layout;
+    layer.y_layout = y_layout;
+    layer.w_layout = w_layout;
+    layer.activation = activation;
+    layer.activation_params = activation_params.data();
+    layer.activation_param_count = activation_params.size();
+    layer.accuracy = accuracy;
+    return view;
+}
+
+Resolution resolve(const LayerSpec &layer) {
+    const std::string prefix = layer.name.empty() ? "" : layer.name + ": ";
+    const LayerSpec::View view = layer.view();
+    Resolution resolution;
+    if (const Status status = kiln::resolve(view.layer, &resolution); !status.ok())
+        throw Error(prefix + status.message(), status.code());
+    try {
+        check_optional_shapes(layer, resolution);
+    } catch (const Error &error) {
+        throw Error(prefix + error.what(), error.code);
+    }
+    return resolution;
+}
+
+bool is_identifier(std::string_view name) {
+    return !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) && to_identifier(name) == name;
+}
+
+std::string to_identifier(std::string_view text) {
+    std::string name;
+    for (const char c : text) {
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        name += letter ? c : '_';
+    }
+    return name.empty() || (name[0] >= '0' && name[0] <= '9') ? "_" + name : name;
+}
+
+void check_layer_names(const std::vector<std::string> &names) {
+    const auto lower = [](std::string name) {
+        for (char &c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        return name;
+    };
+    std::map<std::string, std::string> seen;
+    for (const std::string &name : names) {
+        if (lower(name) == "library") throw Error("a layer cannot be named library: the library itself is");
+        const auto [other, is_new] = seen.emplace(lower(name), name);
+        if (is_new) continue;
+        throw Error(other->second == name
+                        ? fmt::format("two layers are named {}", name)
+                        : fmt::format("two layers' names, {} and {}, differ only in case", other->second, name));
+    }
+    for (const std::string &name : names)
+        for (const char *suffix : {"_pack", "_args"})
+            if (const auto other = seen.find(lower(name) + suffix); other != seen.end())
+                throw Error(fmt::format("a layer cannot be named {}: that of layer {}'s own {} is the same",
+                                        other->second, name, suffix + 1));
+}
+
+Spec load_spec(const std::string &path, const SpecOptions &options) {
+    const std::string extension = std::filesystem::path(path).extension().string();
+    if (extension != ".toml" && extension != ".onnx")
+        throw Error(fmt::format("{} is neither a layers file (.toml) nor an ONNX model (.onnx)", path));
+    Spec spec = extension == ".toml" ? load_layers_file(path, options) : load_onnx_model(path, options);
+    std::vector<std::string> names;
+    for (const LayerSpec &layer : spec.layers) names.push_back(layer.name);
+    try {
+        check_layer_names(names);
+    } catch (const Error &error) {
+        throw Error(fmt::format("{}: {}", path, error.what()), error.code);
+    }
+    return spec;
+}
+
+}  // namespace kiln::tools

@@ -1,0 +1,123 @@
+// What a user asks Kiln for: layers, from a layers file (TOML), an ONNX model, or a cases file, in one owned form.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kiln/layer.h"
+#include "nlohmann/json.hpp"
+
+namespace kiln::tools {
+
+// An error of the command line tools, told to the user as it stands. Its code is what a cases file's answer carries.
+struct Error : std::runtime_error {
+    explicit Error(const std::string &message, StatusCode code = StatusCode::invalid_argument)
+        : std::runtime_error(message), code(code) {}
+    StatusCode code;
+};
+
+// An Error about one key of a layer's table, so that whoever read the table can say on which line it stands.
+struct KeyError : Error {
+    KeyError(const std::string &key, const std::string &message, StatusCode code = StatusCode::invalid_argument)
+        : Error(message, code), key(key) {}
+    std::string key;
+};
+
+// What layers files call a type ("float32") and a dialect ("ms-nhwc").
+const char *document_name(DType type);
+const char *document_name(Dialect dialect);
+const char *document_name(Profile profile);
+
+// kiln::Layer with everything it refers to. Copyable; view() points into this object.
+struct LayerSpec {
+    struct AttributeValue {
+        std::string name;
+        std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>> value;
+    };
+
+    std::string name;  // a C identifier, unique in a Spec; "" outside one
+    std::string op;
+    Dialect dialect = Dialect::onnx;
+    int opset = 22;
+    Profile profile = Profile::spec;
+    DType dtype = DType::f32;
+    Shape x, w;
+    bool bias = false, mask = false, residual = false;
+    // Shapes of optional inputs, where the user gave them; rank 0 where not. resolve() checks them.
+    Shape bias_shape, mask_shape, residual_shape, offset_shape;
+    std::vector<AttributeValue> attributes;
+    Layout x_layout = Layout::ncx, y_layout = Layout::ncx;
+    std::string w_layout;
+    std::string activation;
+    std::vector<double> activation_params;
+    Accuracy accuracy = Accuracy::normal;
+    std::string weights_file, bias_file;  // .npy, absolute; "" for none
+
+    // Valid until this object is changed, moved or destroyed.
+    struct View {
+        Layer layer;
+        std::vector<Attribute> attributes;
+    };
+    View view() const;
+};
+
+// The order a dialect's own document puts the dimensions of x and y in.
+Layout own_layout(const LayerSpec &layer);
+
+// A layer from the JSON form of a layers file's [[layer]] table: the same keys, attributes flat beside them. Paths in
+// it are relative to `folder`. Throws KeyError, naming the key and its value; an unknown key names the nearest known
+// one.
+LayerSpec layer_from_json(const nlohmann::json &table, const std::string &folder);
+
+// Throws KeyError unless a layer's table may have this key: one of Kiln's, or an attribute of some dialect's operator.
+void check_layer_key(const std::string &key);
+
+// The pieces of layer_from_json that a cases file needs by themselves; they throw KeyError.
+LayerSpec::AttributeValue attribute_from_json(const std::string &name, const nlohmann::json &value);
+Shape shape_from_json(const std::string &key, const nlohmann::json &value);
+
+// A text as messages show it: in quotes, or as JSON where it is not a text.
+std::string shown(const nlohmann::json &value);
+// "[1, 64, ?, ?]"
+std::string shown(const Shape &shape);
+
+// Whether `name` is a C identifier: letters, digits and '_', no digit in front.
+bool is_identifier(std::string_view name);
+// `text` with everything that a C identifier cannot have turned into '_'.
+std::string to_identifier(std::string_view text);
+
+// Throws Error where two of the names would give the same name in a library's header: it also has <layer>_pack and
+// <layer>_args, and constants in upper case.
+void check_layer_names(const std::vector<std::string> &names);
+
+// Resolves, and checks the shapes of the optional inputs. Throws Error with the layer's name, if it has one, in front.
+Resolution resolve(const LayerSpec &layer);
+
+// A whole SPEC. What is wrong with one layer stands in `failures` and leaves the others alone.
+struct Spec {
+    struct Failure {
+        std::string layer;
+        StatusCode code;
+        std::string message;  // without the layer's name
+    };
+    std::string name;                  // of the library: a C identifier
+    std::vector<std::string> targets;  // as the file says; empty if it does not
+    std::vector<LayerSpec> layers;
+    std::vector<Failure> failures;
+    std::vector<std::string> notes;  // for people: what was skipped, renamed, folded
+};
+
+struct SpecOptions {
+    std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;  // --shape INPUT=1x3x224x224, for models
+    std::string weights_folder;  // where a model's weights are written as .npy; "" to leave them
+};
+
+// Reads a layers file (.toml) or a model (.onnx). Throws Error where nothing of it can be used: it cannot be read or
+// parsed, holds no layer, or its layers' names are not usable.
+Spec load_spec(const std::string &path, const SpecOptions &options = {});
+
+}  // namespace kiln::tools

@@ -1,0 +1,29 @@
+// kiln verify: every kernel of a SPEC against the float64 reference.
+#include <cstdio>
+
+#include "commands.h"
+#include "fmt/format.h"
+#include "measure.h"
+#include "nlohmann/json.hpp"
+#include "process.h"
+#include "temp_folder.h"
+
+namespace kiln::tools {
+
+int verify_command(const VerifyOptions &options) {
+    const TempFolder folder;
+    const MeasuredLibrary library = build_measured(options, folder.path());
+    int status = library.failures.empty() ? 0 : 1;
+    if (options.json)
+        for (const Spec::Failure &failure : library.failures)
+            fmt::print("{}\n",
+                       nlohmann::json{{"layer", failure.layer}, {"verdict", "failed: " + failure.message}}.dump());
+    std::fflush(stdout);
+    if (!library.program) return 1;
+    std::vector<std::string> arguments = {"verify"};
+    if (options.json) arguments.push_back("--json");
+    if (run_process(library.program->command(arguments)) != 0) status = 1;
+    return status;
+}
+
+}  // namespace kiln::tools
