@@ -22,7 +22,9 @@ Halide::Func direct_build(const Problem &problem, const std::string &schedule, c
 }
 
 std::vector<int> direct_packed_extents(const Problem &problem, const std::string &schedule) {
-    return dense::packed_weights(problem, DirectSchedule::parse(schedule)).extents();
+    const DirectSchedule numbers = DirectSchedule::parse(schedule);
+    numbers.check(problem);
+    return dense::packed_weights(problem, numbers).extents();
 }
 
 Halide::Func direct_pack(const Problem &problem, const std::string &schedule, const Halide::Func &w) {
@@ -34,13 +36,15 @@ constexpr Algorithm list[] = {
      [](const Problem &problem) { return problem.op == Operator::conv; }, direct_default, dense::output_phases,
      direct_build, direct_packed_extents, direct_pack},
     {"polyphase", 1, "one stride-1 direct convolution for each output phase",
-     [](const Problem &problem) { return problem.op == Operator::conv_transpose; }, direct_default, dense::output_phases,
-     direct_build, direct_packed_extents, direct_pack},
+     [](const Problem &problem) { return problem.op == Operator::conv_transpose; }, direct_default,
+     dense::output_phases, direct_build, direct_packed_extents, direct_pack},
 };
 
 }  // namespace
 
-std::span<const Algorithm> algorithms() { return list; }
+std::span<const Algorithm> algorithms() {
+    return list;
+}
 
 const Algorithm &find_algorithm(const std::string &name) {
     std::string known;

@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-// The tensors of a kernel as Funcs over (channel, spatial axes innermost first, batch), `packed` and `bias` excepted; bias
-// and residual are undefined where the problem has none.
+// The tensors of a kernel as Funcs over (channel, spatial axes innermost first, batch), `packed` and `bias` excepted;
+// bias and residual are undefined where the problem has none.
 struct Operands {
     Halide::Func x, packed, bias, residual;
 };
@@ -25,15 +25,16 @@ struct Algorithm {
     bool (*applies)(const Problem &problem);
     // The schedule's text where nobody tuned it.
     std::string (*default_schedule)(const Problem &problem, const TargetModel &target);
-    // In how many phases build() sees each axis of y, the innermost first: an axis of p > 1 phases is two dimensions, its
-    // position being q * p + phase; the residual is seen likewise.
+    // In how many phases build() sees each axis of y, the innermost first: an axis of p > 1 phases is two dimensions,
+    // its position being q * p + phase; the residual is seen likewise.
     std::vector<int> (*output_phases)(const Problem &problem);
-    // The scheduled output, over (channel, spatial axes, batch). Throws std::invalid_argument where the schedule's text is wrong.
+    // The scheduled output, over (channel, spatial axes, batch). Throws std::invalid_argument where the schedule's text
+    // is wrong.
     Halide::Func (*build)(const Problem &problem, const std::string &schedule, const Operands &operands);
     // The packed weights are a dense tensor of these extents, the innermost first ...
     std::vector<int> (*packed_extents)(const Problem &problem, const std::string &schedule);
-    // ... that follows from the weights w, whose dimensions are (output channel, input channel of its group, taps outermost
-    // axis first) for a Conv and (input channel, output channel of its group, taps) for a ConvTranspose.
+    // ... that follows from the weights w, whose dimensions are (output channel, input channel of its group, taps
+    // outermost axis first) for a Conv and (input channel, output channel of its group, taps) for a ConvTranspose.
     Halide::Func (*pack)(const Problem &problem, const std::string &schedule, const Halide::Func &w);
 };
 

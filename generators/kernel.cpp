@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <regex>
 #include <stdexcept>
@@ -21,12 +22,19 @@ using Halide::Target;
 
 const FlatSignature kernel_signature = {
     {"x", "packed", "bias", "residual", "offset", "mask", "y", "sizes", "workspace", "threads"},
-    "y", "", "", "workspace", "threads"};
+    "y",
+    "",
+    "",
+    "workspace",
+    "threads"};
 const FlatSignature pack_signature = {{"w", "strides", "packed"}, "packed", "strides", "w", "", ""};
 
 // The target as pipelines are lowered for it: callers have validated what Halide would assert.
 Target lowering_target(const TargetModel &model) {
-    return Target(model.halide).with_feature(Target::NoRuntime).with_feature(Target::NoAsserts).with_feature(Target::NoBoundsQuery);
+    return Target(model.halide)
+        .with_feature(Target::NoRuntime)
+        .with_feature(Target::NoAsserts)
+        .with_feature(Target::NoBoundsQuery);
 }
 
 Halide::Module lower(const KernelRequest &request, const std::string &part, const std::string &name) {
@@ -84,9 +92,15 @@ std::string unsupported_part(const Problem &problem) {
     if (problem.x_elements() == 0 || problem.y_elements() == 0) {
         return "a tensor is empty: there is nothing to compile";
     }
-    const int64_t most = INT32_MAX / 8;  // Halide counts bytes of a tensor in 32 bits
+    const int64_t most = INT32_MAX / 8;  // Halide counts bytes of a tensor, and positions in it, in 32 bits
     if (problem.x_elements() > most || problem.y_elements() > most || problem.w_elements() > most) {
         return "a tensor has more than " + std::to_string(most) + " elements";
+    }
+    for (int axis = 0; axis < problem.rank; axis++) {
+        const int64_t reach = problem.in[axis] + std::abs(problem.pad_begin[axis]) + std::abs(problem.pad_end[axis]);
+        if (reach > most || problem.stride[axis] > most || problem.effective_kernel(axis) > most) {
+            return "strides, dilated kernels and padded sizes above " + std::to_string(most) + " have no kernels";
+        }
     }
     return "";
 }
@@ -110,7 +124,8 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
     if (algorithm.revision != revision) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " is at revision " +
-                                    std::to_string(algorithm.revision) + ", the decision at " + std::to_string(revision));
+                                    std::to_string(algorithm.revision) + ", the decision at " +
+                                    std::to_string(revision));
     }
     const Problem folded = fold_pointwise_axes(problem);
     if (!algorithm.applies(folded)) {
@@ -119,20 +134,24 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
     algorithm.packed_extents(folded, decision.schedule);
 }
 
-int algorithm_revision(const std::string &algorithm) { return find_algorithm(algorithm).revision; }
+int algorithm_revision(const std::string &algorithm) {
+    return find_algorithm(algorithm).revision;
+}
 
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
     Halide::Module module(request.symbol, Target(request.target->halide).with_feature(Target::NoRuntime));
-    const Scratch scratch = append_flat(module, lower(request, "kernel", request.symbol), request.symbol, kernel_signature);
+    const Scratch scratch =
+        append_flat(module, lower(request, "kernel", request.symbol), request.symbol, kernel_signature);
     const std::string pack = request.symbol + "_pack";
     append_flat(module, lower(request, "pack", pack), pack, pack_signature);
     const std::string assembly_file = object_file + ".s";
     module.compile({{Halide::OutputFileType::object, object_file}, {Halide::OutputFileType::assembly, assembly_file}});
 
     KernelFacts facts;
-    facts.packed_bytes = 4 * product(find_algorithm(request.decision.algorithm)
-                                         .packed_extents(fold_pointwise_axes(request.problem), request.decision.schedule));
+    facts.packed_bytes =
+        4 * product(find_algorithm(request.decision.algorithm)
+                        .packed_extents(fold_pointwise_axes(request.problem), request.decision.schedule));
     facts.workspace_bytes = scratch.bytes + scratch.worker_bytes;
     facts.worker_workspace_bytes = scratch.worker_bytes;
     facts.stack_bytes = stack_bytes(assembly_file);

@@ -42,11 +42,12 @@ struct KernelFacts {
     int64_t stack_bytes = 0;             // of the kernel's own frames
 };
 
-// Writes an object with the two functions (kiln/kernel.h gives their signatures). Throws std::runtime_error with Halide's
-// message where it refuses. LLVM may abort: call it in a child process.
+// Writes an object with the two functions (kiln/kernel.h gives their signatures). Throws std::runtime_error with
+// Halide's message where it refuses. LLVM may abort: call it in a child process.
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file);
 
 // The packed weights, computed here and now; w and strides as for kiln_pack_function.
-std::vector<float> pack_weights(const Problem &problem, const Decision &decision, const float *w, const int64_t *strides);
+std::vector<float> pack_weights(const Problem &problem, const Decision &decision, const float *w,
+                                const int64_t *strides);
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// The Halide generator of every kernel. It takes the problem, the algorithm and the schedule as text, so that Halide's own
-// driver runs it too; `part` chooses between the kernel and the function that packs its weights.
+// The Halide generator of every kernel. It takes the problem, the algorithm and the schedule as text, so that Halide's
+// own driver runs it too; `part` chooses between the kernel and the function that packs its weights.
 #include <Halide.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ std::vector<int> innermost_first(const kiln::Axes &axes, int rank) {
     return sizes;
 }
 
-// Pins a parameter over (channel, spatial axes innermost first, batch) to a dense tensor in the given layout. An axis of
-// p > 1 phases is two dimensions: position / p, then position % p.
+// Pins a parameter over (channel, spatial axes innermost first, batch) to a dense tensor in the given layout. An axis
+// of p > 1 phases is two dimensions: position / p, then position % p.
 template <typename Parameter>
 void pin_data(Parameter &parameter, kiln::Layout layout, int64_t channels, const std::vector<int> &spatial,
               const std::vector<int> &phases, int64_t batch) {
@@ -54,7 +54,8 @@ void pin_data(Parameter &parameter, kiln::Layout layout, int64_t channels, const
 
 // The dimensions of such a parameter.
 int data_dimensions(const std::vector<int> &phases) {
-    return 2 + static_cast<int>(phases.size() + std::count_if(phases.begin(), phases.end(), [](int p) { return p > 1; }));
+    return 2 +
+           static_cast<int>(phases.size() + std::count_if(phases.begin(), phases.end(), [](int p) { return p > 1; }));
 }
 
 template <typename Parameter>
@@ -149,6 +150,8 @@ HALIDE_REGISTER_GENERATOR(Kernel, kiln_kernel)
 namespace kiln {
 
 // A generator registers itself when its object is loaded; a call to this makes linkers keep the object.
-const char *kernel_generator_name() { return "kiln_kernel"; }
+const char *kernel_generator_name() {
+    return "kiln_kernel";
+}
 
 }  // namespace kiln

@@ -19,13 +19,21 @@ using Halide::Target;
 using Halide::UInt;
 using IrStmt = Halide::Internal::Stmt;  // Halide::Stmt is another thing
 
-Expr pointer(const std::string &name) { return Variable::make(Handle(), name); }
-Expr null() { return reinterpret(Handle(), make_const(UInt(64), 0)); }
+Expr pointer(const std::string &name) {
+    return Variable::make(Handle(), name);
+}
+Expr null() {
+    return reinterpret(Handle(), make_const(UInt(64), 0));
+}
 
-IrStmt then(const IrStmt &first, const IrStmt &second) { return first.defined() ? Block::make(first, second) : second; }
+IrStmt then(const IrStmt &first, const IrStmt &second) {
+    return first.defined() ? Block::make(first, second) : second;
+}
 
 // Returns `code` from the function unless the condition holds.
-IrStmt require(const Expr &condition, const Expr &code) { return AssertStmt::make(condition, code); }
+IrStmt require(const Expr &condition, const Expr &code) {
+    return AssertStmt::make(condition, code);
+}
 
 IrStmt require_pointer(const Expr &p) {
     return require(reinterpret(UInt(64), p) != make_const(UInt(64), 0), make_const(Int(32), kiln_invalid_argument));
@@ -47,11 +55,12 @@ Expr constant(Halide::Module &module, const std::string &name, const std::vector
     Halide::Buffer<T> buffer(std::vector<int>{static_cast<int>(values.size())}, name);
     std::copy(values.begin(), values.end(), buffer.data());
     module.append(buffer);
-    return Call::make(Handle(), Call::buffer_get_host, {Variable::make(Halide::type_of<halide_buffer_t *>(), name + ".buffer")},
-                      Call::Extern);
+    return Call::make(Handle(), Call::buffer_get_host,
+                      {Variable::make(Halide::type_of<halide_buffer_t *>(), name + ".buffer")}, Call::Extern);
 }
 
-void append(Halide::Module &module, const std::string &symbol, const std::vector<std::string> &arguments, const IrStmt &body) {
+void append(Halide::Module &module, const std::string &symbol, const std::vector<std::string> &arguments,
+            const IrStmt &body) {
     std::vector<LoweredArgument> lowered;
     for (const std::string &name : arguments) {
         lowered.emplace_back(name, Halide::Argument::InputScalar, Handle(), 0, Halide::ArgumentEstimates{});
@@ -77,8 +86,8 @@ IrStmt pick(const std::vector<LayerFunctions::Kernel> &kernels, const CallKernel
     return LetStmt::make("features", Call::make(UInt(64), "kiln_cpu_features", {}, Call::Extern), choice);
 }
 
-const std::vector<std::string> kernel_arguments = {"x",    "packed_weights", "bias", "residual",  "offset",
-                                                   "mask", "y",              "sizes", "workspace", "threads"};
+const std::vector<std::string> kernel_arguments = {"x", "packed_weights", "bias",      "residual", "offset", "mask",
+                                                   "y", "sizes",          "workspace", "threads"};
 
 // A kernel's call with the pointers at hand.
 Expr call_kernel(const LayerFunctions &layer, size_t kernel, const std::vector<Expr> &constants,
@@ -104,11 +113,12 @@ IrStmt layer_body(const LayerFunctions &layer, const Target &target, const std::
             field_checks = then(field_checks, require_pointer(pointer(field.name)));
         }
     }
-    IrStmt body = then(field_checks, pick(layer.kernels, [&](size_t i) { return call_kernel(layer, i, constants, have); }));
+    IrStmt body =
+        then(field_checks, pick(layer.kernels, [&](size_t i) { return call_kernel(layer, i, constants, have); }));
     const Halide::Type word = UInt(target.bits);
     for (size_t i = layer.fields.size(); i-- > 0;) {
-        const Expr value = Load::make(word, "args", static_cast<int>(i), Halide::Buffer<>(), Halide::Parameter(), const_true(),
-                                      ModulusRemainder());
+        const Expr value = Load::make(word, "args", static_cast<int>(i), Halide::Buffer<>(), Halide::Parameter(),
+                                      const_true(), ModulusRemainder());
         body = LetStmt::make(layer.fields[i].name, reinterpret(Handle(), cast(UInt(64), value)), body);
     }
     return then(checks, body);
@@ -122,7 +132,8 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
     std::vector<Expr> constants;
     for (size_t i = 0; i < layer.kernels.size(); i++) {
         if (!layer.kernels[i].embedded.empty()) {
-            constants.push_back(constant(module, layer.symbol + "_weights" + std::to_string(i), layer.kernels[i].embedded));
+            constants.push_back(
+                constant(module, layer.symbol + "_weights" + std::to_string(i), layer.kernels[i].embedded));
         }
     }
     append(module, layer.symbol, {"args"}, layer_body(layer, target, constants));
@@ -132,9 +143,10 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
     } else {
         const Expr strides = constant(module, layer.symbol + "_strides", layer.weight_strides);
         const IrStmt checks = then(require_pointer(pointer("w")), require_pointer(pointer("packed")));
-        append(module, layer.symbol + "_pack", {"w", "packed"}, then(checks, pick(layer.kernels, [&](size_t i) {
-                   return call(layer.kernels[i].symbol + "_pack", {pointer("w"), strides, pointer("packed")});
-               })));
+        append(module, layer.symbol + "_pack", {"w", "packed"},
+               then(checks, pick(layer.kernels, [&](size_t i) {
+                        return call(layer.kernels[i].symbol + "_pack", {pointer("w"), strides, pointer("packed")});
+                    })));
     }
     module.compile({{Halide::OutputFileType::object, object_file}});
 } catch (const Halide::Error &error) {

@@ -17,16 +17,16 @@ struct LayerField {
 };
 
 struct LayerFunctions {
-    std::string symbol;                // <library>_<layer>
-    std::string architecture;          // TargetModel's
-    std::vector<LayerField> fields;    // of the struct, in order: tensors, packed_weights, y, workspace, threads
+    std::string symbol;              // <library>_<layer>
+    std::string architecture;        // TargetModel's
+    std::vector<LayerField> fields;  // of the struct, in order: tensors, packed_weights, y, workspace, threads
     std::vector<int64_t> weight_strides;
     struct Kernel {
         std::string symbol;
-        uint64_t features;             // 0 where there is nothing to pick
-        std::vector<float> embedded;   // its packed weights; empty where the caller passes them
+        uint64_t features;            // 0 where there is nothing to pick
+        std::vector<float> embedded;  // its packed weights; empty where the caller passes them
     };
-    std::vector<Kernel> kernels;       // the most demanding first
+    std::vector<Kernel> kernels;  // the most demanding first
 };
 
 // Writes an object with

@@ -54,7 +54,7 @@ Status validate_fields(const Problem &problem) {
         for (int axis = 0; axis < axis_count(problem, field); axis++) {
             const int64_t value = field_value(problem, field, axis);
             if (value == open_size || value >= field.least) continue;
-            char index[8] = "";
+            char index[16] = "";
             if (field.axes != nullptr) std::snprintf(index, sizeof index, "[%d]", axis);
             return Status::invalid_argument("%s%s is %" PRId64 ": it must be at least %" PRId64, field.name, index,
                                             value, field.least);

@@ -177,6 +177,9 @@ CaseLine read_case(const std::string &line, int number, const std::string &folde
     } catch (const json::parse_error &error) {
         result.code = StatusCode::invalid_argument;
         result.message = fmt::format("line {} is not JSON: at character {}", number, error.byte);
+    } catch (const json::out_of_range &) {
+        result.code = StatusCode::invalid_argument;
+        result.message = fmt::format("line {} holds a number that is too large", number);
     }
     return result;
 }

@@ -31,7 +31,8 @@ Decisions::Decisions(const std::string &path) {
     }
 }
 
-Decision Decisions::decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings) const try {
+Decision Decisions::decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings) const
+    try {
     const std::string text(print(problem));
     const auto entry = entries_.find({text, target.name});
     if (entry != entries_.end()) {
@@ -39,8 +40,8 @@ Decision Decisions::decide(const Problem &problem, const TargetModel &target, st
             check_decision(problem, entry->second.decision, entry->second.revision);
             return entry->second.decision;
         } catch (const std::invalid_argument &error) {
-            warnings->push_back(fmt::format("decision for {} on {} refused, the default is taken: {}", text, target.name,
-                                            error.what()));
+            warnings->push_back(fmt::format("decision for {} on {} refused, the default is taken: {}", text,
+                                            target.name, error.what()));
         }
     }
     return default_decision(problem, target);

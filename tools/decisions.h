@@ -17,8 +17,8 @@ class Decisions {
     // Throws Error where the file cannot be read, or a line is no decision (naming the line).
     explicit Decisions(const std::string &path);
 
-    // The file's decision, or the default where it has none, or where the algorithm's revision has changed or the schedule
-    // is illegal: then `warnings` says so. Throws Error where no kernel can be made.
+    // The file's decision, or the default where it has none, or where the algorithm's revision has changed or the
+    // schedule is illegal: then `warnings` says so. Throws Error where no kernel can be made.
     Decision decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings) const;
 
   private:

@@ -82,7 +82,8 @@ JobResult finish(Child &child, double time_limit) {
         return {false, fmt::format("took more than the {} seconds allowed (--time-limit)", time_limit)};
     }
     if (WIFSIGNALED(status)) {
-        return {false, fmt::format("the compiler ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))};
+        return {false,
+                fmt::format("the compiler ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))};
     }
     if (child.text.empty()) {
         return {false, fmt::format("the compiler exited with status {}", WEXITSTATUS(status))};

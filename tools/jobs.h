@@ -7,7 +7,8 @@
 
 namespace kiln::tools {
 
-// What a piece of work does in its child: the text it returns reaches the parent; an exception's message does so as an error.
+// What a piece of work does in its child: the text it returns reaches the parent; an exception's message does so as an
+// error.
 using Job = std::function<std::string()>;
 
 struct JobResult {

@@ -155,21 +155,20 @@ class Compilation {
             jobs.push_back([this, &kernel] {
                 const KernelFacts facts = generate_kernel(
                     {kernel->problem, kernel->decision, kernel->target, kernel->symbol}, object_file(kernel->symbol));
-                return fmt::format("{} {} {} {}", facts.packed_bytes, facts.workspace_bytes, facts.worker_workspace_bytes,
-                                   facts.stack_bytes);
+                return fmt::format("{} {} {} {}", facts.packed_bytes, facts.workspace_bytes,
+                                   facts.worker_workspace_bytes, facts.stack_bytes);
             });
         }
-        run_jobs(jobs, request_.jobs, request_.time_limit, [this](size_t index, const JobResult &result) {
-            finish_kernel(index, result);
-        });
+        run_jobs(jobs, request_.jobs, request_.time_limit,
+                 [this](size_t index, const JobResult &result) { finish_kernel(index, result); });
     }
 
     void finish_kernel(size_t index, const JobResult &result) {
         LibraryKernel &kernel = *kernels_[index];
         if (result.ok) {
             KernelFacts &facts = kernel.facts;
-            std::istringstream(result.text) >> facts.packed_bytes >> facts.workspace_bytes >> facts.worker_workspace_bytes >>
-                facts.stack_bytes;
+            std::istringstream(result.text) >> facts.packed_bytes >> facts.workspace_bytes >>
+                facts.worker_workspace_bytes >> facts.stack_bytes;
         }
         for (Pending &pending : pending_) {
             if (std::count(pending.kernels.begin(), pending.kernels.end(), index) == 0 || pending.failed) {

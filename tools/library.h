@@ -10,7 +10,7 @@
 namespace kiln::tools {
 
 struct LibraryRequest {
-    std::string name;                  // a C identifier, in front of every symbol
+    std::string name;  // a C identifier, in front of every symbol
     std::vector<LayerSpec> layers;
     std::vector<std::string> targets;  // of one architecture; a program picks among their kernels when it runs
     std::string folder;                // made if need be
@@ -27,8 +27,9 @@ struct CompiledLibrary {
     std::vector<std::string> warnings;      // decisions that were refused
 };
 
-// Writes lib<name>.a, <name>.h and <name>.json; the same request gives the same bytes. `progress` advances by one for each
-// layer. Throws Error where nothing can be made: a target or a decisions file that is wrong, a folder that can't be written.
+// Writes lib<name>.a, <name>.h and <name>.json; the same request gives the same bytes. `progress` advances by one for
+// each layer. Throws Error where nothing can be made: a target or a decisions file that is wrong, a folder that can't
+// be written.
 CompiledLibrary compile_library(const LibraryRequest &request, Progress &progress);
 
 }  // namespace kiln::tools

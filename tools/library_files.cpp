@@ -27,7 +27,9 @@ int64_t most(const std::vector<std::shared_ptr<const LibraryKernel>> &kernels, G
 // What a field of the argument struct holds, for the header's comment.
 std::string describe_field(const std::string &name, const LibraryLayer &layer) {
     const Problem &p = layer.resolution.problem;
-    const auto sizes = [](const Axes &axes, int rank) { return fmt::format("{}", fmt::join(axes.begin(), axes.begin() + rank, "][")); };
+    const auto sizes = [](const Axes &axes, int rank) {
+        return fmt::format("{}", fmt::join(axes.begin(), axes.begin() + rank, "]["));
+    };
     const auto tensor = [&](Layout layout, int64_t channels, const Axes &axes) {
         return layout == Layout::nxc ? fmt::format("[{}][{}][{}]", p.batch, sizes(axes, p.rank), channels)
                                      : fmt::format("[{}][{}][{}]", p.batch, channels, sizes(axes, p.rank));
@@ -63,7 +65,8 @@ std::string layer_declarations(const LibraryLayer &layer) {
     text += fmt::format("}} {}_args;\nint {}(const {}_args *args);\n", symbol, symbol, symbol);
     if (layer.embedded) {
         text += fmt::format(
-            "int32_t {}_run(const void *x, const void *packed, const void *bias, const void *residual, const void *offset,\n"
+            "int32_t {}_run(const void *x, const void *packed, const void *bias, const void *residual, const void "
+            "*offset,\n"
             "    const void *mask, void *y, const int32_t *sizes, void *workspace, const kiln_threads *threads);\n",
             symbol);
     } else {
@@ -88,8 +91,8 @@ std::string table(const LibraryContents &library) {
     for (const auto &kernel : library.kernels) {
         const LibraryKernel &k = *kernel;
         text += fmt::format("        {{\"{}\", \"{}\", \"{}\", \"{}\", UINT64_C({}), {}, {}, {}, {}, {}_pack}},\n",
-                            std::string_view(print(k.problem)), k.decision.algorithm, k.decision.schedule, k.target->name,
-                            k.target->features, k.facts.packed_bytes, k.facts.workspace_bytes,
+                            std::string_view(print(k.problem)), k.decision.algorithm, k.decision.schedule,
+                            k.target->name, k.target->features, k.facts.packed_bytes, k.facts.workspace_bytes,
                             k.facts.worker_workspace_bytes, k.symbol, k.symbol);
     }
     text += "    };\n";
@@ -104,7 +107,8 @@ std::string table(const LibraryContents &library) {
                             layer.embedded ? layer.functions.symbol + "_run" : "NULL");
     }
     text += fmt::format(
-        "    }};\n    static const kiln_library library = {{\"{}\", \"{}\", {}, {}, kernels, layers}};\n    return &library;\n}}\n",
+        "    }};\n    static const kiln_library library = {{\"{}\", \"{}\", {}, {}, kernels, layers}};\n    return "
+        "&library;\n}}\n",
         library.name, KILN_VERSION, library.kernels.size(), library.layers.size());
     return text;
 }
@@ -160,7 +164,8 @@ std::string header_text(const LibraryContents &library) {
     const std::string guard = upper(library.name) + "_KILN_LIBRARY_H";
     std::string text = fmt::format(
         "/* {} {}: made by Kiln {}; do not edit.\n *\n"
-        " * A layer's function returns a kiln_status_code. Sizes are those of dense arrays, the slowest dimension first; packed\n"
+        " * A layer's function returns a kiln_status_code. Sizes are those of dense arrays, the slowest dimension "
+        "first; packed\n"
         " * weights and workspace are multiples of KILN_ALIGNMENT. */\n"
         "#ifndef {}\n#define {}\n\n#include \"kiln/kernel.h\"\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n",
         "The library", library.name, KILN_VERSION, guard, guard);
@@ -177,7 +182,8 @@ std::string header_text(const LibraryContents &library) {
 std::string manifest_text(const LibraryContents &library) {
     nlohmann::ordered_json json = {{"format", 1}, {"kiln", KILN_VERSION}, {"name", library.name}};
     for (const TargetModel *target : library.targets) {
-        json["targets"].push_back({{"name", target->name}, {"halide", target->halide}, {"requires", feature_names(target->features)}});
+        json["targets"].push_back(
+            {{"name", target->name}, {"halide", target->halide}, {"requires", feature_names(target->features)}});
     }
     json["layers"] = json["kernels"] = nlohmann::ordered_json::array();
     for (const LibraryLayer &layer : library.layers) {

@@ -28,9 +28,9 @@ struct LibraryLayer {
     LayerFunctions functions;
     bool embedded = false;
 
-    int64_t packed_bytes() const;                // the most of any kernel's
-    int64_t workspace_bytes() const;             // with one worker
-    int64_t worker_workspace_bytes() const;      // more for each further one
+    int64_t packed_bytes() const;            // the most of any kernel's
+    int64_t workspace_bytes() const;         // with one worker
+    int64_t worker_workspace_bytes() const;  // more for each further one
 };
 
 struct LibraryContents {

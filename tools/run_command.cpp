@@ -94,6 +94,28 @@ std::vector<std::byte> reorder(const std::byte *data, int64_t batch, int64_t cha
     return result;
 }
 
+// Whether no product is left to compute: y is empty, or bias alone (in float32).
+bool needs_no_kernel(const Problem &p) {
+    const bool bias_alone =
+        !p.residual && p.y_type == DType::f32 && (p.activation == Activation::none || p.activation == Activation::relu);
+    return p.y_elements() == 0 || (p.x_elements() == 0 && bias_alone);
+}
+
+// The y of such a problem, in the document's order.
+std::vector<float> bias_only(const Job &job) {
+    const Problem &p = job.resolution.problem;
+    if (p.y_elements() == 0) return {};
+    std::vector<float> bias(static_cast<size_t>(p.out_channels), 0);
+    if (p.bias) std::memcpy(bias.data(), read_npy(job.value.bias).data.data(), bias.size() * sizeof(float));
+    const bool ncx = own_layout(job.value.layer) == Layout::ncx;
+    std::vector<float> y(static_cast<size_t>(p.y_elements()));
+    for (size_t i = 0; i < y.size(); ++i) {
+        const float value = bias[(ncx ? i / p.out_points() : i) % p.out_channels];
+        y[i] = p.activation == Activation::relu ? std::max(value, 0.0f) : value;
+    }
+    return y;
+}
+
 // Moves weights from the document's order to the order the layer says they lie in, for both of which the strides of
 // kiln_pack_function are given.
 std::vector<std::byte> reorder_weights(const Problem &p, const std::byte *data, const int64_t *from,
@@ -216,9 +238,9 @@ class Run {
                 throw Error(fmt::format("output is \"{}\": an earlier case writes it too", job.output));
             if (options_.engine == RunOptions::Engine::generic)
                 throw Error("there is no generic engine yet: use --engine specialized", StatusCode::unsupported);
-            if (job.resolution.problem.y_elements() == 0) {
-                Tensors::write_output(job, output_path(job), nullptr);
-                return answers_.give(line, to_answer(job, "none: the output is empty"));
+            if (needs_no_kernel(job.resolution.problem)) {
+                Tensors::write_output(job, output_path(job), bias_only(job).data());
+                return answers_.give(line, to_answer(job, "none"));
             }
             jobs_.push_back(std::move(job));
         } catch (const Error &error) {

@@ -9,13 +9,23 @@ namespace {
 
 using Halide::Expr;
 
-int to_int(int64_t value) { return static_cast<int>(value); }
+int to_int(int64_t value) {
+    return static_cast<int>(value);
+}
 
 // Division and remainder that round towards minus infinity, as Halide's do, for a positive divisor.
-int floor_div(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
-int floor_mod(int a, int b) { return a - floor_div(a, b) * b; }
-Expr floor_div(const Expr &a, int b) { return a / b; }
-Expr floor_mod(const Expr &a, int b) { return a % b; }
+int floor_div(int a, int b) {
+    return a / b - (a % b < 0 ? 1 : 0);
+}
+int floor_mod(int a, int b) {
+    return a - floor_div(a, b) * b;
+}
+Expr floor_div(const Expr &a, int b) {
+    return a / b;
+}
+Expr floor_mod(const Expr &a, int b) {
+    return a % b;
+}
 
 int inverse_modulo(int value, int modulus) {
     for (int i = 0; i < modulus; i++) {
@@ -45,9 +55,13 @@ Expr AxisMap::tap(const Expr &phase, const Expr &j) const {
     return phases == 1 ? j : first_tap(phase) + j * tap_stride_;
 }
 
-Expr AxisMap::offset(const Expr &phase) const { return phases == 1 ? Expr(-pad_) : offset_of(phase); }
+Expr AxisMap::offset(const Expr &phase) const {
+    return phases == 1 ? Expr(-pad_) : offset_of(phase);
+}
 
-bool AxisMap::has_uneven_phases() const { return phases > 1 && (divisor_ > 1 || kernel % tap_stride_ != 0); }
+bool AxisMap::has_uneven_phases() const {
+    return phases > 1 && (divisor_ > 1 || kernel % tap_stride_ != 0);
+}
 
 Expr AxisMap::is_tap(const Expr &phase, const Expr &j) const {
     Expr inside = first_tap(phase) + j * tap_stride_ < kernel;

@@ -6,10 +6,14 @@ namespace {
 
 using Halide::Expr;
 
-Expr sigmoid(const Expr &v) { return 1.0f / (1.0f + Halide::exp(-v)); }
+Expr sigmoid(const Expr &v) {
+    return 1.0f / (1.0f + Halide::exp(-v));
+}
 
 // 1 - 2 / (exp(2v) + 1): exact at both infinities, where a quotient of exponentials would be NaN.
-Expr tanh_of(const Expr &v) { return 1.0f - 2.0f / (Halide::exp(2.0f * v) + 1.0f); }
+Expr tanh_of(const Expr &v) {
+    return 1.0f - 2.0f / (Halide::exp(2.0f * v) + 1.0f);
+}
 
 Expr activate(const Problem &problem, const Expr &v) {
     const float a = problem.activation_params[0], b = problem.activation_params[1];

@@ -1,5 +1,5 @@
-// Rewriting lowered pipelines: buffers become pointers, allocations become parts of the workspace, and parallel loops go
-// to the caller's threads.
+// Rewriting lowered pipelines: buffers become pointers, allocations become parts of the workspace, and parallel loops
+// go to the caller's threads.
 #include "common/flat_function.h"
 
 #include <algorithm>
@@ -30,7 +30,9 @@ void require(bool holds, const std::string &what, const T &where) {
     }
 }
 
-Expr pointer(const std::string &name) { return Variable::make(Handle(), name); }
+Expr pointer(const std::string &name) {
+    return Variable::make(Handle(), name);
+}
 
 Expr offset_pointer(const Expr &base, const Expr &bytes) {
     return reinterpret(Handle(), reinterpret(UInt(64), base) + cast(UInt(64), bytes));
@@ -53,7 +55,8 @@ class Workspace {
         return at;
     }
     void free(const std::string &name) {
-        const auto it = std::find_if(live_.begin(), live_.end(), [&](const auto &entry) { return entry.second.name == name; });
+        const auto it =
+            std::find_if(live_.begin(), live_.end(), [&](const auto &entry) { return entry.second.name == name; });
         if (it != live_.end()) {
             live_.erase(it);
         }
@@ -135,8 +138,8 @@ class Flatten : public IRMutator {
         require(op->args.size() == 4, "halide_do_par_for has changed: ", Expr(op));
         const Expr base = offset_pointer(pointer(scratch_name), Variable::make(Int(64), worker_scratch));
         return Call::make(Int(32), "kiln_parallel_for",
-                          {pointer(signature_.threads + ".pointer"), op->args[0], mutate(op->args[3]), mutate(op->args[1]),
-                           mutate(op->args[2]), base, Variable::make(Int(64), worker_bytes)},
+                          {pointer(signature_.threads + ".pointer"), op->args[0], mutate(op->args[3]),
+                           mutate(op->args[1]), mutate(op->args[2]), base, Variable::make(Int(64), worker_bytes)},
                           Call::Extern);
     }
 
@@ -146,7 +149,9 @@ class Flatten : public IRMutator {
     std::set<std::string> placed_;
 };
 
-int64_t round_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+int64_t round_up(int64_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 
@@ -154,7 +159,8 @@ Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const
                     const FlatSignature &signature) {
     Scratch scratch;
     LoweredFunc main = lowered.get_function_by_name(lowered.name());
-    const auto output = std::find_if(main.args.begin(), main.args.end(), [](const auto &arg) { return arg.is_output(); });
+    const auto output =
+        std::find_if(main.args.begin(), main.args.end(), [](const auto &arg) { return arg.is_output(); });
     require(output != main.args.end(), "no output in ", lowered.name());
     const std::string output_name = output->name;
     for (LoweredFunc function : lowered.functions()) {

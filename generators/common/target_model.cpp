@@ -37,7 +37,9 @@ const TargetModel &host_target() {
 
 }  // namespace
 
-std::span<const TargetModel> target_models() { return models; }
+std::span<const TargetModel> target_models() {
+    return models;
+}
 
 std::vector<std::string> feature_names(uint64_t features) {
     constexpr std::pair<uint64_t, const char *> names[] = {{KILN_CPU_AVX2, "avx2"},

@@ -2,6 +2,7 @@
 #include "dense/direct.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "common/epilogue.h"
 #include "common/schedule_text.h"
@@ -61,8 +62,14 @@ Expr input_channel(const Problem &problem, const Expr &c, const Expr &k) {
 
 DirectSchedule DirectSchedule::parse(const std::string &text) {
     const ScheduleText values(text, {"lanes", "vectors", "pixels", "rows", "unroll", "panels_outside", "parallel"});
-    return {values["lanes"],  values["vectors"],        values["pixels"],  values["rows"],
-            values["unroll"], values["panels_outside"] != 0, values["parallel"] != 0};
+    for (const char *name : {"lanes", "vectors", "pixels", "rows", "unroll"}) {
+        if (values[name] < 1 || values[name] > 64) {
+            throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 to 64");
+        }
+    }
+    return {values["lanes"],        values["vectors"], values["pixels"],
+            values["rows"],         values["unroll"],  values["panels_outside"] != 0,
+            values["parallel"] != 0};
 }
 
 std::string DirectSchedule::print() const {
@@ -73,6 +80,16 @@ std::string DirectSchedule::print() const {
                                 {"unroll", unroll},
                                 {"panels_outside", panels_outside},
                                 {"parallel", parallel}});
+}
+
+void DirectSchedule::check(const Problem &problem) const {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    if (pixels > axes[0].quotients || rows > height) {
+        throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(pixels) +
+                                    " outputs is larger than the image of " + std::to_string(height) + " x " +
+                                    std::to_string(axes[0].quotients));
+    }
 }
 
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {

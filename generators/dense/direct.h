@@ -19,25 +19,27 @@ namespace kiln::dense {
 
 // The numbers a schedule of the direct algorithm is made of.
 struct DirectSchedule {
-    int lanes = 8;            // of a vector: output channels
-    int vectors = 1;          // a register tile is vectors of channels
-    int pixels = 1;           //   by pixels along the innermost axis
-    int rows = 1;             //   by rows along the next one
-    int unroll = 1;           // of the sum over input channels
+    int lanes = 8;                // of a vector: output channels
+    int vectors = 1;              // a register tile is vectors of channels
+    int pixels = 1;               //   by pixels along the innermost axis
+    int rows = 1;                 //   by rows along the next one
+    int unroll = 1;               // of the sum over input channels
     bool panels_outside = false;  // whether a panel of weights sweeps the whole image, or each row all panels
-    bool parallel = false;    // whether the caller's threads share the outermost loop
+    bool parallel = false;        // whether the caller's threads share the outermost loop
 
     int panel() const { return lanes * vectors; }
 
     static DirectSchedule parse(const std::string &text);
     std::string print() const;
+    // Throws std::invalid_argument unless a tile fits into the problem's image.
+    void check(const Problem &problem) const;
 };
 
 // What the kernel and its pack function both know of the packed weights.
 struct PackedWeights {
-    int panel;       // output channels of a panel, the innermost dimension
-    int panels;      // the last is filled up with zeros
-    int depth;       // input channels of a group
+    int panel;   // output channels of a panel, the innermost dimension
+    int panels;  // the last is filled up with zeros
+    int depth;   // input channels of a group
     std::vector<AxisMap> axes;
 
     // [panel lane][depth][taps...][panels][phases...], the innermost first.
@@ -45,8 +47,8 @@ struct PackedWeights {
 };
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule);
 
-// The weights as a kernel reads them: w is (output channel, input channel of the group, taps...) of a Conv, (input channel,
-// output channel of the group, taps...) of a ConvTranspose, taps outermost axis first.
+// The weights as a kernel reads them: w is (output channel, input channel of the group, taps...) of a Conv, (input
+// channel, output channel of the group, taps...) of a ConvTranspose, taps outermost axis first.
 Halide::Func pack(const Problem &problem, const PackedWeights &packed, const Halide::Func &w);
 
 // The stages of the kernel, not scheduled. Dimensions: c, then the spatial axes innermost first, then the batch n.
@@ -55,10 +57,10 @@ struct DirectStages {
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
     Halide::RDom r;                     // input channel, taps
     std::vector<bool> pads;             // of each axis: whether `padded` has zeros there; else the padding is skipped
-    Halide::Func padded;                // the input with channels innermost and zeros around it; undefined where x will do
-    Halide::Func acc;                   // (c, q and phase of each axis, n)
-    Halide::Func product;               // the finished sums, a register tile at a time: y itself, over (c, q and, where there
-                                        //   are several, phase of each axis, n), unless phases have unequal sizes
+    Halide::Func padded;   // the input with channels innermost and zeros around it; undefined where x will do
+    Halide::Func acc;      // (c, q and phase of each axis, n)
+    Halide::Func product;  // the finished sums, a register tile at a time: y itself, over (c, q and, where there
+                           //   are several, phase of each axis, n), unless phases have unequal sizes
     Halide::Func y;
     std::vector<AxisMap> axes;
 };

@@ -12,7 +12,9 @@ using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
+int ceil_div(int a, int b) {
+    return (a + b - 1) / b;
+}
 
 // Of the widths 1, 2, 4, ... up to `most`, the smallest that holds `channels`.
 int lanes_for(int64_t channels, int most) {
@@ -24,7 +26,9 @@ int lanes_for(int64_t channels, int most) {
 }
 
 // The part of a sweep over `extent` positions in tiles of `tile` that is not computed twice.
-double tile_fit(int extent, int tile) { return extent / (static_cast<double>(ceil_div(extent, tile)) * tile); }
+double tile_fit(int extent, int tile) {
+    return extent / (static_cast<double>(ceil_div(extent, tile)) * tile);
+}
 
 int largest_divisor(int n, int most) {
     int divisor = std::min(n, most);
@@ -34,8 +38,9 @@ int largest_divisor(int n, int most) {
     return divisor;
 }
 
-// The share of the peak a register tile reaches. Each step of the sum costs its products, or an accumulator's latency where
-// they are fewer, and about half a cycle for the loop and the loads that do not hide (measured on tiles of 8 to 28).
+// The share of the peak a register tile reaches. Each step of the sum costs its products, or an accumulator's latency
+// where they are fewer, and about half a cycle for the loop and the loads that do not hide (measured on tiles of 8 to
+// 28).
 double tile_rate(int vectors, int pixels, const TargetModel &target) {
     const double products = vectors * pixels / static_cast<double>(target.fma_per_cycle);
     const double loads = (vectors + pixels) / 2.0;
@@ -72,8 +77,8 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
                 if (accumulators + vectors + 1 > target.vector_registers) {
                     continue;  // no register left for a tile's weights and one broadcast pixel
                 }
-                const double fit = tile_fit(width, pixels) * tile_fit(height, rows) *
-                                   tile_fit(static_cast<int>(channels), panel);
+                const double fit =
+                    tile_fit(width, pixels) * tile_fit(height, rows) * tile_fit(static_cast<int>(channels), panel);
                 const double score = tile_rate(vectors, pixels * rows, target) * fit;
                 if (score > best_score) {
                     best_score = score;
@@ -141,10 +146,10 @@ void schedule_product(DirectStages &s, const Problem &problem, const DirectSched
     }
     if (schedule.parallel) {
         const bool several_panels = channels > schedule.panel();
-        const VarOrRVar shared = problem.batch > 1 ? VarOrRVar(s.n)
-                           : schedule.panels_outside && several_panels ? VarOrRVar(panel)
-                           : sweep.empty() ? VarOrRVar(tile)
-                                           : sweep.back();
+        const VarOrRVar shared = problem.batch > 1                           ? VarOrRVar(s.n)
+                                 : schedule.panels_outside && several_panels ? VarOrRVar(panel)
+                                 : sweep.empty()                             ? VarOrRVar(tile)
+                                                                             : sweep.back();
         s.product.parallel(shared.var);
     }
 }
@@ -192,8 +197,8 @@ void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
     }
 }
 
-// A copy ahead of everything else. Its bounds are stated: Halide's own would be wider where phases are involved, and reach
-// outside the input.
+// A copy ahead of everything else. Its bounds are stated: Halide's own would be wider where phases are involved, and
+// reach outside the input.
 void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
     const std::vector<Var> at = s.padded.args();

@@ -91,6 +91,7 @@ struct BadCase {
 
 const BadCase bad_cases[] = {
     {"{\"name\":", "line 7", "line 7 is not JSON"},
+    {"{\"opset\":1e999}", "line 7", "line 7 holds a number that is too large"},
     {"[1]", "line 7", "line 7 is [1]: an object is needed"},
     {R"({"name":3})", "line 7", "name is 3: a text is needed"},
     {R"({"name":"a"})", "a", "operator is missing"},

@@ -20,10 +20,12 @@ extern "C" void __sanitizer_malloc_hook(const volatile void *, size_t) {
 #elif defined(__GLIBC__)
 // In front of the C library's own, which keep serving; operator new comes by here too.
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier): glibc's names
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
+// NOLINTEND(bugprone-reserved-identifier)
 
 void *malloc(size_t size) {
     allocations++;

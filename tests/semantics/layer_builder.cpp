@@ -22,7 +22,8 @@ std::vector<int64_t> first(const Axes &axes, int rank) {
 
 }  // namespace
 
-LayerBuilder::LayerBuilder(std::string op, std::vector<int64_t> x, std::vector<int64_t> w) : op_(std::move(op)) {
+LayerBuilder::LayerBuilder(std::string op, const std::vector<int64_t> &x, const std::vector<int64_t> &w)
+    : op_(std::move(op)) {
     layer_.x = shape_of(x);
     layer_.w = shape_of(w);
 }

@@ -16,7 +16,7 @@ inline constexpr int64_t open = open_size;
 
 class LayerBuilder {
   public:
-    LayerBuilder(std::string op, std::vector<int64_t> x, std::vector<int64_t> w);
+    LayerBuilder(std::string op, const std::vector<int64_t> &x, const std::vector<int64_t> &w);
 
     LayerBuilder list(std::string name, std::vector<int64_t> values) const;
     LayerBuilder floats(std::string name, std::vector<double> values) const;
@@ -61,11 +61,11 @@ class LayerBuilder {
     std::vector<Value> values_;
 };
 
-inline LayerBuilder conv(std::vector<int64_t> x, std::vector<int64_t> w) {
-    return {"Conv", std::move(x), std::move(w)};
+inline LayerBuilder conv(const std::vector<int64_t> &x, const std::vector<int64_t> &w) {
+    return {"Conv", x, w};
 }
-inline LayerBuilder conv_transpose(std::vector<int64_t> x, std::vector<int64_t> w) {
-    return {"ConvTranspose", std::move(x), std::move(w)};
+inline LayerBuilder conv_transpose(const std::vector<int64_t> &x, const std::vector<int64_t> &w) {
+    return {"ConvTranspose", x, w};
 }
 
 // A layer that resolves: what is expected of it.

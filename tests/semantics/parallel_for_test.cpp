@@ -50,6 +50,7 @@ struct Team {
         static_cast<Team *>(context)->calls++;
         std::atomic<int32_t> next{0}, result{kiln_ok};
         std::vector<std::thread> threads;
+        threads.reserve(4);
         for (int32_t worker = 0; worker < 4; worker++) {
             threads.emplace_back([&, worker] {
                 for (int32_t i = next++; i < count; i = next++) {

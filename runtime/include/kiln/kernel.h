@@ -12,6 +12,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(modernize-use-using) */
+
 /* What every call returns. The same numbers are kiln::StatusCode's. */
 enum kiln_status_code {
     kiln_ok = 0,
@@ -83,6 +85,8 @@ typedef struct kiln_library {
 typedef int32_t (*kiln_kernel_task)(void *scratch, int32_t index, uint8_t *closure);
 int32_t kiln_parallel_for(const kiln_threads *threads, kiln_kernel_task task, uint8_t *closure, int32_t begin,
                           int32_t count, void *scratch, int64_t scratch_stride);
+
+/* NOLINTEND(modernize-use-using) */
 
 #ifdef __cplusplus
 }

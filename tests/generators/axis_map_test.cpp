@@ -1,0 +1,105 @@
+// The reduction of an axis to phases and taps, against the definition of a convolution.
+#include "common/axis_map.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+using Products = std::multiset<std::pair<int, int>>;  // (input position, tap) of one output
+
+// By the definition in kiln/problem.h; positions in the padding included for a Conv, as AxisMap does.
+Products defined(const Problem &p, int o) {
+    Products products;
+    for (int t = 0; t < p.kernel[0]; t++) {
+        const int64_t at = p.op == Operator::conv ? o * p.stride[0] + t * p.dilation[0] - p.pad_begin[0]
+                                                  : o + p.pad_begin[0] - t * p.dilation[0];
+        if (p.op == Operator::conv) {
+            products.emplace(at, t);
+        } else if ((at % p.stride[0] + p.stride[0]) % p.stride[0] == 0) {
+            const int64_t floor = (at - (at % p.stride[0] + p.stride[0]) % p.stride[0]) / p.stride[0];
+            products.emplace(floor, t);
+        }
+    }
+    return products;
+}
+
+int value_of(const Halide::Expr &e) {
+    const auto value = Halide::Internal::as_const_int(Halide::Internal::simplify(e));
+    EXPECT_TRUE(value) << e;
+    return value ? static_cast<int>(*value) : 0;
+}
+
+Products mapped(const AxisMap &map, int o) {
+    Products products;
+    const Halide::Expr phase = o % map.phases;
+    const int q = o / map.phases;
+    for (int j = 0; j < map.taps; j++) {
+        if (map.has_uneven_phases() &&
+            !Halide::Internal::is_const_one(Halide::Internal::simplify(map.is_tap(phase, j)))) {
+            continue;
+        }
+        products.emplace(q * map.step + value_of(map.offset(phase)) + j * map.tap_step, value_of(map.tap(phase, j)));
+    }
+    return products;
+}
+
+Problem random_axis(std::mt19937 &random) {
+    const auto draw = [&random](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+    Problem p;
+    p.op = draw(0, 1) ? Operator::conv : Operator::conv_transpose;
+    p.rank = 1;
+    p.in[0] = draw(1, 12);
+    p.kernel[0] = draw(1, 7);
+    p.stride[0] = draw(1, 6);
+    p.dilation[0] = draw(1, 6);
+    p.pad_begin[0] = draw(-3, 6);
+    p.out[0] = draw(1, 20);
+    return p;
+}
+
+TEST(AxisMap, has_the_products_of_the_definition) {
+    std::mt19937 random(1);
+    for (int round = 0; round < 300; round++) {
+        const Problem p = random_axis(random);
+        const AxisMap map = axis_maps(p)[0];
+        for (int o = 0; o < p.out[0]; o++) {
+            ASSERT_EQ(mapped(map, o), defined(p, o))
+                << "round " << round << " op " << int(p.op) << " kernel " << p.kernel[0] << " stride " << p.stride[0]
+                << " dilation " << p.dilation[0] << " pad " << p.pad_begin[0] << " output " << o;
+        }
+    }
+}
+
+TEST(AxisMap, reads_covers_every_position) {
+    std::mt19937 random(2);
+    for (int round = 0; round < 300; round++) {
+        const Problem p = random_axis(random);
+        const AxisMap map = axis_maps(p)[0];
+        const AxisMap::Range range = map.reads();
+        for (int o = 0; o < map.quotients * map.phases; o++) {
+            for (const auto &[position, tap] : mapped(map, o)) {
+                ASSERT_GE(position, range.first);
+                ASSERT_LE(position, range.last);
+            }
+        }
+    }
+}
+
+TEST(AxisMap, dilated_strides_share_taps_of_one_residue) {
+    Problem p;  // stride 4, dilation 2: odd phases have no taps
+    p.op = Operator::conv_transpose;
+    p.rank = 1;
+    p.in[0] = 3, p.kernel[0] = 3, p.stride[0] = 4, p.dilation[0] = 2, p.out[0] = 13;
+    const AxisMap map = axis_maps(p)[0];
+    EXPECT_TRUE(map.has_uneven_phases());
+    EXPECT_TRUE(mapped(map, 1).empty());
+    EXPECT_EQ(mapped(map, 4), (Products{{1, 0}, {0, 2}}));
+}
+
+}  // namespace
+}  // namespace kiln

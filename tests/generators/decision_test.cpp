@@ -1,0 +1,91 @@
+// Default decisions: legal for every problem, and refused in words where there is none.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "dense/direct.h"
+#include "kernel.h"
+
+namespace kiln {
+namespace {
+
+Problem parsed(const std::string &text) {
+    Problem problem;
+    const Status status = parse(text, &problem);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return problem;
+}
+
+TEST(Decision, default_tiles_fit_the_registers) {
+    const char *problems[] = {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu",
+                              "conv2d-f32-n1-c512-i7x7-m512-o7x7-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx",
+                              "conv1d-f32-n1-c1-i5-m1-o5-k1-s1-d1-p0,0-g1-ncx,ncx",
+                              "conv2d-f32-n1-c33-i9x9-m33-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g33-nxc,nxc",
+                              "conv2d-f32-n1-c24-i9x9-m12-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g4-nxc,nxc",
+                              "convtranspose2d-f32-n1-c21-i34x34-m21-o280x280-k16x16-s8x8-d1x1-p0x0,0x0-g1-ncx,ncx"};
+    for (const TargetModel &target : target_models()) {
+        for (const char *text : problems) {
+            const Problem problem = parsed(text);
+            const Decision decision = default_decision(problem, target);
+            const auto schedule = dense::DirectSchedule::parse(decision.schedule);
+            const int registers = schedule.vectors * (schedule.pixels * schedule.rows + 1) + 1;
+            EXPECT_LE(registers, target.vector_registers) << text << " on " << target.name;
+            EXPECT_LE(schedule.lanes, target.lanes(32));
+            EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision(decision.algorithm)));
+        }
+    }
+}
+
+std::string error_of(const std::function<void()> &call) {
+    try {
+        call();
+    } catch (const std::invalid_argument &error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(Decision, says_what_has_no_kernels) {
+    const TargetModel &target = find_target("x86-64-avx2");
+    const std::pair<const char *, const char *> cases[] = {
+        {"conv1d-f64-n1-c1-i5-m1-o5-k1-s1-d1-p0,0-g1-ncx,ncx", "f64"},
+        {"conv1d-f32-n1-c1-i?-m1-o?-k1-s1-d1-p0,?-g1-ncx,ncx", "open"},
+        {"conv1d-f32-n0-c1-i5-m1-o5-k1-s1-d1-p0,0-g1-ncx,ncx", "empty"}};
+    for (const auto &[text, part] : cases) {
+        EXPECT_THAT(error_of([&, text = text] { default_decision(parsed(text), target); }), testing::HasSubstr(part));
+    }
+}
+
+TEST(Decision, refuses_other_revisions_and_illegal_schedules) {
+    const Problem problem = parsed("conv1d-f32-n1-c8-i5-m8-o5-k1-s1-d1-p0,0-g1-nxc,nxc");
+    const Decision good = default_decision(problem, find_target("x86-64-avx2"));
+    EXPECT_THAT(error_of([&] { check_decision(problem, good, 99); }), testing::HasSubstr("revision"));
+    EXPECT_THAT(error_of([&] { check_decision(problem, {"fast", good.schedule}, 1); }), testing::HasSubstr("\"fast\""));
+    EXPECT_THAT(error_of([&] { check_decision(problem, {"direct", "lanes:8"}, 1); }), testing::HasSubstr("lacks"));
+    EXPECT_THAT(error_of([&] {
+                    check_decision(problem, {"polyphase", good.schedule}, 1);
+                }),
+                testing::HasSubstr("apply"));
+    EXPECT_THAT(error_of([&] {
+                    check_decision(problem,
+                                   {"direct", "lanes:0;vectors:1;pixels:1;rows:1;unroll:1;panels_outside:0;parallel:0"},
+                                   1);
+                }),
+                testing::HasSubstr("lanes"));
+    EXPECT_THAT(error_of([&] {
+                    check_decision(problem,
+                                   {"direct", "lanes:8;vectors:1;pixels:6;rows:1;unroll:1;panels_outside:0;parallel:0"}, 1);
+                }),
+                testing::HasSubstr("larger than the image"));
+}
+
+TEST(Targets, are_found_by_any_of_their_names) {
+    EXPECT_STREQ(find_target("x86-64-avx2").name, "x86-64-avx2");
+    EXPECT_STREQ(find_target(find_target("x86-64-avx2").halide).name, "x86-64-avx2");
+    EXPECT_THAT(error_of([] { find_target("z80"); }), testing::HasSubstr("z80"));
+    EXPECT_THAT(error_of([] { find_target("riscv-64-linux"); }), testing::HasSubstr("riscv-64-linux"));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,197 @@
+"""ResNet-50 with seeded weights, as an ONNX model, as a layers file, and as the program network.cpp reads."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+SEED = 2024
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light", "light_resnet50.onnx")
+
+
+def write_if_changed(path, text):
+    """Leaves a file alone that says so already: builds go by its time."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            if file.read() == text:
+                return
+    except OSError:
+        pass
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+# ---- Weights ------------------------------------------------------------------------------------------------------
+
+
+def parameters(model, rng):
+    """{name: values} for what the convolutions, normalisations and the classifier are made of.
+
+    Weights are drawn as He's initialisation does, scales, shifts, means and variances near those of trained networks:
+    activations then keep their size from layer to layer, behind 16 residual sums too.
+    """
+    shapes = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
+    values = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "ConstantOfShape":
+            shapes[node.output[0]] = [int(size) for size in numpy_helper.to_array(values[node.input[0]])]
+    sums = {name for node in model.graph.node if node.op_type == "Sum" for name in node.input}
+    drawn = {}
+    for node in model.graph.node:
+        if node.op_type == "Conv":
+            shape = shapes[node.input[1]]
+            drawn[node.input[1]] = rng.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))
+        elif node.op_type == "BatchNormalization":
+            count = shapes[node.input[1]]
+            size = 0.5 if node.output[0] in sums else 1.0
+            drawn[node.input[1]] = size * rng.uniform(0.8, 1.2, count)
+            drawn[node.input[2]] = rng.normal(0, 0.1, count)
+            drawn[node.input[3]] = rng.normal(0, 0.1, count)
+            drawn[node.input[4]] = rng.uniform(0.7, 1.4, count)
+        elif node.op_type == "Gemm":
+            shape = shapes[node.input[1]]
+            drawn[node.input[1]] = rng.standard_normal(shape) / np.sqrt(shape[1])
+            drawn[node.input[2]] = rng.normal(0, 0.1, shapes[node.input[2]])
+    return {name: value.astype(np.float32) for name, value in drawn.items()}
+
+
+def seeded_model():
+    """The model of the onnx package, its constant fills replaced."""
+    model = onnx.load(SOURCE)
+    graph = model.graph
+    drawn = parameters(model, np.random.default_rng(SEED))
+    nodes = [node for node in graph.node if node.output[0] not in drawn]
+    read = {name for node in nodes for name in node.input}
+    constants = [tensor for tensor in graph.initializer if tensor.name in read and tensor.name not in drawn]
+    constants += [numpy_helper.from_array(value, name) for name, value in drawn.items()]
+    names = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in names]
+    for field, items in ((graph.node, nodes), (graph.initializer, constants), (graph.input, inputs)):
+        items = list(items)
+        del field[:]
+        field.extend(items)
+    model.ir_version = 8  # from 4 on, initializers need not be inputs
+    return model
+
+
+# ---- Wiring -------------------------------------------------------------------------------------------------------
+
+
+class Buffers:
+    """Numbers for the activations' memory, given again as soon as what lies there was read for the last time."""
+
+    def __init__(self, last_reads):
+        self.last_reads, self.free, self.count = last_reads, [], 0
+
+    def take(self):
+        if not self.free:
+            self.count += 1
+            return self.count - 1
+        return self.free.pop()
+
+    def release(self, values, step):
+        self.free += [buffer for value, buffer in values.items() if self.last_reads.get(value, -1) == step]
+
+
+def steps_of(graph):
+    """What network.cpp does, in order: [operator, node, x, residual or None, y], the last three names of values.
+
+    BatchNormalization, Relu and the sums are part of the convolution in front of them, as the importer has them: a sum
+    belongs to the later of the two.
+    """
+    steps, maker = [], {}  # maker: the step whose result a value is, by the value's name
+
+    def step_of(name):
+        return maker.get(name, name)
+
+    for node in graph.node:
+        if node.op_type in ("Conv", "MaxPool"):
+            steps.append([node.op_type, node, step_of(node.input[0]), None, node.name])
+            maker[node.output[0]] = node.name
+        elif node.op_type in ("BatchNormalization", "Relu"):
+            maker[node.output[0]] = step_of(node.input[0])
+        elif node.op_type == "Sum":
+            order = [step[4] for step in steps]
+            first, last = sorted((step_of(name) for name in node.input), key=order.index)
+            steps[order.index(last)][3] = first
+            maker[node.output[0]] = last
+        elif node.op_type == "AveragePool":
+            break
+    return steps
+
+
+def program_of(graph):
+    """The text network.cpp reads: a line a step, activations numbered by the memory they lie in."""
+    steps = steps_of(graph)
+    last_reads = {name: index for index, step in enumerate(steps) for name in step[2:4] if name}
+    buffers = Buffers(last_reads)
+    place = {graph.input[0].name: buffers.take()}
+    lines = []
+    for index, (operator, node, x, residual, y) in enumerate(steps):
+        place[y] = buffers.take()
+        if operator == "Conv":
+            lines.append(f"conv {node.name} {place[x]} {place[residual] if residual else -1} {place[y]}")
+        else:
+            attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+            kernel, stride = attributes["kernel_shape"][0], attributes["strides"][0]
+            lines.append(f"maxpool {node.name} {place[x]} {kernel} {stride} {attributes['pads'][0]} {place[y]}")
+        buffers.release({name: place[name] for name in {x, residual} - {None}}, index)
+    return "\n".join(lines) + "\n"
+
+
+# ---- Files --------------------------------------------------------------------------------------------------------
+
+
+def toml_value(value):
+    return json.dumps(value)  # strings, numbers, booleans and lists of them are written alike
+
+
+def layers_file(answer, wanted):
+    """A layers file of the importer's answer: channels last in memory."""
+    lines = ["# ResNet-50's convolutions, as tools/onnx_import.py finds them. Written by tools/demo/model.py.",
+             "[library]", 'name = "resnet50"', "[defaults]", 'layouts = { x = "NXC", y = "NXC" }']
+    for layer in answer["layers"]:
+        if wanted is None or layer["name"] in wanted:
+            lines += ["[[layer]]", *(f"{key} = {toml_value(value)}" for key, value in layer.items()
+                                     if key not in ("weights", "bias_values"))]
+    return "\n".join(lines) + "\n"
+
+
+def fingerprint():
+    """What the model's files are made from: where it is the same, they are not made again."""
+    digest = hashlib.sha256()
+    for path in (SOURCE, __file__, os.path.join(HERE, "..", "onnx_import.py")):
+        with open(path, "rb") as file:
+            digest.update(file.read())
+    return digest.hexdigest()
+
+
+def run_importer(model, answer, weights):
+    importer = os.path.join(HERE, "..", "onnx_import.py")
+    done = subprocess.run([sys.executable, importer, model, answer, "--weights", weights], stderr=subprocess.PIPE,
+                          text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"the ONNX importer failed: {done.stderr.strip()}")
+
+
+def prepare(folder):
+    """Writes resnet50.onnx, import.json, network.txt, input.bin and weights/ into a folder. Returns the importer's answer."""
+    stamp, answer = os.path.join(folder, "model.stamp"), os.path.join(folder, "import.json")
+    key = fingerprint()
+    if not (os.path.exists(stamp) and open(stamp, encoding="utf-8").read() == key):
+        os.makedirs(os.path.join(folder, "weights"), exist_ok=True)
+        model, path = seeded_model(), os.path.join(folder, "resnet50.onnx")
+        onnx.save(model, path)
+        run_importer(path, answer, os.path.join(folder, "weights"))
+        image = np.random.default_rng(SEED + 1).standard_normal((1, 3, 224, 224)).astype(np.float32)
+        np.ascontiguousarray(image.transpose(0, 2, 3, 1)).tofile(os.path.join(folder, "input.bin"))
+        write_if_changed(os.path.join(folder, "network.txt"), program_of(model.graph))
+        write_if_changed(stamp, key)
+    with open(answer, encoding="utf-8") as file:
+        return json.load(file)
