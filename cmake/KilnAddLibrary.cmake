@@ -58,6 +58,7 @@ function(kiln_add_library NAME)
         COMMAND Kiln::kiln compile "${spec}" -o "${folder}" ${options}
         DEPENDS ${inputs} "$<TARGET_FILE:Kiln::kiln>"
         COMMENT "Compiling the kernels of ${NAME}"
+        USES_TERMINAL  # shows the progress, and leaves the processors to one such command at a time
         VERBATIM)
     add_custom_target(${NAME}_compile DEPENDS ${outputs})
 
@@ -128,10 +129,10 @@ function(_kiln_add_program program verb)
 endfunction()
 
 # Adds kiln_harness: what every NAME_test and NAME_bench consists of, apart from the library and the harness's main.cpp.
-# `root` holds tools/harness and tests/reference.
+# `root` holds tools/harness and tests/reference. With CONFIGURE_DEPENDS, builds notice when sources come and go.
 function(kiln_add_harness root)
     find_package(Threads REQUIRED)
-    file(GLOB sources CONFIGURE_DEPENDS "${root}/tools/harness/*.cpp" "${root}/tests/reference/*.cpp")
+    file(GLOB sources ${ARGN} "${root}/tools/harness/*.cpp" "${root}/tests/reference/*.cpp")
     set(main "${root}/tools/harness/main.cpp")
     list(REMOVE_ITEM sources "${main}")
     add_library(kiln_harness STATIC EXCLUDE_FROM_ALL ${sources})

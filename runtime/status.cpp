@@ -21,6 +21,7 @@ const char *to_string(StatusCode code) {
 }
 
 Status::Status(StatusCode code, const char *format, std::va_list arguments) : code_(code) {
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): its callers start it
     const int needed = std::vsnprintf(message_, sizeof message_, format, arguments);
     constexpr char ellipsis[] = "...";
     if (needed >= static_cast<int>(sizeof message_)) {

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -23,6 +25,7 @@ struct Child {
     size_t index;
     pid_t process;
     int pipe;  // its result, read as it comes
+    int said;  // what it writes to stderr, a file in memory
     std::string text;
     Clock::time_point started;
     bool timed_out = false;
@@ -39,11 +42,11 @@ void write_all(int file, const std::string &text) {
 }
 
 // The child's whole life. Its first byte tells success from failure.
-[[noreturn]] void live(const Job &job, int result) {
+[[noreturn]] void live(const Job &job, int result, int said) {
     const int nowhere = open("/dev/null", O_RDWR);
-    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-        dup2(nowhere, stream);
-    }
+    dup2(nowhere, STDIN_FILENO);
+    dup2(nowhere, STDOUT_FILENO);
+    dup2(said < 0 ? nowhere : said, STDERR_FILENO);
     for (const int fatal : {SIGINT, SIGTERM, SIGHUP}) {
         signal(fatal, SIG_DFL);  // cleaning up is the parent's
     }
@@ -62,19 +65,34 @@ Child start(size_t index, const Job &job) {
     if (pipe2(ends, O_CLOEXEC) != 0) {
         throw Error(fmt::format("no pipe for a child process: {}", std::strerror(errno)), StatusCode::failed);
     }
+    const int said = memfd_create("stderr", MFD_CLOEXEC);
     const pid_t process = fork();
     if (process < 0) {
         throw Error(fmt::format("no child process: {}", std::strerror(errno)), StatusCode::failed);
     }
     if (process == 0) {
-        live(job, ends[1]);
+        live(job, ends[1], said);
     }
     close(ends[1]);
-    return {index, process, ends[0], "", Clock::now()};
+    return {index, process, ends[0], said, "", Clock::now()};
+}
+
+// The last line a child wrote to stderr, with ": " in front; "" if there is none.
+std::string last_words(const Child &child) {
+    std::string text(4096, ' ');
+    const off_t size = lseek(child.said, 0, SEEK_END);
+    const ssize_t got = pread(child.said, text.data(), text.size(), std::max<off_t>(0, size - 4096));
+    text.resize(std::max<ssize_t>(got, 0));
+    while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) {
+        text.pop_back();
+    }
+    return text.empty() ? "" : ": " + text.substr(text.rfind('\n') + 1);
 }
 
 JobResult finish(Child &child, double time_limit) {
     close(child.pipe);
+    const std::string words = last_words(child);
+    close(child.said);
     int status = 0;
     while (waitpid(child.process, &status, 0) < 0 && errno == EINTR) {
     }
@@ -86,7 +104,7 @@ JobResult finish(Child &child, double time_limit) {
                 fmt::format("the compiler ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))};
     }
     if (child.text.empty()) {
-        return {false, fmt::format("the compiler exited with status {}", WEXITSTATUS(status))};
+        return {false, fmt::format("the compiler exited with status {}{}", WEXITSTATUS(status), words)};
     }
     return {child.text[0] == '+', child.text.substr(1)};
 }

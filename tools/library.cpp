@@ -1,6 +1,7 @@
 #include "library.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -51,15 +52,24 @@ std::string symbol_of(const std::string &library, const Problem &problem, const 
     return name;
 }
 
-void write_file(const std::string &path, const std::string &text) {
-    const std::string temporary = path + ".part";
-    std::ofstream file(temporary, std::ios::binary);
-    file << text;
+// Whole or not at all.
+void write_file(const std::string &path, const std::string &bytes) {
+    const std::string part = path + ".part";
+    errno = 0;
+    std::ofstream file(part, std::ios::binary);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     file.close();
     if (!file) {
-        throw Error(fmt::format("{} cannot be written: {}", path, std::strerror(errno)), StatusCode::failed);
+        const std::string why = std::strerror(errno);
+        fs::remove(part);
+        throw Error(fmt::format("{} cannot be written: {}", path, why), StatusCode::failed);
     }
-    fs::rename(temporary, path);
+    fs::rename(part, path);
+}
+
+std::string read_file(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // One compilation of a library, from layers to objects.
@@ -82,7 +92,22 @@ class Compilation {
     }
 
     const LibraryContents &contents() const { return contents_; }
-    const std::vector<std::string> &objects() const { return objects_; }
+
+    // The archive's bytes. Written in a child process, since LLVM ends one that cannot write.
+    std::string archive() const {
+        const std::string file = temporary_.path() + "/archive.a";
+        const std::string architecture = contents_.targets[0]->architecture;
+        const Job job = [&] {
+            write_archive(objects_, architecture, file);
+            return std::string();
+        };
+        run_jobs({job}, 1, request_.time_limit, [&](size_t, const JobResult &result) {
+            if (!result.ok) {
+                throw Error(fmt::format("the archive cannot be written: {}", result.text), StatusCode::failed);
+            }
+        });
+        return read_file(file);
+    }
 
   private:
     struct Pending {
@@ -299,7 +324,7 @@ CompiledLibrary compile_library(const LibraryRequest &request, Progress &progres
     Compilation compilation(request, progress, result);
     compilation.run();
     if (!compilation.contents().layers.empty()) {
-        write_archive(compilation.objects(), compilation.contents().targets[0]->architecture, result.archive);
+        write_file(result.archive, compilation.archive());
         write_file(result.header, header_text(compilation.contents()));
         write_file(result.manifest, manifest_text(compilation.contents()));
     }

@@ -634,6 +634,9 @@ def main():
     except (ModelError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
+    except Exception as error:  # a broken file can hold anything, a name that is no text for one
+        print(f"{arguments.model} makes no sense as a model: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -1,6 +1,7 @@
 // Reading a layer's attributes.
 #include "semantics/attributes.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -13,15 +14,11 @@ char lower(char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-size_t least_of(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 // How many letters must be put in, left out or changed to turn one into the other.
 size_t edit_distance(std::string_view a, std::string_view b) {
     a = a.substr(0, longest_compared);
     b = b.substr(0, longest_compared);
-    size_t row[longest_compared + 1];
+    size_t row[longest_compared + 1] = {};
     for (size_t j = 0; j <= b.size(); j++) {
         row[j] = j;
     }
@@ -31,7 +28,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
         for (size_t j = 0; j < b.size(); j++) {
             const size_t changed = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
             diagonal = row[j + 1];
-            row[j + 1] = least_of(changed, least_of(diagonal, row[j]) + 1);
+            row[j + 1] = std::min(changed, std::min(diagonal, row[j]) + 1);
         }
     }
     return row[b.size()];
@@ -104,7 +101,7 @@ NameList join(const Names &names) {
     for (const std::string_view name : names) {
         const int size = std::snprintf(list.data + at, sizeof list.data - at, "%s%.*s", at > 0 ? ", " : "", width(name),
                                        name.data());
-        at = least_of(at + static_cast<size_t>(size), sizeof list.data - 1);
+        at = std::min(at + static_cast<size_t>(size), sizeof list.data - 1);
     }
     return list;
 }
@@ -119,8 +116,9 @@ const Attribute *find_attribute(const Layer &layer, std::string_view name) {
 Status check_names(const Layer &layer, const Names &names) {
     for (size_t i = 0; i < layer.attribute_count; i++) {
         const Attribute &attribute = layer.attributes[i];
-        const std::string_view name = attribute.name, nearest = nearest_name(name, names);
-        if (name != nearest) {
+        const std::string_view name = attribute.name;
+        if (std::find(names.begin(), names.end(), name) == names.end()) {
+            const std::string_view nearest = nearest_name(name, names);
             return Status::invalid_argument("%.*s has no attribute %.*s: did you mean %.*s? It has %s", width(layer.op),
                                             layer.op.data(), width(name), name.data(), width(nearest), nearest.data(),
                                             join(names).data);

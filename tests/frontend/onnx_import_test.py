@@ -442,6 +442,11 @@ class BadModels(ImportTest):
         for part in (0.02, 0.3, 0.5, 0.9):
             self.assertIn("cut short", self.refused(self.bytes(whole[:int(len(whole) * part)])))
 
+    def test_a_name_that_is_no_text(self):
+        model = model_of([helper.make_node("Conv", ["x", "w"], ["y"], "a_name")], [value("x", [1, 1, 4])],
+                         [value("y", None)], [tensor("w", [[[1]]])])
+        self.refused(self.bytes(model.SerializeToString().replace(b"a_name", b"a\xff\xfeame")))
+
     def test_no_convolution(self):
         model = model_of([helper.make_node("Relu", ["x"], ["y"])], [value("x", [1])], [value("y", [1])])
         self.assertIn("has no convolution: skipped: Relu x1", self.refused(model))

@@ -1,6 +1,7 @@
 """What a compiled library promises besides right values: the same bytes each time, nothing of Halide, no heap."""
 
 import filecmp
+import json
 import os
 import subprocess
 import tempfile
@@ -8,58 +9,16 @@ import unittest
 from pathlib import Path
 
 import kiln_run
+import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# Both operators, with scratch and without, in both layouts.
-LAYERS = """
-[defaults]
-bias = true
-[[layer]]
-name = "conv"
-operator = "Conv"
-x = [1, 32, 20, 20]
-w = [48, 32, 3, 3]
-pads = [1, 1, 1, 1]
-layouts = { x = "NXC", y = "NXC" }
-activation = "Relu"
-[[layer]]
-name = "stem"
-operator = "Conv"
-x = [1, 3, 33, 33]
-w = [16, 3, 7, 7]
-pads = [3, 3, 3, 3]
-strides = [2, 2]
-[[layer]]
-name = "depthwise"
-operator = "Conv"
-x = [2, 24, 17, 17]
-w = [24, 1, 3, 3]
-group = 24
-dilations = [2, 2]
-[[layer]]
-name = "up"
-operator = "ConvTranspose"
-x = [1, 24, 9, 9]
-w = [24, 12, 4, 4]
-pads = [1, 1, 1, 1]
-strides = [2, 2]
-layouts = { x = "NXC", y = "NXC" }
-[[layer]]
-name = "up_ncx"
-operator = "ConvTranspose"
-x = [1, 8, 30]
-w = [8, 5, 3]
-strides = [3]
-"""
-
+LAYERS = ROOT / "tests/cases/small.toml"
 
 class CompiledLibrary(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = Path(cls.temporary.name)
-        (cls.folder / "layers.toml").write_text(LAYERS)
         cls.first = cls.compile("first", "--jobs", "2")
 
     @classmethod
@@ -69,7 +28,7 @@ class CompiledLibrary(unittest.TestCase):
     @classmethod
     def compile(cls, folder, *options):
         out = cls.folder / folder
-        command = [kiln_run.kiln(), "compile", cls.folder / "layers.toml", "-o", out, "--name", "net", *options]
+        command = [kiln_run.kiln(), "compile", LAYERS, "-o", out, "--name", "net", *options]
         subprocess.run(command, check=True)
         return out
 
@@ -94,18 +53,60 @@ class CompiledLibrary(unittest.TestCase):
         needed = {name for kind, name in self.symbols() if kind == "U"}
         self.assertEqual(needed & {"malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "_Znwm"}, set())
 
-    def test_a_run_makes_no_heap_call(self):
-        program = self.folder / "no_heap"
-        runtime = sorted(str(p) for p in (ROOT / "runtime").rglob("*.cpp"))
+    def build(self, main, library, *more):
+        """Compiles a program with the library and the runtime. Returns its path."""
+        program = self.folder / Path(main).stem
         compiler = os.environ.get("CXX", "c++").split()
+        sources = [p for part in ("runtime", *more) for p in (ROOT / part).rglob("*.cpp") if p.name != "main.cpp"]
         command = [
-            *compiler, "-std=c++17", "-O1", f"-I{ROOT / 'runtime/include'}", f"-I{ROOT / 'runtime'}", f"-I{self.first}",
-            '-DKILN_LIBRARY_HEADER="net.h"', "-DKILN_LIBRARY=net_library", ROOT / "tests/kernels/no_heap.cpp", *runtime,
-            self.first / "libnet.a", "-o", program,
+            *compiler, "-std=c++17", "-O1", "-pthread", f"-I{library}", '-DKILN_LIBRARY_HEADER="net.h"',
+            "-DKILN_LIBRARY=net_library", *(f"-I{ROOT / i}" for i in ("runtime/include", "runtime", "tools", "tests")),
+            ROOT / main, *sorted(sources), library / "libnet.a", "-o", program,
         ]  # fmt: skip
         subprocess.run(command, check=True)
+        return program
+
+    def test_a_run_makes_no_heap_call(self):
+        program = self.build("tests/kernels/no_heap.cpp", self.first)
         output = subprocess.run([program], capture_output=True, text=True, check=True).stdout
         self.assertEqual(output, "heap calls: 0\n")
+
+    def test_flat_functions_from_c(self):
+        compiler = os.environ.get("CC", "cc").split()
+        compiled = self.folder / "flat_function.o"
+        command = [*compiler, "-std=c11", "-Wall", "-Werror", f"-I{ROOT / 'runtime/include'}", f"-I{self.first}", "-c"]
+        subprocess.run([*command, ROOT / "tests/kernels/flat_function.c", "-o", compiled], check=True)
+        program = self.folder / "flat_function"
+        runtime = [ROOT / "runtime" / name for name in ("cpu.cpp", "parallel_for.cpp")]
+        linker = [*os.environ.get("CXX", "c++").split(), "-std=c++17", f"-I{ROOT / 'runtime/include'}"]
+        subprocess.run([*linker, compiled, *runtime, self.first / "libnet.a", "-lm", "-o", program], check=True)
+        self.assertEqual(subprocess.run([program], check=False).returncode, 0)
+
+    def test_embedded_weights(self):
+        """The harness compares a layer with embedded weights to the reference on the same weights."""
+        weights = np.random.default_rng(3).standard_normal((24, 12, 4, 4)).astype(np.float32)
+        np.save(self.folder / "w.npy", weights)
+        spec = self.folder / "embedded.toml"
+        spec.write_text(
+            "[[layer]]\nname = 'up'\noperator = 'ConvTranspose'\nx = [1, 24, 9, 9]\nw = [24, 12, 4, 4]\n"
+            "strides = [2, 2]\npads = [1, 1, 1, 1]\nweights = 'w.npy'\n"
+        )
+        out = self.folder / "embedded"
+        subprocess.run([kiln_run.kiln(), "compile", spec, "-o", out, "--name", "net", "--embed-weights"], check=True)
+        program = self.build("tools/harness/main.cpp", out, "tools/harness", "tests/reference")
+        weights.tofile(self.folder / "up.w.bin")
+
+        def verdicts():
+            command = [program, "verify", "--json", "--weights-dir", self.folder]
+            process = subprocess.run(command, capture_output=True, text=True, check=False)
+            return [json.loads(line)["verdict"] for line in process.stdout.splitlines()]
+
+        self.assertEqual(verdicts(), ["ok", "ok"])
+        weights[3, 4, 1, 2] += 1
+        weights.tofile(self.folder / "up.w.bin")
+        kernel, embedded = verdicts()
+        self.assertEqual(kernel, "ok")
+        self.assertRegex(embedded, "^failed: y")
 
 
 if __name__ == "__main__":

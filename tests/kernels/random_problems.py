@@ -82,7 +82,11 @@ def draw_once(rng):
         "operator": operator,
         "opset": rng.choice([1, 11, 22] if operator == "Conv" else [11, 22]),
         "attributes": attributes,
-        "layouts": {"x": rng.choice(["NCX", "NXC"]), "y": rng.choice(["NCX", "NXC"])},
+        "layouts": {
+            "x": rng.choice(["NCX", "NXC"]),
+            "y": rng.choice(["NCX", "NXC"]),
+            "w": rng.choice(["OIX", "IOX", "XIO", "XOI"]),
+        },
         "x": [rng.choice([1, 1, 2, 3]), in_channels, *sizes],
         "w": [first, second // groups, *kernel],
         "options": {name for name in ("bias", "residual", "relu") if rng.random() < 0.5},

@@ -100,12 +100,13 @@ class Buffers:
 
 
 def steps_of(graph):
-    """What network.cpp does, in order: [operator, node, x, residual or None, y], the last three names of values.
+    """What network.cpp does, in order, as [operator, node, x, residual or None, y], the last three names of steps (or of
+    the input); and the step that each value is the result of.
 
     BatchNormalization, Relu and the sums are part of the convolution in front of them, as the importer has them: a sum
     belongs to the later of the two.
     """
-    steps, maker = [], {}  # maker: the step whose result a value is, by the value's name
+    steps, maker = [], {}
 
     def step_of(name):
         return maker.get(name, name)
@@ -123,12 +124,33 @@ def steps_of(graph):
             maker[node.output[0]] = last
         elif node.op_type == "AveragePool":
             break
+    return steps, maker
+
+
+def cut(model, count):
+    """Leaves the first `count` convolutions with what is fused into them, or all, and makes their result an output.
+
+    Returns the steps, in steps_of's form.
+    """
+    graph = model.graph
+    convolutions = [index for index, node in enumerate(graph.node) if node.op_type == "Conv"]
+    whole = count >= len(convolutions)
+    if not whole:
+        del graph.node[convolutions[count]:]
+    steps, maker = steps_of(graph)
+    end = [name for name, step in maker.items() if step == steps[-1][4]][-1]
+    if not whole:
+        read = {name for node in graph.node for name in node.input}
+        constants = [tensor for tensor in graph.initializer if tensor.name in read]
+        del graph.initializer[:]
+        graph.initializer.extend(constants)
+        del graph.output[:]
+    graph.output.append(onnx.helper.make_tensor_value_info(end, onnx.TensorProto.FLOAT, None))
     return steps
 
 
-def program_of(graph):
+def program_of(graph, steps):
     """The text network.cpp reads: a line a step, activations numbered by the memory they lie in."""
-    steps = steps_of(graph)
     last_reads = {name: index for index, step in enumerate(steps) for name in step[2:4] if name}
     buffers = Buffers(last_reads)
     place = {graph.input[0].name: buffers.take()}
@@ -148,24 +170,20 @@ def program_of(graph):
 # ---- Files --------------------------------------------------------------------------------------------------------
 
 
-def toml_value(value):
-    return json.dumps(value)  # strings, numbers, booleans and lists of them are written alike
-
-
-def layers_file(answer, wanted):
-    """A layers file of the importer's answer: channels last in memory."""
+def layers_file(answer):
+    """A layers file of the importer's answer: channels last in memory. (TOML writes these values as JSON does.)"""
     lines = ["# ResNet-50's convolutions, as tools/onnx_import.py finds them. Written by tools/demo/model.py.",
              "[library]", 'name = "resnet50"', "[defaults]", 'layouts = { x = "NXC", y = "NXC" }']
     for layer in answer["layers"]:
-        if wanted is None or layer["name"] in wanted:
-            lines += ["[[layer]]", *(f"{key} = {toml_value(value)}" for key, value in layer.items()
-                                     if key not in ("weights", "bias_values"))]
+        # The program brings the weights: one kernel then serves all layers of the same problem.
+        lines += ["[[layer]]", *(f"{key} = {json.dumps(value)}" for key, value in layer.items()
+                                 if key not in ("weights", "bias_values"))]
     return "\n".join(lines) + "\n"
 
 
-def fingerprint():
+def fingerprint(count):
     """What the model's files are made from: where it is the same, they are not made again."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(str(count).encode())
     for path in (SOURCE, __file__, os.path.join(HERE, "..", "onnx_import.py")):
         with open(path, "rb") as file:
             digest.update(file.read())
@@ -180,18 +198,26 @@ def run_importer(model, answer, weights):
         raise RuntimeError(f"the ONNX importer failed: {done.stderr.strip()}")
 
 
-def prepare(folder):
-    """Writes resnet50.onnx, import.json, network.txt, input.bin and weights/ into a folder. Returns the importer's answer."""
+def prepare(folder, count):
+    """Writes the model, cut behind `count` convolutions, and what is made of it into a folder.
+
+    resnet50.onnx; input.npy, and channels last input.bin; weights/ and import.json, the importer's answer, which is
+    returned; layers.toml; network.txt.
+    """
     stamp, answer = os.path.join(folder, "model.stamp"), os.path.join(folder, "import.json")
-    key = fingerprint()
+    key = fingerprint(count)
     if not (os.path.exists(stamp) and open(stamp, encoding="utf-8").read() == key):
         os.makedirs(os.path.join(folder, "weights"), exist_ok=True)
         model, path = seeded_model(), os.path.join(folder, "resnet50.onnx")
+        steps = cut(model, count)
         onnx.save(model, path)
         run_importer(path, answer, os.path.join(folder, "weights"))
         image = np.random.default_rng(SEED + 1).standard_normal((1, 3, 224, 224)).astype(np.float32)
-        np.ascontiguousarray(image.transpose(0, 2, 3, 1)).tofile(os.path.join(folder, "input.bin"))
-        write_if_changed(os.path.join(folder, "network.txt"), program_of(model.graph))
+        np.save(os.path.join(folder, "input.npy"), image)
+        image.transpose(0, 2, 3, 1).tofile(os.path.join(folder, "input.bin"))
+        write_if_changed(os.path.join(folder, "network.txt"), program_of(model.graph, steps))
         write_if_changed(stamp, key)
     with open(answer, encoding="utf-8") as file:
-        return json.load(file)
+        imported = json.load(file)
+    write_if_changed(os.path.join(folder, "layers.toml"), layers_file(imported))
+    return imported

@@ -4,10 +4,11 @@
 
 The profiler of onnxruntime tells the time of every node; Conv and FusedConv (with the bias, and with Sum and Relu where
 it fused those) count as convolutions, ReorderInput and ReorderOutput as changes of layout, and the rest as others.
-OUT.json holds {"version", "library": its path, "runs": [{"conv": s, "reorder": s, "other": s}], "convolutions": how many a
-run had}. The model's first output goes to OUTPUT.npy. The processor to run on is the caller's to choose.
+OUT.json holds {"version", "library": its path, "runs": [{"conv": [s, ...] in order, "reorder": s,
+"other": s}], "operators": {name: how many nodes a run has}}. The model's last output goes to OUTPUT.npy. The processor to run on is the caller's to choose.
 """
 
+import collections
 import glob
 import json
 import os
@@ -62,20 +63,20 @@ def main():
         session = make_session(model, folder)
         feed = {session.get_inputs()[0].name: np.load(image)}
         for _ in range(int(count) + 1):
-            result = session.run(None, feed)[0]
+            result = session.run(None, feed)[-1]
         with open(session.end_profiling(), encoding="utf-8") as file:
             runs = split_runs(json.load(file))[1:]  # the first one warms up
     np.save(output, result)
-    sums = []
+    times = []
     for run in runs:
-        total = dict.fromkeys(("conv", "reorder", "other"), 0.0)
+        kinds = {"conv": [], "reorder": [], "other": []}
         for event in run:
-            total[kind_of(event["args"]["op_name"])] += event["dur"] * 1e-6
-        sums.append(total)
-    convolutions = sum(kind_of(event["args"]["op_name"]) == "conv" for event in runs[0])
+            kinds[kind_of(event["args"]["op_name"])].append(event["dur"] * 1e-6)
+        times.append({"conv": kinds["conv"], "reorder": sum(kinds["reorder"]), "other": sum(kinds["other"])})
+    operators = collections.Counter(event["args"]["op_name"] for event in runs[0])
     with open(answer, "w", encoding="utf-8") as file:
-        json.dump({"version": onnxruntime.__version__, "library": library(), "runs": sums,
-                   "convolutions": convolutions}, file, indent=1)
+        json.dump({"version": onnxruntime.__version__, "library": library(), "runs": times,
+                   "operators": operators}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""kiln verify and kiln bench, from a SPEC to their rows."""
+
+import json
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import kiln_run
+
+LAYERS = Path(__file__).resolve().parents[1] / "cases/small.toml"
+NAMES = ["conv", "stem", "depthwise", "up", "up_ncx"]
+
+
+def kiln(*arguments):
+    return subprocess.run([kiln_run.kiln(), *arguments], capture_output=True, text=True, check=False)
+
+
+class MeasureCommands(unittest.TestCase):
+    def verify(self, *options, spec=LAYERS):
+        process = kiln("verify", spec, "--json", *options)
+        return process, [json.loads(line) for line in process.stdout.splitlines()]
+
+    def test_verify(self):
+        for target in ("x86-64-avx2", "host"):
+            process, rows = self.verify("--target", target)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertEqual([row["layer"] for row in rows], NAMES)
+            for row in rows:
+                self.assertEqual(row["verdict"], "ok", row)
+                self.assertLessEqual(row["max_error"], row["bound"] * 2, row)
+                self.assertTrue(0 < row["ratio"] <= 1, row)
+                self.assertTrue(target in (row["kernel"], "host"), row)
+                self.assertEqual(row["algorithm"], "polyphase" if row["layer"].startswith("up") else "direct")
+
+    def test_verify_table_and_layer(self):
+        process = kiln("verify", LAYERS, "--layer", "up", "--layer", "conv")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual([line.split()[0] for line in process.stdout.splitlines()], ["layer", "conv", "up", "2"])
+        process = kiln("verify", LAYERS, "--layer", "upp")
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("there is no layer upp: did you mean up?", process.stderr)
+
+    def test_a_bad_layer_is_a_failure_but_does_not_stop_the_others(self):
+        with tempfile.TemporaryDirectory() as folder:
+            spec = Path(folder) / "layers.toml"
+            text = "[[layer]]\nname = '{}'\noperator = 'Conv'\nx = [1, 3, 8, 8]\nw = [4, 3, 3, 3]\nstrides = [{}, 1]\n"
+            spec.write_text(text.format("good", 1) + text.format("bad", -1))
+            process, rows = self.verify(spec=spec)
+        self.assertEqual(process.returncode, 1)
+        verdicts = {row["layer"]: row["verdict"] for row in rows}
+        self.assertEqual(verdicts["good"], "ok")
+        self.assertRegex(verdicts["bad"], "^failed: .*strides")
+        self.assertIn("bad", process.stderr)
+
+    def test_bench(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = kiln("bench", LAYERS, "--layer", "conv", "--layer", "up", "--json", Path(folder) / "bench.json")
+            self.assertEqual(process.returncode, 0, process.stderr)
+            result = json.loads((Path(folder) / "bench.json").read_text())
+        self.assertIn("peak: ", process.stdout)
+        self.assertEqual([row["layer"] for row in result["rows"]], ["conv", "up"])
+        conv = result["rows"][0]
+        self.assertAlmostEqual(conv["gflop"], 2e-9 * 20 * 20 * 48 * 32 * 9)
+        # Wide limits: other work may run beside this test.
+        self.assertTrue(0.01 < conv["peak_share"] < 1.5, conv)
+        self.assertAlmostEqual(result["total"]["ms"], sum(row["ms"] for row in result["rows"]), places=4)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
