@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ void write_all(int file, const std::string &text) {
 
 // The child's whole life. Its first byte tells success from failure.
 [[noreturn]] void live(const Job &job, int result, int said) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // however the parent ends
     const int nowhere = open("/dev/null", O_RDWR);
     dup2(nowhere, STDIN_FILENO);
     dup2(nowhere, STDOUT_FILENO);

@@ -1,4 +1,4 @@
-// upscale IN.ppm OUT.ppm: a picture of 160 x 120 pixels, four times as wide and high.
+// upscale_picture IN.ppm OUT.ppm: a picture of 160 x 120 pixels, four times as wide and high.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -86,7 +86,7 @@ int upscale() {
 
 int main(int argc, char **argv) {
     if (argc != 3) {
-        std::fprintf(stderr, "usage: upscale IN.ppm OUT.ppm\n");
+        std::fprintf(stderr, "usage: upscale_picture IN.ppm OUT.ppm\n");
         return 2;
     }
     const std::vector<uint8_t> pixels = read_picture(argv[1]);

@@ -33,8 +33,7 @@ Status check_names(const Layer &layer, const Names &names);
 
 // One integer, `least` or more.
 Status read_integer(const Layer &layer, std::string_view name, int64_t least, int64_t *value);
-// One integer a spatial axis, each `least` or more. `purpose` says in messages what they are: "strides must be
-// positive".
+// One integer a spatial axis, each `least` or more.
 Status read_axes(const Layer &layer, std::string_view name, int rank, int64_t least, Axes *values);
 // Begin pads of all axes, then end pads; 0 or more.
 Status read_begin_end(const Layer &layer, std::string_view name, int rank, Axes *begin, Axes *end);

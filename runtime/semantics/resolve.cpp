@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include "kiln/layer.h"
-#include "semantics/attributes.h"
 #include "semantics/dialects.h"
 #include "semantics/epilogue.h"
 #include "weight_layout.h"

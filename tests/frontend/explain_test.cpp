@@ -85,7 +85,7 @@ TEST(Explain, ReadingsCoverEveryDialectAndProfile) {
                                    "onnx 22 ort", "ms-nhwc spec", "ms-nhwc ort", "onednn-graph", "tensorrt"));
 }
 
-// specs/README.md: an odd total with output_shape is split one way by opset 1's equation, the other way by opset 11's.
+// An odd total with output_shape is split one way by opset 1's equation, the other way by opset 11's.
 TEST(Explain, OpsetsThatSplitPadsDifferently) {
     const LayerSpec odd = layer(R"({"operator": "ConvTranspose", "opset": 11, "x": [1, 1, 3, 3], "w": [1, 1, 3, 3],
         "strides": [2, 2], "output_shape": [6, 6]})");

@@ -13,6 +13,11 @@ def kiln():
     return os.environ.get("KILN", Path(__file__).resolve().parents[2] / "build/bin/kiln")
 
 
+def target_option():
+    """What selects the target that the environment variable KILN_TARGET names, if any."""
+    return ["--target", os.environ["KILN_TARGET"]] if "KILN_TARGET" in os.environ else []
+
+
 def write_cases(cases, folder):
     """Writes cases.jsonl and its .npy files. A case is its line, with arrays in place of the paths of its inputs."""
     folder = Path(folder)
@@ -28,16 +33,11 @@ def write_cases(cases, folder):
 
 
 def run(cases, folder, *options):
-    """Returns (answers in the order of the cases, outputs by name, the finished process).
-
-    The environment variable KILN_TARGET names a target other than this machine's best.
-    """
-    if "KILN_TARGET" in os.environ:
-        options = (*options, "--target", os.environ["KILN_TARGET"])
+    """Returns (answers in the order of the cases, outputs by name, the finished process)."""
     path = write_cases(cases, folder)
     out = Path(folder) / "out"
     process = subprocess.run(
-        [kiln(), "run", path, "-o", out, *options], capture_output=True, text=True, check=False
+        [kiln(), "run", path, "-o", out, *target_option(), *options], capture_output=True, text=True, check=False
     )
     if not (out / "results.jsonl").exists():
         raise AssertionError(f"kiln run gave no results:\n{process.stderr[-4000:]}")
@@ -47,3 +47,13 @@ def run(cases, folder, *options):
     assert [a["name"] for a in answers] == [c["name"] for c in cases], "answers are not in the order of the cases"
     outputs = {a["name"]: np.load(out / a["output"]) for a in answers if a["status"] == "ok"}
     return answers, outputs, process
+
+
+def verify(spec):
+    """Returns the rows of kiln verify, in the order of the layers."""
+    command = [kiln(), "verify", spec, "--json", *target_option()]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    rows = [json.loads(line) for line in process.stdout.splitlines()]
+    if not rows:
+        raise AssertionError(f"kiln verify gave no results:\n{process.stderr[-4000:]}")
+    return rows

@@ -4,6 +4,7 @@ KILN_RANDOM_SEED and KILN_RANDOM_COUNT choose others; each problem depends on th
 KILN_RANDOM_ONLY=N draws just the one that failed.
 """
 
+import json
 import os
 import random
 import sys
@@ -136,6 +137,24 @@ def describe(case):
     return f"{shown} {shapes}; to rerun: KILN_RANDOM_SEED={SEED} KILN_RANDOM_ONLY={number}"
 
 
+def draw_cases():
+    numbers = range(COUNT) if ONLY is None else [int(ONLY)]
+    print(f"seed {SEED}, {len(numbers)} problems", flush=True)
+    return [draw_case(number) for number in numbers]
+
+
+def to_layer(case):
+    """A case as a [[layer]] of a layers file."""
+    table = {"name": case["name"], "operator": case["operator"], "opset": case["opset"], **case["attributes"]}
+    table |= {name.lower(): list(case["inputs"][name].shape) for name in "XW"}
+    # What JSON and TOML write alike stands here as JSON.
+    lines = ["[[layer]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    lines += [f"{key} = true" for key, name in (("bias", "B"), ("residual", "residual")) if name in case["inputs"]]
+    lines += ["layouts = { " + ", ".join(f'{key} = "{value}"' for key, value in case["layouts"].items()) + " }"]
+    lines += [f'activation = "{case["activation"]}"'] if "activation" in case else []
+    return "\n".join(lines) + "\n"
+
+
 class RandomProblems(unittest.TestCase):
     def check(self, case, answer, output):
         self.assertEqual(answer["status"], "ok", f"{answer}\n{describe(case)}")
@@ -157,15 +176,25 @@ class RandomProblems(unittest.TestCase):
             f"y{[int(i) for i in worst]} is {output[worst]}, expected {y[worst]}; {answer['problem']}\n{describe(case)}",
         )
 
-    def test_all(self):
-        numbers = range(COUNT) if ONLY is None else [int(ONLY)]
-        print(f"seed {SEED}, {len(numbers)} problems", flush=True)
-        cases = [draw_case(number) for number in numbers]
+    def test_values(self):
+        cases = draw_cases()
         with tempfile.TemporaryDirectory() as folder:
             answers, outputs, _ = kiln_run.run(cases, folder)
         for case, answer in zip(cases, answers):
             with self.subTest(case["name"]):
                 self.check(case, answer, outputs.get(case["name"]))
+
+    def test_memory_accesses(self):
+        """The same problems in kiln verify, which puts guard pages around every tensor and runs two threads."""
+        cases = {case["name"]: case for case in draw_cases()}
+        with tempfile.TemporaryDirectory() as folder:
+            spec = Path(folder) / "layers.toml"
+            spec.write_text("".join(map(to_layer, cases.values())))
+            rows = kiln_run.verify(spec)
+        self.assertEqual([row["layer"] for row in rows], list(cases))
+        for row in rows:
+            with self.subTest(row["layer"]):
+                self.assertEqual(row["verdict"], "ok", f"{row}\n{describe(cases[row['layer']])}")
 
 
 if __name__ == "__main__":

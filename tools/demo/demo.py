@@ -81,13 +81,13 @@ def build_programs(output, prefix):
     settings = {"CMAKE_PREFIX_PATH": prefix, "LAYERS_FILE": os.path.join(output, "layers.toml")}
     wanted = json.dumps([HERE, settings, os.environ.get("CXX")])
     stamp = os.path.join(folder, "configured")
-    if not (os.path.exists(stamp) and open(stamp, encoding="utf-8").read() == wanted):
+    if not model.holds(stamp, wanted):
         shutil.rmtree(folder, ignore_errors=True)
         run(["cmake", "-G", "Ninja", "-S", HERE, "-B", folder, "--log-level=WARNING",
              *(f"-D{key}={value}" for key, value in settings.items())], "configuring the demo's programs", capture=True)
         model.write_if_changed(stamp, wanted)
     run(["cmake", "--build", folder, "--parallel", str(len(os.sched_getaffinity(0))), "--target", "network",
-         "resnet50_programs", "upscale"], "building the demo's programs")
+         "resnet50_programs", "upscale_picture"], "building the demo's programs")
     return folder
 
 
@@ -209,7 +209,7 @@ def upscale_picture(programs, output):
     small, large = (os.path.join(output, name) for name in ("picture.ppm", "upscaled.ppm"))
     target = os.path.join(output, "upscaled.png")
     Image.open(PICTURE).convert("RGB").save(small)
-    run([os.path.join(programs, "pictures", "upscale"), small, large], "upscaling the picture")
+    run([os.path.join(programs, "pictures", "upscale_picture"), small, large], "upscaling the picture")
     Image.open(large).save(target)
     return target
 
@@ -222,15 +222,14 @@ def demo(arguments):
 
     stages.start("ResNet-50 as the onnx package carries it, with seeded weights")
     imported = model.prepare(output, arguments.layers)
-    problems = len(imported["layers"])
-    say(f"    {problems} convolutions; channels last in memory (NXC), as Kiln's programs here use them")
+    say(f"    {len(imported['layers'])} convolutions; all will be channels last in memory (NXC)")
     for note in imported["notes"]:
         say(f"    {note}")
     if imported["failures"]:
         raise DemoError("convolutions that could not be imported: " + json.dumps(imported["failures"]))
 
     stages.start("compiling a kernel a problem, and the programs that link them")
-    programs = build_programs(output, arguments.kiln or installed_kiln(os.path.abspath(arguments.build)))
+    programs = build_programs(output, os.path.abspath(arguments.kiln or installed_kiln(arguments.build)))
 
     stages.start("checking every layer against the float64 reference")
     checked = check_layers(programs)
@@ -263,12 +262,13 @@ def parse_arguments():
                                      "them beside onnxruntime, and upscales a picture.")
     parser.add_argument("build", metavar="BUILD", help="folder in which Kiln was built (./dev demo gives it)")
     parser.add_argument("--output", metavar="DIR", help="folder for the results; BUILD/demo if not said")
-    parser.add_argument("--layers", metavar="N", type=int, default=53, help="only the first N convolutions, 1 to 53")
+    parser.add_argument("--layers", metavar="N", type=int, default=model.CONVOLUTIONS,
+                        help=f"only the first N convolutions, 1 to {model.CONVOLUTIONS}")
     parser.add_argument("--quick", action="store_true", help="time each thing once, briefly: the figures mean little")
     parser.add_argument("--kiln", metavar="PREFIX", help="an installed Kiln to use in place of BUILD's")
     arguments = parser.parse_args()
-    if not 1 <= arguments.layers <= 53:
-        parser.error(f"--layers is {arguments.layers}: it must be 1 to 53")
+    if not 1 <= arguments.layers <= model.CONVOLUTIONS:
+        parser.error(f"--layers is {arguments.layers}: it must be 1 to {model.CONVOLUTIONS}")
     return arguments
 
 

@@ -11,20 +11,25 @@ import onnx
 from onnx import numpy_helper
 
 SEED = 2024
+CONVOLUTIONS = 53
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light", "light_resnet50.onnx")
 
 
-def write_if_changed(path, text):
-    """Leaves a file alone that says so already: builds go by its time."""
+def holds(path, text):
+    """Whether there is a file that says just this."""
     try:
         with open(path, encoding="utf-8") as file:
-            if file.read() == text:
-                return
+            return file.read() == text
     except OSError:
-        pass
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+        return False
+
+
+def write_if_changed(path, text):
+    """Leaves a file alone that says so already: builds go by its time."""
+    if not holds(path, text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 # ---- Weights ------------------------------------------------------------------------------------------------------
@@ -133,9 +138,9 @@ def cut(model, count):
     Returns the steps, in steps_of's form.
     """
     graph = model.graph
-    convolutions = [index for index, node in enumerate(graph.node) if node.op_type == "Conv"]
-    whole = count >= len(convolutions)
+    whole = count == CONVOLUTIONS
     if not whole:
+        convolutions = [index for index, node in enumerate(graph.node) if node.op_type == "Conv"]
         del graph.node[convolutions[count]:]
     steps, maker = steps_of(graph)
     end = [name for name, step in maker.items() if step == steps[-1][4]][-1]
@@ -206,7 +211,7 @@ def prepare(folder, count):
     """
     stamp, answer = os.path.join(folder, "model.stamp"), os.path.join(folder, "import.json")
     key = fingerprint(count)
-    if not (os.path.exists(stamp) and open(stamp, encoding="utf-8").read() == key):
+    if not holds(stamp, key):
         os.makedirs(os.path.join(folder, "weights"), exist_ok=True)
         model, path = seeded_model(), os.path.join(folder, "resnet50.onnx")
         steps = cut(model, count)

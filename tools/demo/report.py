@@ -27,7 +27,7 @@ def summary(result):
     passed = sum(row["verdict"] == "ok" for row in result["rows"])
 
     def rounds(times):
-        return f"{network['rounds']} rounds of {network['runs']} runs: {times['low']:.1f} to {times['high']:.1f} ms"
+        return f"runs: {network['rounds']} x {network['runs']}, which came to {times['low']:.1f} to {times['high']:.1f} ms"
 
     return [
         ("checked", f"{passed} of {len(result['rows'])} layers", f"largest error {worst:.3f} of its bound"),
@@ -147,8 +147,8 @@ def roofline(result):
                  f'{peak:.0f} GFLOP/s</text>')
     middle = math.sqrt(start * ridge)
     slope = math.degrees(math.atan2(y(middle * bandwidth) - y(peak), x(ridge) - x(middle)))
-    parts.append(f'<text class="roofname" text-anchor="middle" transform="translate({x(middle) - 8:.1f} '
-                 f'{y(middle * bandwidth) - 6:.1f}) rotate({-slope:.1f})">memory, {bandwidth:.1f} GB/s</text>')
+    parts.append(f'<text class="roofname" text-anchor="middle" transform="translate({x(middle) - 7:.1f} '
+                 f'{y(middle * bandwidth) - 9:.1f}) rotate({-slope:.1f})">memory, {bandwidth:.1f} GB/s</text>')
     for row in rows:
         colour = dict(KINDS).get(kind_of(row), "a")
         label = f"{row['layer']}: {row['gflops']:.0f} GFLOP/s, {row['ms']:.3f} ms\n{row['problem']}"
@@ -160,7 +160,7 @@ def roofline(result):
 def bars(result):
     """A bar a layer: its time, and in it the time it would take at the peak."""
     rows, peak = result["rows"], result["peak_gflops"]
-    left, right, top, bottom = 70, 880, 20, 240
+    left, right, top, bottom = 70, 880, 32, 252
     highest = max(row["ms"] for row in rows) * 1.05
     step = 10 ** math.floor(math.log10(highest))
     step = next(part * step for part in (0.2, 0.5, 1) if highest / (part * step) <= 6)
@@ -173,7 +173,7 @@ def bars(result):
     slot = (right - left) / len(rows)
     width = min(slot * 0.72, 40)
     for index, row in enumerate(rows):
-        x, ideal = left + (index + 0.5) * slot, row["gflop"] / peak * 1e3
+        x, ideal = left + (index + 0.5) * slot, min(row["gflop"] / peak * 1e3, row["ms"])
         label = f"{row['layer']}: {row['ms']:.3f} ms, {ideal:.3f} ms at the peak\n{row['problem']}"
         parts.append(f'<g><title>{html.escape(label)}</title><rect class="rest" x="{x - width / 2:.1f}" '
                      f'y="{bottom - row["ms"] * height:.1f}" width="{width:.1f}" height="{row["ms"] * height:.1f}"/>'
@@ -181,10 +181,10 @@ def bars(result):
                      f'height="{ideal * height:.1f}"/><text class="small" transform="translate({x + 3:.1f} {bottom + 6}) '
                      f'rotate(-90)" text-anchor="end">{html.escape(row["layer"])}</text></g>')
     parts.append(f'<text class="axis" transform="translate({left - 46} {(top + bottom) / 2}) rotate(-90)" text-anchor="middle">ms'
-                 f'</text><rect class="a" x="{right - 250}" y="{top}" width="12" height="12"/><text class="tick" x="{right - 232}" '
-                 f'y="{top + 10}">at the peak</text><rect class="rest" x="{right - 140}" y="{top}" width="12" height="12"/>'
-                 f'<text class="tick" x="{right - 122}" y="{top + 10}">above that</text>')
-    return svg(900, 280, "Time of each layer", parts)
+                 f'</text><rect class="a" x="{right - 250}" y="4" width="12" height="12"/><text class="tick" x="{right - 232}" '
+                 f'y="14">at the peak</text><rect class="rest" x="{right - 140}" y="4" width="12" height="12"/>'
+                 f'<text class="tick" x="{right - 122}" y="14">above that</text>')
+    return svg(900, 292, "Time of each layer", parts)
 
 
 def totals(result):
@@ -212,19 +212,19 @@ STYLE = """
   --c: #16855b; --rest: #c4d3ee; --bad: #c22f2f; }
 @media (prefers-color-scheme: dark) { :root { --back: #16181c; --text: #e8eaed; --soft: #9aa2ac; --line: #2d3138; --a: #6ea3f5;
   --b: #f09950; --c: #4cc38f; --rest: #34496e; --bad: #ff7a7a; } }
-body { margin: 0 auto; max-width: 1080px; padding: 24px; background: var(--back); color: var(--text);
+body { margin: 0 auto; max-width: 1200px; padding: 24px; background: var(--back); color: var(--text);
   font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 26px; margin: 8px 0 4px; } h2 { font-size: 18px; margin: 36px 0 8px; } p { max-width: 80ch; } .soft { color: var(--soft); }
+h1 { font-size: 26px; margin: 8px 0 4px; } h2 { font-size: 18px; margin: 36px 0 8px; } p { max-width: 110ch; } .soft { color: var(--soft); }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--text); font-family: inherit; }
 .grid { stroke: var(--line); } .tick { font-size: 12px; } svg .tick, svg .small { fill: var(--soft); } .small { font-size: 9px; }
 .axis { font-size: 13px; } .roof { fill: none; stroke: var(--text); stroke-width: 2; } .roofname { font-size: 13px; }
 .a { fill: var(--a); } .b { fill: var(--b); } .c { fill: var(--c); } .rest { fill: var(--rest); }
 .point { fill-opacity: .75; stroke: var(--back); }
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; } .scroll { overflow-x: auto; }
-th, td { padding: 3px 10px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
+table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; } .scroll { overflow-x: auto; }
+th, td { padding: 3px 7px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child, .left { text-align: left; } th { color: var(--soft); font-weight: 600; }
 .facts td:nth-child(2) { font-weight: 600; } .facts td:nth-child(3) { text-align: left; white-space: normal; color: var(--soft); }
-code { font: 12px ui-monospace, monospace; } .bad { color: var(--bad); font-weight: 600; }
+code { font: 11px ui-monospace, monospace; } .bad { color: var(--bad); font-weight: 600; }
 .pictures { display: flex; gap: 24px; align-items: flex-end; flex-wrap: wrap; } figure { margin: 0; } img { max-width: 100%; display: block; }
 figcaption { color: var(--soft); font-size: 13px; }
 """
