@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -126,7 +127,9 @@ void in_parallel(int count, int jobs, const Work &work) {
 }
 
 // Only the reference is worth making fast; kernels are compiled already.
-const char *optimisation(const fs::path &source) { return source.parent_path().filename() == "reference" ? "-O3" : "-Os"; }
+const char *optimisation(const fs::path &source) {
+    return source.parent_path().filename() == "reference" ? "-O3" : "-Os";
+}
 
 // Compiles everything but main.cpp, which needs the library's header, into `folder`.
 void compile_objects(const fs::path &root, const std::vector<std::string> &cxx, const fs::path &folder, int jobs) {
@@ -167,13 +170,26 @@ fs::path cache_folder() {
     return {};
 }
 
+// Removes objects that were not used for a week: each change of Kiln's sources or of the compiler leaves some behind.
+void prune(const fs::path &cache) {
+    std::error_code error;
+    const auto limit = fs::file_time_type::clock::now() - std::chrono::hours(7 * 24);
+    for (const auto &entry : fs::directory_iterator(cache, error))
+        if (entry.path().filename().string().starts_with("harness-") && entry.last_write_time(error) < limit)
+            fs::remove_all(entry.path(), error);
+}
+
 // A folder of a program's objects. They are made in a folder of this process's own that is then renamed, so that
 // several commands at once do not disturb each other; where nothing can be kept, they are made in `folder`.
 fs::path objects(const fs::path &root, const std::vector<std::string> &cxx, const fs::path &folder, int jobs) {
     std::error_code error;
     const fs::path cache = cache_folder();
     const fs::path kept = cache / ("harness-" + object_key(root, cxx));
-    if (!cache.empty() && fs::exists(kept, error)) return kept;
+    if (!cache.empty() && fs::exists(kept, error)) {
+        fs::last_write_time(kept, fs::file_time_type::clock::now(), error);
+        return kept;
+    }
+    prune(cache);
     fs::path fresh = fmt::format("{}.{}", kept.string(), getpid());
     if (cache.empty() || (fs::create_directories(fresh, error), error))
         fs::create_directories(fresh = folder / "objects");

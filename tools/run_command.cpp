@@ -341,17 +341,17 @@ class Run {
             throw Error(fmt::format("{} cannot be written: {}", path, std::strerror(errno)), StatusCode::failed);
     }
 
-    // One line of the program's answers (harness.h).
+    // One line of the program's answers (harness.h). What is none of them comes from the runner, and is for people.
     void take(const std::string &line, const std::string &folder) {
         std::vector<std::string> fields;
         for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
             end = line.find('\t', begin);
             fields.push_back(line.substr(begin, end - begin));
         }
-        if (fields.size() < 3) throw Error("the program that computes the cases said: " + line, StatusCode::failed);
-        const size_t number = std::stoul(fields[1]);
-        const auto job = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job &j) { return j.line == number; });
-        if (job == jobs_.end()) throw Error("the program that computes the cases said: " + line, StatusCode::failed);
+        const auto job = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job &candidate) {
+            return fields.size() >= 3 && fields[1] == std::to_string(candidate.line);
+        });
+        if (job == jobs_.end()) return fmt::print(stderr, "{}\n", line);
         const Tensors tensors(*job, folder);
         try {
             if (fields[0] == "ok") {

@@ -106,11 +106,12 @@ class RunCommand(unittest.TestCase):
     def test_runner_starts_the_program(self):
         trace = self.folder / "started"
         script = self.folder / "runner"
-        script.write_text(f'#!/bin/sh\necho "$@" >> {trace}\nexec "$@"\n')
+        script.write_text(f'#!/bin/sh\necho "$@" >> {trace}\necho starting\nexec "$@"\n')
         script.chmod(0o755)
         answers, _, process = kiln_run.run([conv("a")], self.folder, "--runner", f"{script} env")
         self.assertEqual(answers[0]["status"], "ok", process.stderr)
         self.assertTrue(trace.read_text().startswith("env /"))
+        self.assertIn("starting", process.stderr)
 
     def test_a_program_that_dies_fails_its_case_only(self):
         # Kills the first program when it is asked for more than one case: the second gets the rest.
@@ -127,6 +128,32 @@ class RunCommand(unittest.TestCase):
             self.assertEqual(process.returncode, 1)
             self.assertEqual(answers[0]["code"], "failed")
             self.assertIn(message, answers[0]["message"])
+
+    def test_objects_are_kept_and_old_ones_removed(self):
+        cache = self.folder / "kiln"
+        old, other = cache / "harness-old", cache / "other"
+        for folder in (old, other):
+            folder.mkdir(parents=True)
+            os.utime(folder, (0, 0))
+
+        def run():
+            environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder)}
+            command = [kiln_run.kiln(), "run", cases, "-o", self.folder / "out"]
+            subprocess.run(command, check=True, capture_output=True, env=environment)
+            return {path: path.stat().st_ino for path in cache.glob("*/*")}
+
+        cases = kiln_run.write_cases([conv("a")], self.folder)
+        first = run()
+        self.assertGreater(len(first), 10)
+        self.assertFalse(old.exists())
+        self.assertTrue(other.exists())
+        self.assertEqual(run(), first)
+
+    def test_a_home_that_cannot_be_written_is_no_obstacle(self):
+        environment = {**os.environ, "XDG_CACHE_HOME": "/dev/null"}
+        cases = kiln_run.write_cases([conv("a")], self.folder)
+        command = [kiln_run.kiln(), "run", cases, "-o", self.folder / "out"]
+        self.assertEqual(subprocess.run(command, capture_output=True, env=environment).returncode, 0)
 
     def test_what_stops_everything(self):
         def run(*arguments):

@@ -68,8 +68,6 @@ def run(command, what, cpu=None, capture=False, ok=(0,)):
 
 def installed_kiln(build):
     """Where Kiln is installed for the demo: programs find it there as any user's would."""
-    if not os.path.exists(os.path.join(build, "CMakeCache.txt")):
-        raise DemoError(f"{build} is no folder in which Kiln was built: ./dev build does that")
     prefix = os.path.join(build, "demo", "kiln")
     run(["cmake", "--install", build, "--prefix", prefix], "installing Kiln for the demo", capture=True)
     return prefix
@@ -157,16 +155,16 @@ def compare_outputs(output):
     return float(difference)
 
 
-def sum_of_medians(runs):
-    """Milliseconds of a list of runs, each a list of its convolutions' seconds. Each convolution's median is taken by
-    itself: what else a machine does then interrupts a few of them, not every run."""
-    return sum(map(statistics.median, zip(*runs, strict=True))) * 1e3
+def total_of(runs):
+    """Milliseconds of runs, each a list of its convolutions' seconds: {"ms", and "low" and "high", the quartiles}.
 
-
-def total_of(rounds):
-    """{"ms": of all rounds together, "low" and "high": of the fastest and the slowest round}."""
-    each = [sum_of_medians(runs) for runs in rounds]
-    return {"ms": sum_of_medians([run for runs in rounds for run in runs]), "low": min(each), "high": max(each)}
+    Each convolution's median and quartiles are taken by themselves, and added up: what else a machine does then
+    interrupts a few of them, not every run.
+    """
+    quartiles = [statistics.quantiles(times, n=4) if len(times) > 1 else 3 * list(times)
+                 for times in zip(*runs, strict=True)]
+    low, middle, high = (1e3 * sum(column) for column in zip(*quartiles))
+    return {"ms": middle, "low": low, "high": high}
 
 
 def compare_networks(programs, output, layers, cpu, rounds, runs):
@@ -175,13 +173,13 @@ def compare_networks(programs, output, layers, cpu, rounds, runs):
     for number in range(1, rounds + 1):
         say(f"round {number} of {rounds}")
         answer = run_onnxruntime(output, cpu, runs)
-        theirs.append([one["conv"] for one in answer["runs"]])
+        theirs += [one["conv"] for one in answer["runs"]]
         reorder += [one["reorder"] for one in answer["runs"]]
         steps = run_network(programs, output, cpu, runs)
-        ours.append(list(zip(*(steps[layer["name"]] for layer in layers), strict=True)))
+        ours += zip(*(steps[layer["name"]] for layer in layers), strict=True)
     return {"kiln": total_of(ours), "onnxruntime": total_of(theirs), "reorder_ms": statistics.median(reorder) * 1e3,
             "difference": compare_outputs(output), "version": answer["version"], "operators": answer["operators"],
-            "rounds": rounds, "runs": runs, "library": answer["library"]}
+            "runs": rounds * runs, "library": answer["library"]}
 
 
 # ---- Results ------------------------------------------------------------------------------------------------------
@@ -195,7 +193,8 @@ def rows_of(imported, checked, bench):
         check, time_of = checked[layer["name"]], timed[layer["name"]]
         flops = time_of["gflop"] * 1e9
         outputs = flops / (2 * np.prod(layer["w"][1:]))
-        elements = np.prod(layer["x"]) + np.prod(layer["w"]) + layer["w"][0] + outputs * (2 if "residual" in layer else 1)
+        written_or_summed = outputs * (2 if "residual" in layer else 1)
+        elements = np.prod(layer["x"]) + np.prod(layer["w"]) + layer["w"][0] + written_or_summed
         rows.append({"layer": layer["name"], "problem": check["problem"], "algorithm": check["algorithm"],
                      "kernel": check["kernel"], "schedule": check["schedule"], "ms": time_of["ms"],
                      "gflop": time_of["gflop"], "gflops": time_of["gflops"], "peak_share": time_of["peak_share"],
@@ -215,6 +214,8 @@ def upscale_picture(programs, output):
 
 
 def demo(arguments):
+    if not arguments.kiln and not os.path.exists(os.path.join(arguments.build, "CMakeCache.txt")):
+        raise DemoError(f"{arguments.build} is no folder in which Kiln was built: ./dev build does that")
     output = os.path.abspath(arguments.output or os.path.join(arguments.build, "demo"))
     os.makedirs(output, exist_ok=True)
     cpu = max(os.sched_getaffinity(0))
@@ -258,7 +259,7 @@ def demo(arguments):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="./dev demo", description="Compiles ResNet-50's convolutions, checks and times "
+    parser = argparse.ArgumentParser(prog="demo.py", description="Compiles ResNet-50's convolutions, checks and times "
                                      "them beside onnxruntime, and upscales a picture.")
     parser.add_argument("build", metavar="BUILD", help="folder in which Kiln was built (./dev demo gives it)")
     parser.add_argument("--output", metavar="DIR", help="folder for the results; BUILD/demo if not said")

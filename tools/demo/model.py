@@ -105,8 +105,8 @@ class Buffers:
 
 
 def steps_of(graph):
-    """What network.cpp does, in order, as [operator, node, x, residual or None, y], the last three names of steps (or of
-    the input); and the step that each value is the result of.
+    """What network.cpp does, in order, as [operator, node, x, residual or None, y], the last three names of steps (or
+    of the input); and the step that each value is the result of.
 
     BatchNormalization, Relu and the sums are part of the convolution in front of them, as the importer has them: a sum
     belongs to the later of the two.

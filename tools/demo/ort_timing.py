@@ -4,8 +4,9 @@
 
 The profiler of onnxruntime tells the time of every node; Conv and FusedConv (with the bias, and with Sum and Relu where
 it fused those) count as convolutions, ReorderInput and ReorderOutput as changes of layout, and the rest as others.
-OUT.json holds {"version", "library": its path, "runs": [{"conv": [s, ...] in order, "reorder": s,
-"other": s}], "operators": {name: how many nodes a run has}}. The model's last output goes to OUTPUT.npy. The processor to run on is the caller's to choose.
+OUT.json holds {"version", "library": its path, "runs": [{"conv": [s, ...] in order, "reorder": s, "other": s}],
+"operators": {name: how many nodes a run has}}. The model's last output goes to OUTPUT.npy. The processor to run on is
+the caller's to choose.
 """
 
 import collections
@@ -49,7 +50,7 @@ def split_runs(events):
 
 
 def library():
-    """The shared library a C++ program would link; where a wheel has none, the extension module that holds all of it."""
+    """The shared library a C++ program would link; where there is none, the extension module that holds all of it."""
     folder = os.path.join(os.path.dirname(onnxruntime.__file__), "capi")
     for pattern in ("libonnxruntime.so*", "onnxruntime_pybind11_state*"):
         for path in glob.glob(os.path.join(folder, pattern)):

@@ -26,16 +26,16 @@ def summary(result):
     ours, theirs = network["kiln"], network["onnxruntime"]
     passed = sum(row["verdict"] == "ok" for row in result["rows"])
 
-    def rounds(times):
-        return f"runs: {network['rounds']} x {network['runs']}, which came to {times['low']:.1f} to {times['high']:.1f} ms"
+    def runs(times):
+        return f"median of {network['runs']} runs, quartiles {times['low']:.1f} and {times['high']:.1f} ms"
 
     return [
         ("checked", f"{passed} of {len(result['rows'])} layers", f"largest error {worst:.3f} of its bound"),
         ("layers timed alone", f"{total['ms']:.2f} ms",
          f"{total['gflops']:.0f} GFLOP/s, {total['peak_share'] * 100:.0f}% of the measured peak"),
-        ("as a network, Kiln", f"{ours['ms']:.2f} ms", rounds(ours)),
+        ("as a network, Kiln", f"{ours['ms']:.2f} ms", runs(ours)),
         (f"as a network, onnxruntime {network['version']}", f"{theirs['ms']:.2f} ms",
-         f"{rounds(theirs)}; its changes of layout, {network['reorder_ms']:.2f} ms, not counted"),
+         f"{runs(theirs)}; its changes of layout, {network['reorder_ms']:.2f} ms, not counted"),
         ("Kiln's result beside onnxruntime's", f"{network['difference']:.1e}",
          "the largest difference, as a part of the largest value"),
         ("linked: the network's program", size_text(sizes["network"]),
@@ -46,13 +46,16 @@ def summary(result):
 
 
 def comparison(result):
-    unfused = {name: count for name, count in result["network"]["operators"].items() if name in ("Add", "Sum", "Relu")}
-    theirs = "onnxruntime fused them all too" if not unfused else \
-        "onnxruntime left outside, uncounted: " + ", ".join(f"{name} x{count}" for name, count in unfused.items())
-    return ("Both run the same seeded model on one thread pinned to the same processor, in turns, layer after layer in the "
-            "network's order; only the convolutions' own times are added up, each the median over the runs. Normalisations are folded, and bias, residual sum "
-            f"and ReLU are part of a convolution: {theirs}. Kiln's activations are channels last in memory (NXC); "
-            "onnxruntime's lie in blocks of its own (NCHWc), and its profiler is on to tell the times.")
+    outside = {name: count for name, count in result["network"]["operators"].items() if name in ("Add", "Sum", "Relu")}
+    theirs = "onnxruntime fused them all too"
+    if outside:
+        listed = ", ".join(f"{name} x{count}" for name, count in outside.items())
+        theirs = f"onnxruntime left outside, uncounted, {listed}"
+    return ("Both run the same seeded model on one thread pinned to the same processor, in turns, layer after layer in "
+            "the network's order; only the convolutions' own times are added up, each the median over the runs. "
+            "Normalisations are folded, and bias, residual sum and ReLU are part of a convolution: "
+            f"{theirs}. Kiln's activations are channels last in memory (NXC); onnxruntime's lie in blocks of its own "
+            "(NCHWc), and its profiler is on to tell the times.")
 
 
 # ---- Terminal -----------------------------------------------------------------------------------------------------
@@ -67,8 +70,9 @@ def text(result):
              f"{'bound':>8}"]
     for row in rows:
         errors = f"{row['error']:8.1e} {row['bound']:8.1e}" if row["error"] is not None else f"{'-':>8} {'-':>8}"
-        lines.append(f"{row['layer']:6} {row['problem']:{width}} {row['algorithm']:9} {row['ms']:8.4f} {row['gflops']:8.1f} "
-                     f"{row['peak_share'] * 100:5.1f}% {errors}" + ("" if row["verdict"] == "ok" else "  " + row["verdict"]))
+        verdict = "" if row["verdict"] == "ok" else "  " + row["verdict"]
+        lines.append(f"{row['layer']:6} {row['problem']:{width}} {row['algorithm']:9} {row['ms']:8.4f} "
+                     f"{row['gflops']:8.1f} {row['peak_share'] * 100:5.1f}% {errors}{verdict}")
     facts = summary(result)
     left, middle = (max(len(fact[index]) for fact in facts) for index in range(2))
     lines += [""] + [f"{what:{left}}  {value:>{middle}}  {remark}" for what, value, remark in facts]
@@ -104,29 +108,44 @@ class LogAxis:
             decade *= 10
 
 
-def number(value):
-    return f"{value:g}"
+def element(name, content="", **attributes):
+    """An SVG element; attributes are named with _ in place of -, and numbers are rounded to a tenth."""
+    parts = [f" {key.rstrip('_').replace('_', '-')}=\"{value:.1f}\"" if isinstance(value, float) else
+             f" {key.rstrip('_').replace('_', '-')}=\"{value}\"" for key, value in attributes.items()]
+    return f"<{name}{''.join(parts)}>{content}</{name}>"
+
+
+def label(class_, x, y, content, anchor="start", turn=0.0):
+    """A text at (x, y), turned clockwise by degrees."""
+    place = {"transform": f"translate({x:.1f} {y:.1f}) rotate({turn:.1f})"} if turn else {"x": x, "y": y}
+    return element("text", html.escape(content), class_=class_, text_anchor=anchor, **place)
+
+
+def title(*lines):
+    """What a browser shows where the pointer rests."""
+    return element("title", html.escape("\n".join(lines)))
+
+
+def svg(width, height, name, parts):
+    return element("svg", "\n".join(parts), viewBox=f"0 0 {width} {height}", role="img", aria_label=html.escape(name))
 
 
 def grid(x, y, x_title, y_title, left, right, top, bottom):
     parts = []
     for tick in x.ticks():
-        parts.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{top}" y2="{bottom}"/>'
-                     f'<text class="tick" x="{x(tick):.1f}" y="{bottom + 18}" text-anchor="middle">{number(tick)}</text>')
+        parts += [element("line", class_="grid", x1=x(tick), x2=x(tick), y1=top, y2=bottom),
+                  label("tick", x(tick), bottom + 18, f"{tick:g}", "middle")]
     for tick in y.ticks():
-        parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
-                     f'<text class="tick" x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{number(tick)}</text>')
-    parts.append(f'<text class="axis" x="{(left + right) / 2}" y="{bottom + 40}" text-anchor="middle">{x_title}</text>'
-                 f'<text class="axis" transform="translate({left - 46} {(top + bottom) / 2}) rotate(-90)" '
-                 f'text-anchor="middle">{y_title}</text>')
-    return parts
+        parts += [element("line", class_="grid", x1=left, x2=right, y1=y(tick), y2=y(tick)),
+                  label("tick", left - 8, y(tick) + 4, f"{tick:g}", "end")]
+    return parts + [label("axis", (left + right) / 2, bottom + 40, x_title, "middle"),
+                    label("axis", left - 46, (top + bottom) / 2, y_title, "middle", -90)]
 
 
 def legend(x, y):
     parts = []
     for name, colour in KINDS:
-        parts.append(f'<circle class="{colour}" cx="{x}" cy="{y}" r="5"/><text class="tick" x="{x + 11}" y="{y + 4}">{name}'
-                     "</text>")
+        parts += [element("circle", class_=colour, cx=x, cy=y, r=5), label("tick", x + 11, y + 4, name)]
         x += 58
     return parts
 
@@ -141,107 +160,119 @@ def roofline(result):
     y = LogAxis(min([peak / 16] + [row["gflops"] / 1.3 for row in rows]), peak * 1.5, bottom, top)
     parts = grid(x, y, "arithmetic intensity: FLOP per byte of tensors", "GFLOP/s", left, right, top, bottom)
     start = max(x.low, y.low / bandwidth)
-    parts.append(f'<polyline class="roof" points="{x(start):.1f},{y(start * bandwidth):.1f} {x(ridge):.1f},{y(peak):.1f} '
-                 f'{right},{y(peak):.1f}"/>')
-    parts.append(f'<text class="roofname" x="{right - 6}" y="{y(peak) - 8:.1f}" text-anchor="end">measured peak, '
-                 f'{peak:.0f} GFLOP/s</text>')
     middle = math.sqrt(start * ridge)
-    slope = math.degrees(math.atan2(y(middle * bandwidth) - y(peak), x(ridge) - x(middle)))
-    parts.append(f'<text class="roofname" text-anchor="middle" transform="translate({x(middle) - 7:.1f} '
-                 f'{y(middle * bandwidth) - 9:.1f}) rotate({-slope:.1f})">memory, {bandwidth:.1f} GB/s</text>')
+    corners = [(start, start * bandwidth), (ridge, peak), (x.high, peak)]
+    slope_at = x(middle) - 7, y(middle * bandwidth) - 9
+    slope = math.degrees(math.atan2(y(peak) - y(middle * bandwidth), x(ridge) - x(middle)))
+    parts += [element("polyline", class_="roof", points=" ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in corners)),
+              label("roofname", right - 6, y(peak) - 8, f"measured peak, {peak:.0f} GFLOP/s", "end"),
+              label("roofname", *slope_at, f"memory, {bandwidth:.1f} GB/s", "middle", slope)]
     for row in rows:
-        colour = dict(KINDS).get(kind_of(row), "a")
-        label = f"{row['layer']}: {row['gflops']:.0f} GFLOP/s, {row['ms']:.3f} ms\n{row['problem']}"
-        parts.append(f'<circle class="{colour} point" cx="{x(row["intensity"]):.1f}" cy="{y(row["gflops"]):.1f}" r="5.5"><title>'
-                     f"{html.escape(label)}</title></circle>")
-    return svg(900, 430, "Roofline: what each layer reaches, under what the processor can", parts + legend(left + 20, bottom - 16))
+        words = title(f"{row['layer']}: {row['gflops']:.0f} GFLOP/s, {row['ms']:.3f} ms", row["problem"])
+        parts.append(element("circle", words, class_=f"{dict(KINDS).get(kind_of(row), 'a')} point",
+                             cx=x(row["intensity"]), cy=y(row["gflops"]), r=5.5))
+    return svg(900, 430, "Roofline: what each layer reaches, under what the processor can",
+               parts + legend(left + 20, bottom - 16))
+
+
+def bar(row, peak, x, bottom, width, height):
+    """A layer's time, `height` pixels a millisecond, and in it the time it would take at the peak."""
+    ideal = row["gflop"] / peak * 1e3
+    words = title(f"{row['layer']}: {row['ms']:.3f} ms, {ideal:.3f} ms at the peak", row["problem"])
+    parts = [element("rect", class_=colour, x=x - width / 2, y=bottom - ms * height, width=width, height=ms * height)
+             for colour, ms in (("rest", row["ms"]), ("a", min(ideal, row["ms"])))]
+    return element("g", words + "".join(parts) + label("small", x + 3, bottom + 6, row["layer"], "end", -90))
 
 
 def bars(result):
-    """A bar a layer: its time, and in it the time it would take at the peak."""
-    rows, peak = result["rows"], result["peak_gflops"]
+    """A bar a layer."""
+    rows = result["rows"]
     left, right, top, bottom = 70, 880, 32, 252
     highest = max(row["ms"] for row in rows) * 1.05
     step = 10 ** math.floor(math.log10(highest))
-    step = next(part * step for part in (0.2, 0.5, 1) if highest / (part * step) <= 6)
+    step = next(part * step for part in (0.2, 0.5, 1, 2) if highest / (part * step) <= 6)
     height = (bottom - top) / highest
-    parts = []
+    parts = [label("axis", left - 46, (top + bottom) / 2, "ms", "middle", -90)]
     for index in range(int(highest / step) + 1):
         y = bottom - index * step * height
-        parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/><text class="tick" x="{left - 8}" '
-                     f'y="{y + 4:.1f}" text-anchor="end">{number(round(index * step, 6))}</text>')
+        parts += [element("line", class_="grid", x1=left, x2=right, y1=y, y2=y),
+                  label("tick", left - 8, y + 4, f"{index * step:.6g}", "end")]
     slot = (right - left) / len(rows)
-    width = min(slot * 0.72, 40)
     for index, row in enumerate(rows):
-        x, ideal = left + (index + 0.5) * slot, min(row["gflop"] / peak * 1e3, row["ms"])
-        label = f"{row['layer']}: {row['ms']:.3f} ms, {ideal:.3f} ms at the peak\n{row['problem']}"
-        parts.append(f'<g><title>{html.escape(label)}</title><rect class="rest" x="{x - width / 2:.1f}" '
-                     f'y="{bottom - row["ms"] * height:.1f}" width="{width:.1f}" height="{row["ms"] * height:.1f}"/>'
-                     f'<rect class="a" x="{x - width / 2:.1f}" y="{bottom - ideal * height:.1f}" width="{width:.1f}" '
-                     f'height="{ideal * height:.1f}"/><text class="small" transform="translate({x + 3:.1f} {bottom + 6}) '
-                     f'rotate(-90)" text-anchor="end">{html.escape(row["layer"])}</text></g>')
-    parts.append(f'<text class="axis" transform="translate({left - 46} {(top + bottom) / 2}) rotate(-90)" text-anchor="middle">ms'
-                 f'</text><rect class="a" x="{right - 250}" y="4" width="12" height="12"/><text class="tick" x="{right - 232}" '
-                 f'y="14">at the peak</text><rect class="rest" x="{right - 140}" y="4" width="12" height="12"/>'
-                 f'<text class="tick" x="{right - 122}" y="14">above that</text>')
+        middle = left + (index + 0.5) * slot
+        parts.append(bar(row, result["peak_gflops"], middle, bottom, min(slot * 0.72, 40.0), height))
+    for x, colour, words in ((right - 250, "a", "at the peak"), (right - 140, "rest", "above that")):
+        parts += [element("rect", class_=colour, x=x, y=4, width=12, height=12), label("tick", x + 18, 14, words)]
     return svg(900, 292, "Time of each layer", parts)
 
 
 def totals(result):
     """The two networks' convolutions, side by side."""
     network = result["network"]
-    entries = [("Kiln", network["kiln"]["ms"], "a"), (f"onnxruntime {network['version']}", network["onnxruntime"]["ms"], "b")]
+    entries = [("Kiln", network["kiln"]["ms"], "a"),
+               (f"onnxruntime {network['version']}", network["onnxruntime"]["ms"], "b")]
     scale = 600 / max(value for _, value, _ in entries)
     parts = []
     for index, (name, value, colour) in enumerate(entries):
         y = 8 + index * 34
-        parts.append(f'<text class="axis" x="180" y="{y + 17}" text-anchor="end">{html.escape(name)}</text><rect class="{colour}" '
-                     f'x="190" y="{y}" width="{value * scale:.1f}" height="24" rx="2"/><text class="axis" '
-                     f'x="{198 + value * scale:.1f}" y="{y + 17}">{value:.1f} ms</text>')
+        parts += [label("axis", 180, y + 17, name, "end"),
+                  element("rect", class_=colour, x=190, y=y, width=value * scale, height=24, rx=2),
+                  label("axis", 198 + value * scale, y + 17, f"{value:.1f} ms")]
     return svg(900, 76, "All convolutions of the network", parts)
-
-
-def svg(width, height, title, parts):
-    return (f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(title)}">' + "\n".join(parts) + "</svg>")
 
 
 # ---- Page ---------------------------------------------------------------------------------------------------------
 
 STYLE = """
-:root { color-scheme: light dark; --back: #fbfbfa; --text: #1c1f23; --soft: #646b74; --line: #e3e5e8; --a: #2563c9; --b: #d3690d;
-  --c: #16855b; --rest: #c4d3ee; --bad: #c22f2f; }
-@media (prefers-color-scheme: dark) { :root { --back: #16181c; --text: #e8eaed; --soft: #9aa2ac; --line: #2d3138; --a: #6ea3f5;
-  --b: #f09950; --c: #4cc38f; --rest: #34496e; --bad: #ff7a7a; } }
+:root { color-scheme: light dark; --back: #fbfbfa; --text: #1c1f23; --soft: #646b74; --line: #e3e5e8; --a: #2563c9;
+  --b: #d3690d; --c: #16855b; --rest: #c4d3ee; --bad: #c22f2f; }
+@media (prefers-color-scheme: dark) { :root { --back: #16181c; --text: #e8eaed; --soft: #9aa2ac; --line: #2d3138;
+  --a: #6ea3f5; --b: #f09950; --c: #4cc38f; --rest: #34496e; --bad: #ff7a7a; } }
 body { margin: 0 auto; max-width: 1200px; padding: 24px; background: var(--back); color: var(--text);
   font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 26px; margin: 8px 0 4px; } h2 { font-size: 18px; margin: 36px 0 8px; } p { max-width: 110ch; } .soft { color: var(--soft); }
-svg { width: 100%; height: auto; display: block; } svg text { fill: var(--text); font-family: inherit; }
-.grid { stroke: var(--line); } .tick { font-size: 12px; } svg .tick, svg .small { fill: var(--soft); } .small { font-size: 9px; }
-.axis { font-size: 13px; } .roof { fill: none; stroke: var(--text); stroke-width: 2; } .roofname { font-size: 13px; }
+h1 { font-size: 26px; margin: 8px 0 4px; }
+h2 { font-size: 18px; margin: 36px 0 8px; }
+p { max-width: 110ch; }
+.soft, figcaption { color: var(--soft); }
+svg { width: 100%; height: auto; display: block; }
+svg text { fill: var(--text); font-family: inherit; font-size: 13px; }
+svg .tick { fill: var(--soft); font-size: 12px; }
+svg .small { fill: var(--soft); font-size: 9px; }
+.grid { stroke: var(--line); }
+.roof { fill: none; stroke: var(--text); stroke-width: 2; }
 .a { fill: var(--a); } .b { fill: var(--b); } .c { fill: var(--c); } .rest { fill: var(--rest); }
 .point { fill-opacity: .75; stroke: var(--back); }
-table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; } .scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; }
 th, td { padding: 3px 7px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child, .left { text-align: left; } th { color: var(--soft); font-weight: 600; }
-.facts td:nth-child(2) { font-weight: 600; } .facts td:nth-child(3) { text-align: left; white-space: normal; color: var(--soft); }
-code { font: 11px ui-monospace, monospace; } .bad { color: var(--bad); font-weight: 600; }
-.pictures { display: flex; gap: 24px; align-items: flex-end; flex-wrap: wrap; } figure { margin: 0; } img { max-width: 100%; display: block; }
-figcaption { color: var(--soft); font-size: 13px; }
+th:first-child, td:first-child, .left { text-align: left; }
+th { color: var(--soft); font-weight: 600; }
+.facts td:nth-child(2) { font-weight: 600; }
+.facts td:nth-child(3) { text-align: left; white-space: normal; color: var(--soft); }
+code { font: 11px ui-monospace, monospace; }
+.bad { color: var(--bad); font-weight: 600; }
+.pictures { display: flex; gap: 24px; align-items: flex-end; flex-wrap: wrap; }
+figure { margin: 0; }
+figcaption { font-size: 13px; }
+img { max-width: 100%; display: block; }
 """
 
 
+def table_row(name, cells):
+    """Cells are (class or "", HTML)."""
+    return "<tr>" + "".join(f'<{name} class="{class_}">{cell}</{name}>' for class_, cell in cells) + "</tr>"
+
+
 def table(rows):
-    head = ("layer", "problem", "algorithm", "ms", "GFLOP/s", "of peak", "error", "bound", "verdict")
-    lines = ["<tr>" + "".join(f'<th{" class=left" if name in ("problem", "algorithm") else ""}>{name}</th>' for name in head)
-             + "</tr>"]
+    lines = [table_row("th", [("", "layer"), ("left", "problem"), ("left", "algorithm"), ("", "ms"), ("", "GFLOP/s"),
+                              ("", "of peak"), ("", "error"), ("", "bound"), ("", "verdict")])]
     for row in rows:
-        measured = row["error"] is not None
-        cells = [f"<td>{html.escape(row['layer'])}</td>", f"<td class=left><code>{html.escape(row['problem'])}</code></td>",
-                 f"<td class=left>{html.escape(row['algorithm'])}</td>", f"<td>{row['ms']:.4f}</td>", f"<td>{row['gflops']:.1f}</td>",
-                 f"<td>{row['peak_share'] * 100:.1f}%</td>", f"<td>{row['error']:.1e}</td>" if measured else "<td>-</td>",
-                 f"<td>{row['bound']:.1e}</td>" if measured else "<td>-</td>",
-                 f"<td{'' if row['verdict'] == 'ok' else ' class=bad'}>{html.escape(row['verdict'])}</td>"]
-        lines.append("<tr>" + "".join(cells) + "</tr>")
+        errors = [f"{row[key]:.1e}" if row["error"] is not None else "-" for key in ("error", "bound")]
+        lines.append(table_row("td", [
+            ("", html.escape(row["layer"])), ("left", f"<code>{html.escape(row['problem'])}</code>"),
+            ("left", html.escape(row["algorithm"])), ("", f"{row['ms']:.4f}"), ("", f"{row['gflops']:.1f}"),
+            ("", f"{row['peak_share'] * 100:.1f}%"), *(("", error) for error in errors),
+            ("" if row["verdict"] == "ok" else "bad", html.escape(row["verdict"]))]))
     return "\n".join(lines)
 
 
@@ -254,8 +285,7 @@ def write_page(path, result, small, large):
     """Writes the HTML page; `small` and `large` are the pictures, PNG files."""
     machine, rows = result["machine"], result["rows"]
     problems = len({row["problem"] for row in rows})
-    facts = "\n".join(f"<tr><td>{html.escape(what)}</td><td>{html.escape(value)}</td><td>{html.escape(remark)}</td></tr>"
-                      for what, value, remark in summary(result))
+    facts = "\n".join(table_row("td", [("", html.escape(cell)) for cell in fact]) for fact in summary(result))
     notes = "; ".join(result["notes"])
     page = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -269,18 +299,20 @@ def write_page(path, result, small, large):
 <div class="scroll"><table class="facts">{facts}</table></div>
 <h2>Roofline</h2>
 {roofline(result)}
-<p class="soft">A point a layer, coloured by its filter, timed alone; layers of the same problem coincide. The bytes are those of
-the tensors, each once. The slope is that of copying memory; data that stays in the caches comes faster.</p>
+<p class="soft">A point a layer, coloured by its filter, timed alone; layers of the same problem coincide. The bytes are
+those of the tensors, each once. The slope is that of copying memory; data that stays in the caches comes faster.</p>
 <h2>Time of each layer</h2>
 {bars(result)}
 <h2>Layers</h2>
 <div class="scroll"><table>{table(rows)}</table></div>
-<p class="soft">Errors are the largest differences from a float64 reference, each beside its bound. The model is that of the onnx
-package with seeded random weights. {html.escape(notes)}.</p>
+<p class="soft">Errors are the largest differences from a float64 reference, each beside its bound. The model is that of
+the onnx package with seeded random weights. {html.escape(notes)}.</p>
 <h2>A transposed convolution, to look at</h2>
-<div class="pictures"><figure><img src="{embedded(small)}" alt="a cat" width="160"><figcaption>160 x 120</figcaption></figure>
-<figure><img src="{embedded(large)}" alt="the same cat, larger" width="640"><figcaption>four times as large: ConvTranspose, 8x8
-bilinear weights, stride 4. Photograph: Stéfan van der Walt, CC0</figcaption></figure></div>
+<div class="pictures">
+<figure><img src="{embedded(small)}" alt="a cat" width="160"><figcaption>160 x 120</figcaption></figure>
+<figure><img src="{embedded(large)}" alt="the same cat, larger" width="640"><figcaption>four times as large:
+ConvTranspose, 8x8 bilinear weights, stride 4. Photograph: Stéfan van der Walt, CC0</figcaption></figure>
+</div>
 </html>
 """
     with open(path, "w", encoding="utf-8") as file:
