@@ -29,10 +29,14 @@ bool skips_padding(const DirectSchedule &schedule, size_t axis) {
     return axis > 1 || (axis == 1 && schedule.rows == 1);
 }
 
-// The input with channels innermost and zeros outside it on the axes that pad; undefined where x itself will do.
+// The input with channels innermost and zeros outside it on the axes that pad and for groups that do not exist;
+// undefined where x itself will do.
 Func pad(const Problem &problem, const DirectStages &s, const Func &x) {
     Halide::Region bounds(s.axes.size() + 2);
-    bool pads = false;
+    bool pads = s.channels > problem.in_channels;
+    if (pads) {
+        bounds[0] = {0, static_cast<int>(problem.in_channels)};
+    }
     for (size_t a = 0; a < s.axes.size(); a++) {
         if (s.pads[a]) {
             bounds[a + 1] = {0, s.axes[a].in};
@@ -56,6 +60,16 @@ Expr input_channel(const Problem &problem, const Expr &c, const Expr &k) {
     const int out = static_cast<int>(problem.out_channels / problem.groups);
     const int in = static_cast<int>(problem.in_channels / problem.groups);
     return in == 1 && out == 1 ? c : c / out * in + k;
+}
+
+// How many input channels the panels reach: those of the last lane's group, which need not exist.
+int channels_read(const Problem &problem, const PackedWeights &packed) {
+    if (problem.groups == 1) {
+        return packed.depth;
+    }
+    const int out = static_cast<int>(problem.out_channels / problem.groups);
+    const int groups = (packed.panels * packed.panel - 1) / out + 1;
+    return groups * packed.depth;
 }
 
 }  // namespace
@@ -223,6 +237,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     for (size_t a = 0; a < s.axes.size(); a++) {
         s.pads.push_back(s.axes[a].reads_outside() && !skips_padding(schedule, a));
     }
+    s.channels = channels_read(problem, packed_weights(problem, schedule));
     s.padded = pad(problem, s, operands.x);
     Halide::Region domain = {{0, static_cast<int>(problem.in_channels / problem.groups)}};
     for (const AxisMap &axis : s.axes) {

@@ -57,6 +57,7 @@ struct DirectStages {
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
     Halide::RDom r;                     // input channel, taps
     std::vector<bool> pads;             // of each axis: whether `padded` has zeros there; else the padding is skipped
+    int channels = 0;  // of the input that are read: more than it has, where grouped panels reach beyond the last group
     Halide::Func padded;   // the input with channels innermost and zeros around it; undefined where x will do
     Halide::Func acc;      // (c, q and phase of each axis, n)
     Halide::Func product;  // the finished sums, a register tile at a time: y itself, over (c, q and, where there

@@ -211,7 +211,7 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
         s.padded.bound(at[a + 1], range.first, std::max(range.last - range.first, 0) + 1);
     }
     s.padded.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
-    vectorize_channels(s.padded, at[0], problem.in_channels, schedule.lanes);
+    vectorize_channels(s.padded, at[0], s.channels, schedule.lanes);
     if (schedule.parallel) {
         s.padded.parallel(at[problem.batch > 1 ? rank + 1 : rank]);
     }
