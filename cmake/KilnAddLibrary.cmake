@@ -120,19 +120,22 @@ function(_kiln_weights_of layers result)
 endfunction()
 
 # A program that verifies or times the library NAME: the harness around it (kiln_add_harness).
-function(_kiln_add_program program verb)
+function(_kiln_add_program program command)
     get_target_property(main kiln_harness KILN_MAIN)
     add_executable(${program} EXCLUDE_FROM_ALL "${main}")
     target_compile_definitions(${program} PRIVATE KILN_LIBRARY_HEADER="${NAME}.h" KILN_LIBRARY=${NAME}_library
-                                                  KILN_HARNESS_VERB="${verb}")
+                                                  KILN_HARNESS_COMMAND=${command})
     target_link_libraries(${program} PRIVATE ${NAME} kiln_harness)
 endfunction()
 
 # Adds kiln_harness: what every NAME_test and NAME_bench consists of, apart from the library and the harness's main.cpp.
-# `root` holds tools/harness and tests/reference. With CONFIGURE_DEPENDS, builds notice when sources come and go.
+# `root` holds tools/harness and tests/reference.
 function(kiln_add_harness root)
     find_package(Threads REQUIRED)
-    file(GLOB sources ${ARGN} "${root}/tools/harness/*.cpp" "${root}/tests/reference/*.cpp")
+    set(folders "${root}/tools/harness" "${root}/tests/reference")
+    list(TRANSFORM folders APPEND "/*.cpp" OUTPUT_VARIABLE patterns)
+    file(GLOB sources ${patterns})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${folders})  # sources that come and go
     set(main "${root}/tools/harness/main.cpp")
     list(REMOVE_ITEM sources "${main}")
     add_library(kiln_harness STATIC EXCLUDE_FROM_ALL ${sources})
@@ -140,7 +143,8 @@ function(kiln_add_harness root)
     target_link_libraries(kiln_harness PUBLIC Kiln::runtime Threads::Threads)
     target_compile_features(kiln_harness PUBLIC cxx_std_17)
     # The reference is loops upon loops: whatever the build type, it is worth making fast, and nothing else here is.
-    target_compile_options(kiln_harness PRIVATE -Os)
-    set_source_files_properties("${root}/tests/reference/reference.cpp" PROPERTIES COMPILE_OPTIONS -O3)
+    target_compile_options(kiln_harness PRIVATE -Os -ffunction-sections -fdata-sections)
+    target_link_options(kiln_harness INTERFACE LINKER:--gc-sections)
+    set_source_files_properties("${root}/tests/reference/reference.cpp" PROPERTIES COMPILE_OPTIONS -O2)
     set_target_properties(kiln_harness PROPERTIES KILN_MAIN "${main}")
 endfunction()

@@ -34,8 +34,8 @@ Verified verify(kiln_library &library, std::vector<const char *> more = {}) {
     std::vector<const char *> arguments = {"harness", "verify", "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     testing::internal::CaptureStdout();
-    const int status =
-        harness::main(library, "", static_cast<int>(arguments.size()), const_cast<char **>(arguments.data()));
+    const int status = harness::main(library, harness::all_commands, static_cast<int>(arguments.size()),
+                                     const_cast<char **>(arguments.data()));
     const std::string output = testing::internal::GetCapturedStdout();
     return {status, json::parse(output.substr(0, output.find('\n')))};
 }
@@ -118,7 +118,7 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
                                                           {"harness", "bench", "--seed", "1"},
                                                           {"harness", "run"}}) {
         testing::internal::CaptureStderr();
-        EXPECT_EQ(harness::main(fake_library(Defect::none), "", static_cast<int>(arguments.size()),
+        EXPECT_EQ(harness::main(fake_library(Defect::none), harness::all_commands, static_cast<int>(arguments.size()),
                                 const_cast<char **>(arguments.data())),
                   2);
         EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("usage: "));
@@ -130,7 +130,7 @@ TEST(Bench, WritesItsResults) {
     std::vector<const char *> arguments = {"harness", "bench", "--seconds", "0", "--json", path.c_str()};
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    EXPECT_EQ(harness::main(fake_library(Defect::none), "", static_cast<int>(arguments.size()),
+    EXPECT_EQ(harness::main(fake_library(Defect::none), harness::all_commands, static_cast<int>(arguments.size()),
                             const_cast<char **>(arguments.data())),
               0);
     EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("only"));
@@ -183,7 +183,8 @@ class RunTest : public testing::Test {
         const std::string file = path("requests");
         const char *arguments[] = {"harness", "run", file.c_str()};
         testing::internal::CaptureStdout();
-        EXPECT_EQ(harness::main(fake_library(Defect::none), "", 3, const_cast<char **>(arguments)), expected_status);
+        EXPECT_EQ(harness::main(fake_library(Defect::none), harness::all_commands, 3, const_cast<char **>(arguments)),
+                  expected_status);
         std::istringstream output(testing::internal::GetCapturedStdout());
         std::vector<std::string> lines;
         for (std::string line; std::getline(output, line);) lines.push_back(line);

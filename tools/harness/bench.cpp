@@ -2,7 +2,7 @@
 //
 // The layers are timed in several rounds, one after the other in each, with the peak measured before every one of them:
 // a machine that slows down for a while slows all alike. A layer's time is the median, over the rounds, of the fastest
-// call in each; its spread is how far the rounds' times lie apart.
+// call in each, and the peak the median of each round's highest; a spread is how far the rounds' times lie apart.
 #include <sched.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace kiln::harness {
 namespace {
 
 constexpr int rounds = 5;
-constexpr double peak_seconds = 0.002;    // for one measurement of the peak
+constexpr double peak_seconds = 0.005;    // for one measurement of the peak
 constexpr double sample_seconds = 50e-6;  // calls are timed in groups that take about this long
 
 double median(std::vector<double> values) {
@@ -158,11 +158,13 @@ class Bench {
     void run() {
         for (int round = 1; round <= rounds; ++round) {
             std::fprintf(stderr, "round %d of %d\n", round, rounds);
+            std::map<Isa, double> highest;
             for (auto &[problem, job] : jobs_) {
-                const Isa isa = isa_of(job.plan.kernel().features);
-                peaks_[isa].push_back(measure_peak_of_threads(isa, threads()));
+                double &peak = highest[isa_of(job.plan.kernel().features)];
+                peak = std::max(peak, measure_peak_of_threads(isa_of(job.plan.kernel().features), threads()));
                 job.times.push_back(time_calls(job, options_.seconds / rounds));
             }
+            for (const auto &[isa, peak] : highest) peaks_[isa].push_back(peak);
         }
     }
 
@@ -216,7 +218,7 @@ class Bench {
     ThreadTeam team_;
     std::map<std::string, Job> jobs_;  // by problem; a job's address does not change
     std::vector<Row> rows_;
-    std::map<Isa, std::vector<double>> peaks_;
+    std::map<Isa, std::vector<double>> peaks_;  // of each round
 };
 
 void Bench::print_table() const {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace kiln::harness {
 namespace {
@@ -59,18 +60,39 @@ std::string missing_layer(const kiln_library &library, const Options &options) {
     return "";
 }
 
+// The only command of a program that has just one; "" otherwise.
+std::string only_command(const Commands &commands) {
+    const std::pair<const char *, Command> each[] = {
+        {"verify", commands.verify}, {"bench", commands.bench}, {"run", commands.run}};
+    std::string only;
+    for (const auto &[name, command] : each) {
+        if (command == nullptr) continue;
+        if (!only.empty()) return "";
+        only = name;
+    }
+    return only;
+}
+
+Command find_command(const Commands &commands, const std::string &verb) {
+    return verb == "verify"  ? commands.verify
+           : verb == "bench" ? commands.bench
+           : verb == "run"   ? commands.run
+                             : nullptr;
+}
+
 }  // namespace
 
-int main(const kiln_library &library, const char *default_verb, int argc, char **argv) {
-    std::string verb = default_verb;
+int main(const kiln_library &library, const Commands &commands, int argc, char **argv) {
+    std::string verb = only_command(commands);
     int at = 1;
     if (at < argc && argv[at][0] != '-') verb = argv[at++];
-    if (verb != "verify" && verb != "bench" && verb != "run") return usage_error("unknown command \"" + verb + "\"");
+    const Command command = find_command(commands, verb);
+    if (command == nullptr) return usage_error("unknown command \"" + verb + "\"");
     Options options;
     if (verb == "run") {
         if (argc != at + 1) return usage_error("run takes one file of requests");
         options.requests = argv[at];
-        return run(library, options);
+        return command(library, options);
     }
     for (; at < argc; ++at) {
         if (verb == "verify" && std::strcmp(argv[at], "--json") == 0) {
@@ -85,7 +107,7 @@ int main(const kiln_library &library, const char *default_verb, int argc, char *
     }
     if (const std::string name = missing_layer(library, options); !name.empty())
         return usage_error("the library " + std::string(library.name) + " has no layer " + name);
-    return verb == "verify" ? verify(library, options) : bench(library, options);
+    return command(library, options);
 }
 
 }  // namespace kiln::harness

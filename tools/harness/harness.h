@@ -46,7 +46,14 @@ int bench(const kiln_library &library, const Options &options);
 // "error<TAB>name<TAB>code<TAB>message". Returns 1 if one failed.
 int run(const kiln_library &library, const Options &options);
 
-// Parses the command line and does what it says. `verb` (verify, bench or run) is meant where the line names none.
-int main(const kiln_library &library, const char *verb, int argc, char **argv);
+// What a program can do: null for what it leaves out, so that the linker does too.
+using Command = int (*)(const kiln_library &library, const Options &options);
+struct Commands {
+    Command verify = nullptr, bench = nullptr, run = nullptr;
+};
+inline constexpr Commands all_commands = {verify, bench, run};
+
+// Parses the command line and does what it says. Where the program has but one command, the line need not name it.
+int main(const kiln_library &library, const Commands &commands, int argc, char **argv);
 
 }  // namespace kiln::harness

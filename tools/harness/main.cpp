@@ -1,13 +1,15 @@
 // The one source that knows the library under test: compiled with -DKILN_LIBRARY_HEADER='"net.h"'
-// -DKILN_LIBRARY=net_library, and -DKILN_HARNESS_VERB='"verify"' for a program that does just that.
+// -DKILN_LIBRARY=net_library, and -DKILN_HARNESS_COMMAND=verify for a program that does just that.
 #include KILN_LIBRARY_HEADER
 
 #include "harness/harness.h"
 
-#ifndef KILN_HARNESS_VERB
-#define KILN_HARNESS_VERB ""
-#endif
-
 int main(int argc, char **argv) {
-    return kiln::harness::main(*KILN_LIBRARY(), KILN_HARNESS_VERB, argc, argv);
+#ifdef KILN_HARNESS_COMMAND
+    kiln::harness::Commands commands;
+    commands.KILN_HARNESS_COMMAND = kiln::harness::KILN_HARNESS_COMMAND;
+#else
+    constexpr kiln::harness::Commands commands = kiln::harness::all_commands;
+#endif
+    return kiln::harness::main(*KILN_LIBRARY(), commands, argc, argv);
 }
