@@ -101,61 +101,85 @@ TailStrategy tail(int extent, int factor) {
     return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
 }
 
-// The product's loops: register tiles within a sweep over the image, and panels of weights within or around it.
-void schedule_product(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile) {
+// The loops around a register tile, the innermost first, and the one that the caller's threads share.
+struct Sweep {
+    std::vector<VarOrRVar> loops;
+    Var shared;
+};
+
+// Panels outside: each panel of weights is read once, and stays in a cache while it sweeps the image. Otherwise each
+// row of the image stays while all panels pass, or, where the image is one long row, each tile of it.
+Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile,
+               const Var &panel, const Var &rows) {
+    const bool several_panels = problem.out_channels > schedule.panel();
+    std::vector<VarOrRVar> image, phases;
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        if (a > 0) {
+            image.push_back(a == 1 ? rows : s.q[a]);
+        }
+        if (s.axes[a].phases > 1) {
+            phases.push_back(s.phase[a]);
+        }
+    }
+    Sweep sweep;
+    const auto append = [&sweep](const std::vector<VarOrRVar> &loops) {
+        sweep.loops.insert(sweep.loops.end(), loops.begin(), loops.end());
+    };
+    sweep.shared = image.empty() ? tile : image.back().var;
+    if (schedule.panels_outside) {
+        append({tile});
+        append(image);
+        append({panel});
+        append(phases);
+        sweep.shared = several_panels ? panel : sweep.shared;
+    } else if (image.empty()) {
+        append({panel, tile});
+        append(phases);
+    } else {
+        append({tile, panel});
+        append(phases);
+        append(image);
+    }
+    append({s.n});
+    sweep.shared = problem.batch > 1 ? s.n : sweep.shared;
+    return sweep;
+}
+
+// Splits the product into register tiles. Returns the innermost loop around one.
+Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
     const int channels = static_cast<int>(problem.out_channels);
-    const Var panel("panel"), vector("vector"), rows("rows");
+    const Var tile("tile"), panel("panel"), vector("vector"), rows("rows");
     s.product.bound(s.c, 0, channels).bound(s.n, 0, static_cast<int>(problem.batch));
-    s.product.split(s.c, panel, s.c, schedule.panel(),
-                    channels % schedule.panel() == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-    s.product.split(s.c, vector, s.c, schedule.lanes);
-
-    std::vector<VarOrRVar> order = {s.c, vector, s.q[0]}, sweep, phases;
     for (size_t a = 0; a < rank; a++) {
         s.product.bound(s.q[a], 0, s.axes[a].quotients);
         if (s.axes[a].phases > 1) {
             s.product.bound(s.phase[a], 0, s.axes[a].phases);
-            phases.push_back(s.phase[a]);
         }
     }
+    s.product.split(s.c, panel, s.c, schedule.panel(),
+                    channels % schedule.panel() == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    s.product.split(s.c, vector, s.c, schedule.lanes);
     s.product.split(s.q[0], tile, s.q[0], schedule.pixels, tail(s.axes[0].quotients, schedule.pixels));
+    std::vector<VarOrRVar> order = {s.c, vector, s.q[0]};
     if (rank > 1) {
         s.product.split(s.q[1], rows, s.q[1], schedule.rows, tail(s.axes[1].quotients, schedule.rows));
         order.push_back(s.q[1]);
-        sweep.push_back(rows);
-        sweep.insert(sweep.end(), s.q.begin() + 2, s.q.end());
     }
-    order.push_back(tile);
-    const auto append = [&order](const std::vector<VarOrRVar> &loops) {
-        order.insert(order.end(), loops.begin(), loops.end());
-    };
-    if (schedule.panels_outside) {
-        append(sweep);
-        append({panel});
-        append(phases);
-    } else {
-        append({panel});
-        append(phases);
-        append(sweep);
-    }
-    append({s.n});
+    const Sweep sweep = sweep_of(s, problem, schedule, tile, panel, rows);
+    order.insert(order.end(), sweep.loops.begin(), sweep.loops.end());
     s.product.reorder(order).vectorize(s.c).unroll(vector).unroll(s.q[0]);
     if (rank > 1) {
         s.product.unroll(s.q[1]);
     }
     if (schedule.parallel) {
-        const bool several_panels = channels > schedule.panel();
-        const VarOrRVar shared = problem.batch > 1                           ? VarOrRVar(s.n)
-                                 : schedule.panels_outside && several_panels ? VarOrRVar(panel)
-                                 : sweep.empty()                             ? VarOrRVar(tile)
-                                                                             : sweep.back();
-        s.product.parallel(shared.var);
+        s.product.parallel(sweep.shared);
     }
+    return sweep.loops.front().var;
 }
 
 // The sums of a register tile, the weights' loads shared by its pixels and each pixel's broadcast by its vectors.
-void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &tile) {
+void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
     const size_t rank = s.axes.size();
     const Var vector("vector");
     const auto unroll_tile = [&](Halide::Stage stage) {
@@ -164,7 +188,7 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ti
             stage.unroll(s.q[1]);
         }
     };
-    s.acc.compute_at(s.product, tile).store_in(Halide::MemoryType::Register);
+    s.acc.compute_at(s.product, around_tile).store_in(Halide::MemoryType::Register);
     s.acc.split(s.c, vector, s.c, schedule.lanes);
     unroll_tile(s.acc);
 
@@ -220,9 +244,7 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
 }  // namespace
 
 void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    const Var tile("tile");
-    schedule_product(s, problem, schedule, tile);
-    schedule_sum(s, schedule, tile);
+    schedule_sum(s, schedule, schedule_product(s, problem, schedule));
     if (s.padded.defined()) {
         schedule_padded(s, problem, schedule);
     }
