@@ -1,0 +1,124 @@
+"""kiln compile: what it writes, and what it says when something is wrong with its input or its surroundings."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import kiln_run
+
+LAYER = """
+[[layer]]
+name = "{name}"
+operator = "Conv"
+x = [1, {channels}, 8, 8]
+w = [4, 3, 3, 3]
+strides = [{stride}, 1]
+"""
+GOOD = LAYER.format(name="good", channels=3, stride=1)
+PROBLEM = "conv2d-f32-n1-c3-i8x8-m4-o6x6-k3x3-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx"
+
+
+class CompileCommand(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def compile(self, layers, *options, output=None, environment=None, wrapper=()):
+        spec = self.folder / "net.toml"
+        spec.write_text(layers)
+        output = output or self.folder / "out"
+        command = [*wrapper, kiln_run.kiln(), "compile", str(spec), "-o", str(output), *options]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
+        )
+
+    def manifest(self):
+        return json.loads((self.folder / "out/net.json").read_text())
+
+    def test_a_bad_layer_leaves_the_others(self):
+        bad = LAYER.format(name="bad", channels=5, stride=1) + LAYER.format(name="worse", channels=3, stride=-2)
+        process = self.compile(bad + GOOD)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("layer bad: invalid_argument: x[1] is 5", process.stderr)
+        self.assertIn("layer worse: invalid_argument: strides[0] is -2", process.stderr)
+        self.assertEqual([layer["name"] for layer in self.manifest()["layers"]], ["good"])
+
+    def test_targets_of_one_architecture_share_a_library(self):
+        process = self.compile(GOOD, "--target", "x86-64-avx2", "--target", "x86-64-avx512")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        kernels = self.manifest()["kernels"]
+        self.assertEqual([k["target"] for k in kernels], ["x86-64-avx512", "x86-64-avx2"])  # the better one first
+        for kernel in kernels:
+            self.assertEqual(kernel["problem"], PROBLEM)
+            self.assertGreater(kernel["packed_bytes"], 0)
+            self.assertGreater(kernel["stack_bytes"], 0)
+        self.assertEqual(self.manifest()["layers"][0]["output_shape"], [1, 4, 6, 6])
+
+    def test_targets_unknown_to_kiln_or_halide(self):
+        for target, part in (("z80", "nor a Halide target string"), ("riscv-64-linux", "has no schedules")):
+            process = self.compile(GOOD, "--target", target)
+            self.assertEqual(process.returncode, 1)
+            self.assertIn(f'target "{target}"', process.stderr)
+            self.assertIn(part, process.stderr)
+
+    def test_a_kernel_that_takes_too_long(self):
+        process = self.compile(GOOD, "--time-limit", "0.001")
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("layer good: failed: compiling it for", process.stderr)
+        self.assertIn("took more than the 0.001 seconds allowed", process.stderr)
+
+    def test_an_output_folder_that_cannot_be_made(self):
+        (self.folder / "file").write_text("")
+        process = self.compile(GOOD, output=self.folder / "file/out")
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("file/out cannot be written", process.stderr)
+
+    def test_a_full_disk(self):
+        # A file size limit stands for it: 4 KB, in the shell's units of 1024 bytes. The signal is ignored, as it is on a
+        # disk that is full, so that writing fails.
+        wrapper = ["bash", "-c", 'trap "" XFSZ; ulimit -f 4; "$@"', "bash"]
+        process = self.compile(GOOD, wrapper=wrapper)
+        self.assertEqual(process.returncode, 1, process.stderr)
+        self.assertIn("layer good: failed", process.stderr)
+        self.assertIn("File too large", process.stderr)
+        self.assertEqual(list((self.folder / "out").iterdir()), [])
+
+    def test_decisions(self):
+        entry = {
+            "problem": PROBLEM,
+            "target": "x86-64-avx2",
+            "algorithm": "direct",
+            "revision": 1,
+            "schedule": "lanes:4;vectors:1;pixels:6;rows:1;unroll:1;panels_outside:0;parallel:0",
+        }
+        decisions = self.folder / "decisions.jsonl"
+        options = ("--target", "x86-64-avx2", "--decisions", str(decisions))
+        decisions.write_text(json.dumps(entry) + "\n")
+        process = self.compile(GOOD, *options)
+        self.assertEqual((process.returncode, process.stderr.count("warning")), (0, 0), process.stderr)
+        self.assertEqual(self.manifest()["kernels"][0]["schedule"], entry["schedule"])
+
+        for change, part in (
+            ({"revision": 7}, "direct is at revision 1, the decision at 7"),
+            ({"schedule": entry["schedule"].replace("pixels:6", "pixels:60")}, "larger than the image"),
+            ({"algorithm": "fast"}, '"fast" is not one of'),
+        ):
+            decisions.write_text(json.dumps({**entry, **change}) + "\n")
+            process = self.compile(GOOD, *options)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertIn(f"decision for {PROBLEM} on x86-64-avx2 refused, the default is taken", process.stderr)
+            self.assertIn(part, process.stderr)
+            self.assertNotEqual(self.manifest()["kernels"][0]["schedule"], entry["schedule"])
+
+        decisions.write_text("\n{\n")
+        process = self.compile(GOOD, *options)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("decisions.jsonl:2: not a decision", process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
