@@ -146,11 +146,9 @@ class Compilation {
         pending.spec = &spec;
         try {
             pending.layer.name = spec.name;
-            Resolution resolution;
-            const Status status = kiln::resolve(spec.view().layer, &resolution);
-            if (!status.ok()) {
-                throw Error(status.message(), status.code());
-            }
+            LayerSpec nameless = spec;  // the failure says the name
+            nameless.name.clear();
+            const Resolution resolution = resolve(nameless);
             pending.layer.resolution = resolution;
             if (request_.embed_weights && spec.weights_file.empty()) {
                 throw Error("it has no weights to embed: give them as weights = \"FILE.npy\"");

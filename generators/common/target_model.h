@@ -16,7 +16,7 @@ struct TargetModel {
     int vector_bits;
     int vector_registers;
     int fma_latency, fma_per_cycle;  // accumulators needed = their product
-    int64_t l1_bytes, l2_bytes;      // data caches a schedule may count on
+    int64_t l2_bytes;                // of the cache that a panel of weights may count on
 
     int lanes(int bits) const { return vector_bits / bits; }
 };
