@@ -6,7 +6,8 @@
 
 namespace kiln::tools {
 
-// share/kiln beside the bin/ that holds this program, in an installation and in a build tree alike (cmake/install.cmake).
+// share/kiln beside the bin/ that holds this program, in an installation and in a build tree alike
+// (cmake/install.cmake).
 inline std::filesystem::path share_folder() {
     std::error_code error;
     const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
