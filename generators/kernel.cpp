@@ -21,13 +21,13 @@ namespace {
 using Halide::Target;
 
 const FlatSignature kernel_signature = {
-    {"x", "packed", "bias", "residual", "offset", "mask", "y", "sizes", "workspace", "threads"},
+    {"x", "packed", "bias", "residual", "offset", "mask", "scale", "y", "sizes", "workspace", "threads"},
     "y",
     "",
     "",
     "workspace",
     "threads"};
-const FlatSignature pack_signature = {{"w", "strides", "packed"}, "packed", "strides", "w", "", ""};
+const FlatSignature pack_signature = {{"w", "strides", "zero_points", "sizes", "packed"}, "packed", "strides", "w", "", ""};
 
 // The target as pipelines are lowered for it: callers have validated what Halide would assert.
 Target lowering_target(const TargetModel &model) {
@@ -160,8 +160,8 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     throw std::runtime_error(error.what());
 }
 
-std::vector<float> pack_weights(const Problem &problem, const Decision &decision, const float *w,
-                                const int64_t *strides) try {
+std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,
+                                  const int64_t *strides, const int32_t *) try {
     const Problem folded = fold_pointwise_axes(problem);
     const bool transposed = problem.op == Operator::conv_transpose;
     std::vector<halide_dimension_t> shape = {
@@ -171,11 +171,11 @@ std::vector<float> pack_weights(const Problem &problem, const Decision &decision
     for (int axis = 0; axis < folded.rank; axis++) {
         shape.emplace_back(0, static_cast<int>(folded.kernel[axis]), static_cast<int>(strides[2 + axis]));
     }
-    const Halide::Buffer<float> weights(const_cast<float *>(w), static_cast<int>(shape.size()), shape.data());
+    const Halide::Buffer<float> weights(const_cast<float *>(static_cast<const float *>(w)), static_cast<int>(shape.size()), shape.data());
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
     const std::vector<int> extents = algorithm.packed_extents(folded, decision.schedule);
-    std::vector<float> packed(product(extents));
-    Halide::Buffer<float> result(packed.data(), extents);
+    std::vector<uint8_t> packed(4 * product(extents));
+    Halide::Buffer<float> result(reinterpret_cast<float *>(packed.data()), extents);
     Halide::ImageParam parameter(Halide::Float(32), weights.dimensions());
     parameter.dim(0).set_stride(Halide::Expr());
     parameter.set(weights);

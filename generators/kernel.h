@@ -31,23 +31,24 @@ struct KernelRequest {
     Problem problem;
     Decision decision;
     const TargetModel *target;
-    std::string symbol;  // of the kernel; its pack function is <symbol>_pack
+    std::string symbol;  // of the kernel; <symbol>_pack packs, <symbol>_bytes is there where sizes are open
 };
 
 // What is known of a kernel once it is lowered.
 struct KernelFacts {
+    // Zeros where the problem leaves sizes open: <symbol>_bytes tells them then.
     int64_t packed_bytes = 0;
     int64_t workspace_bytes = 0;         // with one worker
     int64_t worker_workspace_bytes = 0;  // more for each further one
     int64_t stack_bytes = 0;             // of the kernel's own frames
 };
 
-// Writes an object with the two functions (kiln/kernel.h gives their signatures). Throws std::runtime_error with
+// Writes an object with these functions (kiln/kernel.h gives their signatures). Throws std::runtime_error with
 // Halide's message where it refuses. LLVM may abort: call it in a child process.
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file);
 
-// The packed weights, computed here and now; w and strides as for kiln_pack_function.
-std::vector<float> pack_weights(const Problem &problem, const Decision &decision, const float *w,
-                                const int64_t *strides);
+// The packed weights, computed here and now; w, strides and zero_points as for kiln_pack_function.
+std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,
+                                  const int64_t *strides, const int32_t *zero_points);
 
 }  // namespace kiln

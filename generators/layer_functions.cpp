@@ -86,24 +86,33 @@ IrStmt pick(const std::vector<LayerFunctions::Kernel> &kernels, const CallKernel
     return LetStmt::make("features", Call::make(UInt(64), "kiln_cpu_features", {}, Call::Extern), choice);
 }
 
-const std::vector<std::string> kernel_arguments = {"x", "packed_weights", "bias",      "residual", "offset", "mask",
-                                                   "y", "sizes",          "workspace", "threads"};
+const std::vector<std::string> kernel_arguments = {"x",    "packed_weights", "bias", "residual", "offset",    "mask",
+                                                   "scale", "y",             "sizes", "workspace", "threads"};
+
+// What a layer holds itself, of each kernel where they differ.
+struct Constants {
+    std::vector<Expr> packed;  // empty where the caller passes them
+    Expr scale, zero_points;   // null pointers where the layer has none
+};
 
 // A kernel's call with the pointers at hand.
-Expr call_kernel(const LayerFunctions &layer, size_t kernel, const std::vector<Expr> &constants,
+Expr call_kernel(const LayerFunctions &layer, size_t kernel, const Constants &constants,
                  const std::vector<std::string> &have) {
     std::vector<Expr> arguments;
     for (const std::string &name : kernel_arguments) {
         const bool at_hand = std::find(have.begin(), have.end(), name) != have.end();
-        arguments.push_back(at_hand ? pointer(name) : null());
-    }
-    if (!constants.empty()) {
-        arguments[1] = constants[kernel];
+        if (name == "packed_weights" && !constants.packed.empty()) {
+            arguments.push_back(constants.packed[kernel]);
+        } else if (name == "scale" && !layer.scale.empty()) {
+            arguments.push_back(constants.scale);
+        } else {
+            arguments.push_back(at_hand ? pointer(name) : null());
+        }
     }
     return call(layer.kernels[kernel].symbol, arguments);
 }
 
-IrStmt layer_body(const LayerFunctions &layer, const Target &target, const std::vector<Expr> &constants) {
+IrStmt layer_body(const LayerFunctions &layer, const Target &target, const Constants &constants) {
     std::vector<std::string> have;
     IrStmt checks = require_pointer(pointer("args"));
     IrStmt field_checks;
@@ -129,24 +138,30 @@ IrStmt layer_body(const LayerFunctions &layer, const Target &target, const std::
 void generate_layer_functions(const LayerFunctions &layer, const std::string &object_file) try {
     const Target target = Target(layer.architecture).with_feature(Target::NoRuntime);
     Halide::Module module(layer.symbol, target);
-    std::vector<Expr> constants;
+    Constants constants;
+    constants.scale = layer.scale.empty() ? null() : constant(module, layer.symbol + "_scale", layer.scale);
+    constants.zero_points =
+        layer.zero_points.empty() ? null() : constant(module, layer.symbol + "_zero_points", layer.zero_points);
     for (size_t i = 0; i < layer.kernels.size(); i++) {
         if (!layer.kernels[i].embedded.empty()) {
-            constants.push_back(
+            constants.packed.push_back(
                 constant(module, layer.symbol + "_weights" + std::to_string(i), layer.kernels[i].embedded));
         }
     }
     append(module, layer.symbol, {"args"}, layer_body(layer, target, constants));
-    if (!constants.empty()) {
+    if (!constants.packed.empty()) {
         append(module, layer.symbol + "_run", kernel_arguments,
                pick(layer.kernels, [&](size_t i) { return call_kernel(layer, i, constants, kernel_arguments); }));
     } else {
         const Expr strides = constant(module, layer.symbol + "_strides", layer.weight_strides);
         const IrStmt checks = then(require_pointer(pointer("w")), require_pointer(pointer("packed")));
-        append(module, layer.symbol + "_pack", {"w", "packed"},
-               then(checks, pick(layer.kernels, [&](size_t i) {
-                        return call(layer.kernels[i].symbol + "_pack", {pointer("w"), strides, pointer("packed")});
-                    })));
+        const std::vector<std::string> arguments = layer.has_sizes ? std::vector<std::string>{"w", "sizes", "packed"}
+                                                                   : std::vector<std::string>{"w", "packed"};
+        const Expr sizes = layer.has_sizes ? pointer("sizes") : null();
+        append(module, layer.symbol + "_pack", arguments, then(checks, pick(layer.kernels, [&](size_t i) {
+                   return call(layer.kernels[i].symbol + "_pack",
+                               {pointer("w"), strides, constants.zero_points, sizes, pointer("packed")});
+               })));
     }
     module.compile({{Halide::OutputFileType::object, object_file}});
 } catch (const Halide::Error &error) {

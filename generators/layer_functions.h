@@ -19,19 +19,23 @@ struct LayerField {
 struct LayerFunctions {
     std::string symbol;              // <library>_<layer>
     std::string architecture;        // TargetModel's
-    std::vector<LayerField> fields;  // of the struct, in order: tensors, packed_weights, y, workspace, threads
+    std::vector<LayerField> fields;  // of the struct, in order: tensors, packed_weights, y, sizes, workspace, threads
     std::vector<int64_t> weight_strides;
+    std::vector<int32_t> zero_points;  // of the weights, and
+    std::vector<float> scale;          // as kernel.h has them; empty where the layer has none
+    bool has_sizes = false;            // whether the problem leaves sizes open
     struct Kernel {
         std::string symbol;
-        uint64_t features;            // 0 where there is nothing to pick
-        std::vector<float> embedded;  // its packed weights; empty where the caller passes them
+        uint64_t features;              // 0 where there is nothing to pick
+        std::vector<uint8_t> embedded;  // its packed weights; empty where the caller passes them
     };
     std::vector<Kernel> kernels;  // the most demanding first
 };
 
 // Writes an object with
 //   int <symbol>(const <symbol>_args *)
-//   int <symbol>_pack(const void *w, void *packed)            where weights are not embedded
+//   int <symbol>_pack(const void *w, void *packed)            where weights are not embedded; with const int32_t *sizes
+//                                                             before packed where the problem leaves sizes open
 //   int32_t <symbol>_run(...): a kiln_run_function            where they are
 void generate_layer_functions(const LayerFunctions &layer, const std::string &object_file);
 

@@ -168,7 +168,9 @@ Status Plan::bind(const kiln_kernel &kernel, const Problem &pattern) {
     }
     has_sizes_ = count > 0;
     kernel_ = &kernel;
-    return {};
+    bytes_ = kernel.bytes;
+    return kernel.bytes_for == nullptr ? Status()
+                                       : from_code(kernel.bytes_for(sizes_, &bytes_), "the kernel's own planning");
 }
 
 Status Plan::create(const kiln_library &library, const Problem &problem, Plan *plan) {
@@ -229,18 +231,22 @@ Status Plan::create(const kiln_kernel &kernel, const Problem &problem, Plan *pla
 
 int64_t Plan::workspace_bytes(const kiln_threads *threads) const {
     const int64_t further_workers = threads != nullptr ? threads->workers - 1 : 0;
-    return kernel_->workspace_bytes + further_workers * kernel_->worker_workspace_bytes;
+    return bytes_.workspace + further_workers * bytes_.worker_workspace;
 }
 
-Status Plan::pack(const void *w, void *packed) const {
-    return pack(w, weight_strides_, packed);
+Status Plan::pack(const void *w, void *packed, const int32_t *zero_points) const {
+    return pack(w, weight_strides_, packed, zero_points);
 }
 
-Status Plan::pack(const void *w, const int64_t *strides, void *packed) const {
+Status Plan::pack(const void *w, const int64_t *strides, void *packed, const int32_t *zero_points) const {
     if (kernel_ == nullptr) return Status::invalid_argument("the plan was not created");
     KILN_RETURN_IF_ERROR(check_tensor("w", w, true, size_of(problem_.w_type)));
     KILN_RETURN_IF_ERROR(check_tensor("packed", packed, true, KILN_ALIGNMENT));
-    return from_code(kernel_->pack(w, strides, packed), "the packing function");
+    if (zero_points != nullptr && !problem_.w_zero_points) {
+        return Status::invalid_argument("zero_points is given, but the problem's weights have none");
+    }
+    const int32_t *sizes = has_sizes_ ? sizes_ : nullptr;
+    return from_code(kernel_->pack(w, strides, zero_points, sizes, packed), "the packing function");
 }
 
 Status Plan::check(const RunArguments &a) const {
@@ -248,10 +254,12 @@ Status Plan::check(const RunArguments &a) const {
     const bool empty_x = a.x == nullptr && problem_.x_elements() == 0;
     KILN_RETURN_IF_ERROR(check_tensor("x", a.x, !empty_x, size_of(problem_.x_type)));
     KILN_RETURN_IF_ERROR(check_tensor("packed_weights", a.packed_weights, true, KILN_ALIGNMENT));
-    KILN_RETURN_IF_ERROR(check_tensor("bias", a.bias, problem_.bias, 1));
+    const bool scaled = problem_.is_quantized() && problem_.y_type != DType::s32;
+    KILN_RETURN_IF_ERROR(check_tensor("bias", a.bias, problem_.bias, size_of(problem_.bias_type)));
     KILN_RETURN_IF_ERROR(check_tensor("residual", a.residual, problem_.residual, size_of(problem_.y_type)));
     KILN_RETURN_IF_ERROR(check_tensor("offset", a.offset, deformable, size_of(problem_.x_type)));
     KILN_RETURN_IF_ERROR(check_tensor("mask", a.mask, problem_.mask, size_of(problem_.x_type)));
+    KILN_RETURN_IF_ERROR(check_tensor("scale", a.scale, scaled, size_of(DType::f32)));
     KILN_RETURN_IF_ERROR(check_tensor("y", a.y, true, size_of(problem_.y_type)));
     KILN_RETURN_IF_ERROR(check_threads(a.threads));
     return check_workspace(a.workspace, a.workspace_bytes, workspace_bytes(a.threads));
@@ -262,7 +270,7 @@ Status Plan::run(const RunArguments &arguments) const {
     if (problem_.y_elements() == 0) return {};  // nothing to write; tensors of no elements are often null
     KILN_RETURN_IF_ERROR(check(arguments));
     const RunArguments &a = arguments;
-    const int32_t code = kernel_->run(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.y,
+    const int32_t code = kernel_->run(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y,
                                       has_sizes_ ? sizes_ : nullptr, a.workspace, a.threads);
     return from_code(code, "the kernel");
 }

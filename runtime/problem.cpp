@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "problem_fields.h"
 #include "shape.h"
@@ -27,11 +28,22 @@ Checked checked_product(Checked first, Checked second, const Axes &sizes, int ra
     return result;
 }
 
-// Everything but the numbers.
+// The operator, its rank and its types.
 bool same_kind(const Problem &a, const Problem &b) {
-    return a.op == b.op && a.rank == b.rank && a.x_type == b.x_type && a.w_type == b.w_type && a.y_type == b.y_type &&
-           a.x_layout == b.x_layout && a.y_layout == b.y_layout && a.bias == b.bias && a.residual == b.residual &&
-           a.mask == b.mask && a.activation == b.activation && a.activation_params == b.activation_params;
+    return a.op == b.op && a.rank == b.rank && a.x_type == b.x_type && a.w_type == b.w_type && a.y_type == b.y_type;
+}
+
+bool same_epilogue(const Problem &a, const Problem &b) {
+    return a.bias == b.bias && a.bias_type == b.bias_type && a.residual == b.residual && a.mask == b.mask && a.activation == b.activation &&
+           a.activation_params == b.activation_params;
+}
+
+bool same_layouts(const Problem &a, const Problem &b) {
+    return a.x_layout == b.x_layout && a.y_layout == b.y_layout;
+}
+
+bool matches_layout(Layout pattern, Layout layout) {
+    return pattern == Layout::open || pattern == layout;
 }
 
 // Whether this number of the problem changes what is computed.
@@ -39,6 +51,17 @@ bool matters(const Problem &problem, const Field &field, int axis) {
     if (field.axes == &Problem::stride) return stride_matters(problem, axis);
     if (field.axes == &Problem::dilation) return problem.kernel[axis] != 1;
     return true;
+}
+
+void canonicalize_types(Problem *problem) {
+    if (!problem->is_quantized()) {
+        problem->bias_type = problem->y_type;
+        problem->x_zero_point = 0;
+        problem->w_zero_points = false;
+    } else if (!problem->bias && !problem->open_epilogue) {
+        problem->bias_type = DType::s32;
+    }
+    if (!is_8_bit(problem->y_type)) problem->y_zero_point = 0;
 }
 
 void canonicalize_activation(Problem *problem) {
@@ -77,6 +100,37 @@ Status validate_deformable(const Problem &problem) {
         return Status::invalid_argument("og%" PRId64 ": only deformconv has offset groups", problem.offset_groups);
     }
     return {};
+}
+
+Status validate_zero_point(const char *letters, DType type, int64_t value) {
+    const int64_t least = type == DType::s8 ? -128 : 0;
+    if (value == open_size || (value >= least && value <= least + 255)) return {};
+    return Status::invalid_argument("%s is %" PRId64 ": a zero point of type %s is %" PRId64 " to %" PRId64, letters,
+                                    value, to_string(type), least, least + 255);
+}
+
+Status validate_types(const Problem &p) {
+    if (!p.is_quantized()) {
+        const bool same = p.x_type == p.w_type && p.x_type == p.y_type && p.x_type != DType::s32;
+        if (!same) return Status::invalid_argument("x is %s, w %s, y %s: they have one type unless x is 8-bit",
+                                                   to_string(p.x_type), to_string(p.w_type), to_string(p.y_type));
+        return {};
+    }
+    if (!is_8_bit(p.w_type)) return Status::invalid_argument("w is %s: x is 8-bit, so w is too", to_string(p.w_type));
+    if (!is_8_bit(p.y_type) && p.y_type != DType::s32 && p.y_type != DType::f32) {
+        return Status::invalid_argument("y is %s: with 8-bit x it is s32, f32, s8 or u8", to_string(p.y_type));
+    }
+    if (p.op == Operator::deform_conv) return Status::invalid_argument("deformconv has no 8-bit types");
+    if (p.bias_type != DType::s32 && (p.bias_type != DType::f32 || p.y_type == DType::s32)) {
+        return Status::invalid_argument("the bias is %s: with 8-bit x it is s32, or f32 where y is not s32",
+                                        to_string(p.bias_type));
+    }
+    if (p.residual) return Status::invalid_argument("residual: a problem with 8-bit x has none");
+    if (p.y_type == DType::s32 && p.activation != Activation::none) {
+        return Status::invalid_argument("an activation behind s32 sums: there is none");
+    }
+    KILN_RETURN_IF_ERROR(validate_zero_point("xz", p.x_type, p.x_zero_point));
+    return is_8_bit(p.y_type) ? validate_zero_point("yz", p.y_type, p.y_zero_point) : Status();
 }
 
 // Everything the formulas and a program compute from the numbers must fit 64 bits, sizes in bytes too.
@@ -129,6 +183,13 @@ int64_t size_of(DType type) {
 int64_t Problem::effective_kernel(int axis) const {
     return (kernel[axis] - 1) * dilation[axis] + 1;
 }
+bool Problem::is_quantized() const {
+    return is_8_bit(x_type);
+}
+bool Problem::rescales_once() const {
+    const bool real_bias = bias && bias_type == DType::f32;
+    return is_8_bit(y_type) && !real_bias && (activation == Activation::none || activation == Activation::relu);
+}
 bool Problem::has_open_sizes() const {
     return open_sizes(*this) > 0;
 }
@@ -157,7 +218,9 @@ double Problem::flops() const {
 }
 
 bool operator==(const Problem &a, const Problem &b) {
-    if (!same_kind(a, b) || a.accuracy != b.accuracy || a.pad_end != b.pad_end) return false;
+    if (!same_kind(a, b) || !same_epilogue(a, b) || !same_layouts(a, b)) return false;
+    if (a.accuracy != b.accuracy || a.pad_end != b.pad_end) return false;
+    if (a.w_zero_points != b.w_zero_points || a.open_epilogue != b.open_epilogue) return false;
     for (const Field &field : fields) {
         if (field.scalar != nullptr ? a.*field.scalar != b.*field.scalar : a.*field.axes != b.*field.axes) return false;
     }
@@ -178,6 +241,7 @@ Problem canonicalize(Problem problem) {
     for (int axis = 0; axis < max_spatial_rank; axis++) {
         problem.pad_end[axis] = axis < problem.rank ? end_pad(problem, axis).value() : 0;
     }
+    canonicalize_types(&problem);
     canonicalize_activation(&problem);
     return problem;
 }
@@ -190,17 +254,29 @@ Status validate(const Problem &problem) {
     KILN_RETURN_IF_ERROR(validate_fields(problem));
     KILN_RETURN_IF_ERROR(validate_divides("g", problem.groups, "c", problem.in_channels));
     KILN_RETURN_IF_ERROR(validate_divides("g", problem.groups, "m", problem.out_channels));
+    KILN_RETURN_IF_ERROR(validate_types(problem));
     KILN_RETURN_IF_ERROR(validate_deformable(problem));
     KILN_RETURN_IF_ERROR(validate_range(problem));
+    const bool has_epilogue =
+        problem.bias || problem.residual || problem.mask || problem.activation != Activation::none;
+    if (problem.open_epilogue && has_epilogue) {
+        return Status::invalid_argument("an open epilogue leaves bias, residual, mask and activation to run time");
+    }
     return validate_activation(problem);
 }
 
 bool matches(const Problem &pattern, const Problem &problem) {
-    // A strict kernel computes what a normal one may; not the other way round.
-    if (!same_kind(pattern, problem) ||
-        (problem.accuracy == Accuracy::strict && pattern.accuracy != Accuracy::strict)) {
+    if (!same_kind(pattern, problem)) return false;
+    const bool epilogue_fits = pattern.open_epilogue ? !problem.bias || pattern.bias_type == problem.bias_type
+                                                     : same_epilogue(pattern, problem);
+    if (!epilogue_fits) return false;
+    if (!matches_layout(pattern.x_layout, problem.x_layout) || !matches_layout(pattern.y_layout, problem.y_layout)) {
         return false;
     }
+    // A strict kernel computes what a normal one may, one with zero points of weights what has none; not the other way
+    // round.
+    if (problem.accuracy == Accuracy::strict && pattern.accuracy != Accuracy::strict) return false;
+    if (problem.w_zero_points && !pattern.w_zero_points) return false;
     for (const Field &field : fields) {
         for (int axis = 0; axis < axis_count(pattern, field); axis++) {
             const int64_t wanted = field_value(pattern, field, axis);
@@ -221,8 +297,21 @@ int open_size_values(const Problem &pattern, const Problem &problem, int64_t (&v
     int count = 0;
     for (const Field &field : fields) {
         for (int axis = 0; axis < axis_count(pattern, field); axis++) {
+            if (!has_field(pattern, field)) continue;
             if (field_value(pattern, field, axis) == open_size) values[count++] = field_value(problem, field, axis);
         }
+    }
+    if (pattern.x_layout == Layout::open) values[count++] = problem.x_layout == Layout::nxc;
+    if (pattern.y_layout == Layout::open) values[count++] = problem.y_layout == Layout::nxc;
+    if (!pattern.open_epilogue) return count;
+    values[count++] = problem.bias;
+    values[count++] = problem.residual;
+    values[count++] = problem.mask;
+    values[count++] = static_cast<int64_t>(problem.activation);
+    for (const float parameter : problem.activation_params) {
+        int32_t bits;
+        std::memcpy(&bits, &parameter, sizeof bits);
+        values[count++] = bits;
     }
     return count;
 }

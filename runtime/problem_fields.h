@@ -28,11 +28,20 @@ inline constexpr Field fields[] = {
     {"p", "pad_begin", any_number, nullptr, &Problem::pad_begin},
     {"g", "groups", 1, &Problem::groups, nullptr},
     {"og", "offset_groups", 1, &Problem::offset_groups, nullptr},
+    {"xz", "x_zero_point", any_number, &Problem::x_zero_point, nullptr},
+    {"yz", "y_zero_point", any_number, &Problem::y_zero_point, nullptr},
 };
+
+inline bool is_8_bit(DType type) {
+    return type == DType::s8 || type == DType::u8;
+}
 
 // Whether the text of `problem` has this field.
 inline bool has_field(const Problem &problem, const Field &field) {
-    return field.scalar != &Problem::offset_groups || problem.op == Operator::deform_conv;
+    if (field.scalar == &Problem::offset_groups) return problem.op == Operator::deform_conv;
+    if (field.scalar == &Problem::x_zero_point) return is_8_bit(problem.x_type);
+    if (field.scalar == &Problem::y_zero_point) return is_8_bit(problem.y_type);
+    return true;
 }
 
 // Axes that can be looped over, whatever stands in the problem.

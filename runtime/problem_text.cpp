@@ -15,8 +15,12 @@
 //   p1x1,1x1   pads, begin and end
 //   g1         groups
 //   og1        offset groups; deformconv only
+//   xz128      zero point of x, where it is 8-bit
+//   yz3        zero point of y, where it is 8-bit
 //   nxc,nxc    layouts of x and y: ncx or nxc
-//   flags      where they hold, in this order: bias, mask, residual, an activation, strict
+//   flags      where they hold, in this order: wz (weights have zero points), bias (biasf32 where x is 8-bit and the
+//              bias is not s32), mask, residual, an activation, strict; epilogue? in place of bias, mask, residual and
+//              activation where all of them are left open (epiloguef32? with a float bias)
 //
 // An activation is relu, leakyrelu:0.01, tanh, sigmoid, hardsigmoid:0.2:0.5, clip:0:6 or hardswish. '~' stands for a
 // minus sign, '?' for a number left open. There is one text for a problem: no leading zeros, the shortest decimal for a
@@ -42,7 +46,7 @@ constexpr Word<Operator> operators[] = {
     {"conv", Operator::conv}, {"convtranspose", Operator::conv_transpose}, {"deformconv", Operator::deform_conv}};
 constexpr Word<DType> types[] = {{"f64", DType::f64}, {"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16},
                                  {"s8", DType::s8},   {"u8", DType::u8},   {"s32", DType::s32}};
-constexpr Word<Layout> layouts[] = {{"ncx", Layout::ncx}, {"nxc", Layout::nxc}};
+constexpr Word<Layout> layouts[] = {{"ncx", Layout::ncx}, {"nxc", Layout::nxc}, {"?", Layout::open}};
 constexpr Word<Activation> activations[] = {
     {"relu", Activation::relu},           {"leakyrelu", Activation::leaky_relu},     {"tanh", Activation::tanh},
     {"sigmoid", Activation::sigmoid},     {"hardsigmoid", Activation::hard_sigmoid}, {"clip", Activation::clip},
@@ -309,12 +313,30 @@ class Parser {
     }
 
     const char *read_flags(Problem *problem) {
+        problem->w_zero_points = take_flag("wz");
+        problem->bias_type = problem->is_quantized() ? DType::s32 : problem->y_type;
+        if (take_flag("epilogue?")) {
+            problem->open_epilogue = true;
+        } else if (problem->is_quantized() && take_flag("epiloguef32?")) {
+            problem->open_epilogue = true;
+            problem->bias_type = DType::f32;
+        } else if (const char *wrong = read_epilogue(problem)) {
+            return wrong;
+        }
+        problem->accuracy = take_flag("strict") ? Accuracy::strict : Accuracy::normal;
+        return ended_ ? nullptr
+                      : "flags are wz, bias, mask, residual, an activation and strict, in this order and once";
+    }
+
+    const char *read_epilogue(Problem *problem) {
         problem->bias = take_flag("bias");
+        if (!problem->bias && problem->is_quantized() && take_flag("biasf32")) {
+            problem->bias = true;
+            problem->bias_type = DType::f32;
+        }
         problem->mask = take_flag("mask");
         problem->residual = take_flag("residual");
-        if (const char *wrong = read_activation(problem)) return wrong;
-        problem->accuracy = take_flag("strict") ? Accuracy::strict : Accuracy::normal;
-        return ended_ ? nullptr : "flags are bias, mask, residual, an activation and strict, in this order and once";
+        return read_activation(problem);
     }
 
     // Leaves a token that is no activation alone.
@@ -379,7 +401,10 @@ ProblemText print(const Problem &problem) {
     out.put(to_string(canonical.x_layout));
     out.put(",");
     out.put(to_string(canonical.y_layout));
-    out.flag(canonical.bias, "bias");
+    out.flag(canonical.w_zero_points, "wz");
+    const bool real_bias = canonical.is_quantized() && canonical.bias_type == DType::f32;
+    out.flag(canonical.open_epilogue, real_bias ? "epiloguef32?" : "epilogue?");
+    out.flag(canonical.bias, real_bias ? "biasf32" : "bias");
     out.flag(canonical.mask, "mask");
     out.flag(canonical.residual, "residual");
     print_activation(canonical, &out);

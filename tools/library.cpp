@@ -211,7 +211,14 @@ class Compilation {
         LayerFunctions functions;
         functions.symbol = request_.name + "_" + pending.spec->name;
         functions.architecture = contents_.targets[0]->architecture;
-        functions.fields = {{"x", true}, {"bias", problem.bias}};
+        functions.fields = {{"x", true}};
+        if (problem.op == Operator::deform_conv) {
+            functions.fields.push_back({"offset", true});
+        }
+        functions.fields.push_back({"bias", problem.bias});
+        if (problem.mask) {
+            functions.fields.push_back({"mask", true});
+        }
         if (problem.residual) {
             functions.fields.push_back({"residual", true});
         }
@@ -219,10 +226,16 @@ class Compilation {
             functions.fields.push_back({"packed_weights", true});
         }
         functions.fields.push_back({"y", true});
+        functions.has_sizes = problem.has_open_sizes();
+        if (functions.has_sizes) {
+            functions.fields.push_back({"sizes", true});
+        }
         functions.fields.push_back({"workspace", pending.layer.workspace_bytes() > 0});
         functions.fields.push_back({"threads", false});
         const int64_t *strides = pending.layer.resolution.weight_strides;
         functions.weight_strides.assign(strides, strides + problem.rank + 2);
+        functions.scale = pending.spec->output_scale(problem);
+        functions.zero_points = pending.spec->weight_zero_points(problem);
         for (const size_t index : pending.kernels) {
             const LibraryKernel &kernel = *kernels_[index];
             functions.kernels.push_back({kernel.symbol, pending.kernels.size() > 1 ? kernel.target->features : 0, {}});
@@ -234,14 +247,15 @@ class Compilation {
     void embed(LayerFunctions &functions, const Pending &pending) const {
         const NpyArray weights = read_npy(pending.spec->weights_file);
         const Problem &problem = pending.layer.resolution.problem;
-        if (weights.type != "f4" || weights.elements() != problem.w_elements()) {
-            throw Error(fmt::format("weights {}: {} float32 values are needed", pending.spec->weights_file,
-                                    problem.w_elements()));
+        if (weights.type != npy_type(problem.w_type) || weights.elements() != problem.w_elements()) {
+            throw Error(fmt::format("weights {}: {} {} values are needed", pending.spec->weights_file,
+                                    problem.w_elements(), document_name(problem.w_type)));
         }
+        const std::vector<int32_t> zero_points = pending.spec->weight_zero_points(problem);
         for (size_t i = 0; i < pending.kernels.size(); i++) {
             functions.kernels[i].embedded =
-                pack_weights(problem, kernels_[pending.kernels[i]]->decision,
-                             reinterpret_cast<const float *>(weights.data.data()), functions.weight_strides.data());
+                pack_weights(problem, kernels_[pending.kernels[i]]->decision, weights.data.data(),
+                             functions.weight_strides.data(), zero_points.empty() ? nullptr : zero_points.data());
         }
     }
 

@@ -24,17 +24,44 @@ int64_t most(const std::vector<std::shared_ptr<const LibraryKernel>> &kernels, G
     return result;
 }
 
+// "i0", "i1", "o0": what a problem leaves open, in the order kernels take it.
+std::vector<std::string> open_names(const Problem &problem) {
+    std::vector<std::string> names;
+    const std::string text(print(problem));
+    for (size_t at = text.find('-') + 1; at != 0; at = text.find('-', at) + 1) {
+        std::string token = text.substr(at, text.find('-', at) - at);
+        const std::string letters = token.substr(0, token.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
+        token = token.substr(0, token.find(','));  // end pads follow from the rest
+        const bool axes = letters.size() == 1 && std::string_view("iokskdp").find(letters) != std::string_view::npos;
+        int axis = 0;
+        for (const char c : token) {
+            if (c == '?') names.push_back(axes ? fmt::format("{}{}", letters, axis) : letters);
+            axis += c == 'x';
+        }
+    }
+    return names;
+}
+
+// As C writes floats.
+std::string float_list(const std::vector<float> &values) {
+    std::string text;
+    for (const float value : values) text += fmt::format("{}{:a}f", text.empty() ? "" : ", ", value);
+    return text;
+}
+
 // What a field of the argument struct holds, for the header's comment.
 std::string describe_field(const std::string &name, const LibraryLayer &layer) {
     const Problem &p = layer.resolution.problem;
-    const auto sizes = [](const Axes &axes, int rank) {
-        return fmt::format("{}", fmt::join(axes.begin(), axes.begin() + rank, "]["));
-    };
+    const auto size = [](int64_t value) { return value == open_size ? "?" : fmt::format("{}", value); };
     const auto tensor = [&](Layout layout, int64_t channels, const Axes &axes) {
-        return layout == Layout::nxc ? fmt::format("[{}][{}][{}]", p.batch, sizes(axes, p.rank), channels)
-                                     : fmt::format("[{}][{}][{}]", p.batch, channels, sizes(axes, p.rank));
+        std::string text;
+        for (int axis = 0; axis < p.rank; axis++) text += "[" + size(axes[axis]) + "]";
+        return layout == Layout::nxc ? fmt::format("[{}]{}[{}]", size(p.batch), text, size(channels))
+                                     : fmt::format("[{}][{}]{}", size(p.batch), size(channels), text);
     };
     if (name == "x") return tensor(p.x_layout, p.in_channels, p.in);
+    if (name == "offset" || name == "mask") return "as x lies, " + name + "'s channels";
+    if (name == "sizes") return fmt::format("{{{}}}", fmt::join(open_names(p), ", "));
     if (name == "y") return tensor(p.y_layout, p.out_channels, p.out);
     if (name == "residual") return tensor(p.y_layout, p.out_channels, p.out) + ", added before the activation";
     if (name == "bias") return p.bias ? fmt::format("[{}]", p.out_channels) : "not used";
@@ -45,42 +72,58 @@ std::string describe_field(const std::string &name, const LibraryLayer &layer) {
 
 std::string c_type(const std::string &field) {
     if (field == "threads") return "const kiln_threads *";
+    if (field == "sizes") return "const int32_t *";
     if (field == "y" || field == "workspace") return "void *";
     return "const void *";
+}
+
+std::string run_declaration(const std::string &symbol) {
+    return fmt::format(
+        "int32_t {}(const void *x, const void *packed, const void *bias, const void *residual, const void *offset,\n"
+        "    const void *mask, const float *scale, void *y, const int32_t *sizes, void *workspace,\n"
+        "    const kiln_threads *threads);\n",
+        symbol);
 }
 
 std::string layer_declarations(const LibraryLayer &layer) {
     const std::string symbol = layer.functions.symbol, macro = upper(symbol);
     std::string text = fmt::format("/* {}\n   {} */\n", layer.name, std::string_view(print(layer.resolution.problem)));
-    if (!layer.embedded) {
+    const bool open = layer.resolution.problem.has_open_sizes();
+    if (open) {
+        text += fmt::format("/* its memory depends on its sizes: {}_bytes of the kernel tells how much */\n",
+                            layer.kernels.front()->symbol);
+    }
+    if (!layer.embedded && !open) {
         text += fmt::format("#define {}_PACKED_BYTES {}\n", macro, layer.packed_bytes());
     }
-    text += fmt::format("#define {}_WORKSPACE_BYTES {}\n", macro, layer.workspace_bytes());
-    text += fmt::format("#define {}_WORKSPACE_BYTES_THREADS(workers) ({} + INT64_C({}) * ((workers)-1))\n", macro,
-                        layer.workspace_bytes(), layer.worker_workspace_bytes());
+    if (!open) {
+        text += fmt::format("#define {}_WORKSPACE_BYTES {}\n", macro, layer.workspace_bytes());
+        text += fmt::format("#define {}_WORKSPACE_BYTES_THREADS(workers) ({} + INT64_C({}) * ((workers)-1))\n", macro,
+                            layer.workspace_bytes(), layer.worker_workspace_bytes());
+    }
     text += fmt::format("typedef struct {}_args {{\n", symbol);
     for (const LayerField &field : layer.functions.fields) {
         text += fmt::format("    {}{}; /* {} */\n", c_type(field.name), field.name, describe_field(field.name, layer));
     }
     text += fmt::format("}} {}_args;\nint {}(const {}_args *args);\n", symbol, symbol, symbol);
     if (layer.embedded) {
-        text += fmt::format(
-            "int32_t {}_run(const void *x, const void *packed, const void *bias, const void *residual, const void "
-            "*offset,\n"
-            "    const void *mask, void *y, const int32_t *sizes, void *workspace, const kiln_threads *threads);\n",
-            symbol);
+        text += run_declaration(symbol + "_run");
     } else {
-        text += fmt::format("int {}_pack(const void *w, void *packed);\n", symbol);
+        text += fmt::format("int {}_pack(const void *w, {}void *packed);\n", symbol, open ? "const int32_t *sizes, " : "");
     }
     return text + "\n";
 }
 
 std::string kernel_declarations(const LibraryKernel &kernel) {
-    return fmt::format(
-        "int32_t {0}(const void *x, const void *packed, const void *bias, const void *residual, const void *offset,\n"
-        "    const void *mask, void *y, const int32_t *sizes, void *workspace, const kiln_threads *threads);\n"
-        "int32_t {0}_pack(const void *w, const int64_t *strides, void *packed);\n",
+    std::string text = run_declaration(kernel.symbol);
+    text += fmt::format(
+        "int32_t {0}_pack(const void *w, const int64_t *strides, const int32_t *zero_points, const int32_t *sizes,\n"
+        "    void *packed);\n",
         kernel.symbol);
+    if (kernel.problem.has_open_sizes()) {
+        text += fmt::format("int32_t {}_bytes(const int32_t *sizes, kiln_kernel_bytes *bytes);\n", kernel.symbol);
+    }
+    return text;
 }
 
 std::string table(const LibraryContents &library) {
@@ -90,20 +133,31 @@ std::string table(const LibraryContents &library) {
         library.name);
     for (const auto &kernel : library.kernels) {
         const LibraryKernel &k = *kernel;
-        text += fmt::format("        {{\"{}\", \"{}\", \"{}\", \"{}\", UINT64_C({}), {}, {}, {}, {}, {}_pack}},\n",
-                            std::string_view(print(k.problem)), k.decision.algorithm, k.decision.schedule,
-                            k.target->name, k.target->features, k.facts.packed_bytes, k.facts.workspace_bytes,
-                            k.facts.worker_workspace_bytes, k.symbol, k.symbol);
+        text += fmt::format(
+            "        {{\"{}\", \"{}\", \"{}\", \"{}\", UINT64_C({}), {{{}, {}, {}}}, {}, {}_pack, {}}},\n",
+            std::string_view(print(k.problem)), k.decision.algorithm, k.decision.schedule, k.target->name,
+            k.target->features, k.facts.packed_bytes, k.facts.workspace_bytes, k.facts.worker_workspace_bytes, k.symbol,
+            k.symbol, k.problem.has_open_sizes() ? k.symbol + "_bytes" : "NULL");
     }
     text += "    };\n";
     for (const LibraryLayer &layer : library.layers) {
         text += fmt::format("    static const int64_t {}_strides[] = {{{}}};\n", layer.name,
                             fmt::join(layer.functions.weight_strides, ", "));
+        if (!layer.functions.zero_points.empty()) {
+            text += fmt::format("    static const int32_t {}_zero_points[] = {{{}}};\n", layer.name,
+                                fmt::join(layer.functions.zero_points, ", "));
+        }
+        if (!layer.functions.scale.empty()) {
+            text += fmt::format("    static const float {}_scale[] = {{{}}};\n", layer.name,
+                                float_list(layer.functions.scale));
+        }
     }
     text += "    static const kiln_layer layers[] = {\n";
     for (const LibraryLayer &layer : library.layers) {
-        text += fmt::format("        {{\"{}\", \"{}\", {}_strides, {}}},\n", layer.name,
+        text += fmt::format("        {{\"{}\", \"{}\", {}_strides, {}, {}, {}}},\n", layer.name,
                             std::string_view(print(layer.resolution.problem)), layer.name,
+                            layer.functions.zero_points.empty() ? "NULL" : layer.name + "_zero_points",
+                            layer.functions.scale.empty() ? "NULL" : layer.name + "_scale",
                             layer.embedded ? layer.functions.symbol + "_run" : "NULL");
     }
     text += fmt::format(

@@ -71,6 +71,17 @@ LayerSpec::View LayerSpec::view() const {
     layer.opset = opset;
     layer.profile = profile;
     layer.dtype = dtype;
+    layer.w_dtype = w_dtype;
+    layer.y_dtype = y_dtype;
+    Quantization &q = layer.quantization;
+    q.x_scale = quantization.x_scale;
+    q.x_zero_point = quantization.x_zero_point;
+    q.w_scale = quantization.w_scale.data();
+    q.w_scale_count = quantization.w_scale.size();
+    q.w_zero_point = quantization.w_zero_point.data();
+    q.w_zero_point_count = quantization.w_zero_point.size();
+    q.y_scale = quantization.y_scale;
+    q.y_zero_point = quantization.y_zero_point;
     layer.x = x;
     layer.w = w;
     layer.bias = bias;
@@ -86,6 +97,22 @@ LayerSpec::View LayerSpec::view() const {
     layer.activation_param_count = activation_params.size();
     layer.accuracy = accuracy;
     return view;
+}
+
+std::vector<float> LayerSpec::output_scale(const Problem &problem) const {
+    if (!problem.is_quantized() || problem.y_type == DType::s32) return {};
+    std::vector<float> scale(static_cast<size_t>(problem.out_channels) + 1);
+    if (const Status status = kiln::output_scale(problem, view().layer.quantization, scale.data()); !status.ok())
+        throw Error(status.message(), status.code());
+    return scale;
+}
+
+std::vector<int32_t> LayerSpec::weight_zero_points(const Problem &problem) const {
+    if (!problem.w_zero_points) return {};
+    std::vector<int32_t> points(static_cast<size_t>(problem.out_channels));
+    if (const Status status = kiln::weight_zero_points(problem, view().layer.quantization, points.data()); !status.ok())
+        throw Error(status.message(), status.code());
+    return points;
 }
 
 Resolution resolve(const LayerSpec &layer) {

@@ -45,6 +45,15 @@ struct LayerSpec {
     int opset = 22;
     Profile profile = Profile::spec;
     DType dtype = DType::f32;
+    DType w_dtype = DType::s8, y_dtype = DType::s32;  // where dtype is 8-bit
+    // As kiln::Quantization; empty lists and absent ones are its defaults.
+    struct Quantized {
+        double x_scale = 1, y_scale = 1;
+        int64_t x_zero_point = 0, y_zero_point = 0;
+        std::vector<double> w_scale;
+        std::vector<int64_t> w_zero_point;
+    };
+    Quantized quantization;
     Shape x, w;
     bool bias = false, mask = false, residual = false;
     // Shapes of optional inputs, where the user gave them; rank 0 where not. resolve() checks them.
@@ -63,6 +72,11 @@ struct LayerSpec {
         std::vector<Attribute> attributes;
     };
     View view() const;
+
+    // What kernels take (kiln/kernel.h) for this layer's resolution; empty where they take none. Throws Error where the
+    // number of scales or zero points is wrong.
+    std::vector<float> output_scale(const Problem &problem) const;
+    std::vector<int32_t> weight_zero_points(const Problem &problem) const;
 };
 
 // The order a dialect's own document puts the dimensions of x and y in.

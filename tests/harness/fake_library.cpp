@@ -10,7 +10,7 @@ constexpr int64_t workspace_floats = 20;  // no multiple of the alignment: an ac
 
 Defect defect_of_kernel;
 
-int32_t pack(const void *w, const int64_t *strides, void *packed) {
+int32_t pack(const void *w, const int64_t *strides, const int32_t *, const int32_t *, void *packed) {
     auto *to = static_cast<float *>(packed);
     for (int m = 0; m < out_channels; ++m)
         for (int c = 0; c < channels; ++c)
@@ -35,7 +35,7 @@ void touch(const float *target) {
 }
 
 int32_t run(const void *x_data, const void *packed, const void *bias, const void *, const void *, const void *,
-            void *y_data, const int32_t *, void *workspace, const kiln_threads *threads) {
+            const float *, void *y_data, const int32_t *, void *workspace, const kiln_threads *threads) {
     const auto *x = static_cast<const float *>(x_data), *w = static_cast<const float *>(packed);
     auto *y = static_cast<float *>(y_data);
     const Defect defect = defect_of_kernel;
@@ -98,8 +98,7 @@ kiln_library &fake_library(Defect defect) {
     kernel.algorithm = "direct";
     kernel.schedule = "by hand";
     kernel.target = "fake";
-    kernel.packed_bytes = out_channels * channels * taps * sizeof(float);
-    kernel.workspace_bytes = workspace_floats * sizeof(float);
+    kernel.bytes = {out_channels * channels * taps * sizeof(float), workspace_floats * sizeof(float), 0};
     kernel.run = run;
     kernel.pack = pack;
     layer = {};

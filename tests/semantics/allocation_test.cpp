@@ -106,11 +106,11 @@ TEST(Allocation, NoneByTheText) {
     EXPECT_NE(key, 0u);
 }
 
-int32_t run_nothing(const void *, const void *, const void *, const void *, const void *, const void *, void *,
-                    const int32_t *, void *, const kiln_threads *) {
+int32_t run_nothing(const void *, const void *, const void *, const void *, const void *, const void *,
+                    const float *, void *, const int32_t *, void *, const kiln_threads *) {
     return kiln_ok;
 }
-int32_t pack_nothing(const void *, const int64_t *, void *) {
+int32_t pack_nothing(const void *, const int64_t *, const int32_t *, const int32_t *, void *) {
     return kiln_ok;
 }
 
@@ -121,11 +121,10 @@ TEST(Allocation, NoneByPlans) {
         "",
         "test",
         0,
-        0,
-        0,
-        0,
+        {},
         run_nothing,
-        pack_nothing};
+        pack_nothing,
+        nullptr};
     const kiln_library library = {"lib", "0", 1, 0, &kernel, nullptr};
     alignas(64) float memory[16] = {};
     Problem problem;

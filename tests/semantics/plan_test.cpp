@@ -15,7 +15,7 @@ namespace {
 // What the last kernel was called with.
 struct Call {
     int count = 0;
-    const void *x, *packed, *bias, *residual, *offset, *mask, *y, *workspace;
+    const void *x, *packed, *bias, *residual, *offset, *mask, *scale, *y, *workspace;
     const kiln_threads *threads;
     bool has_sizes;
     int32_t sizes[max_open_sizes];
@@ -24,7 +24,8 @@ struct Call {
 } call;
 
 int32_t fake_run(const void *x, const void *packed, const void *bias, const void *residual, const void *offset,
-                 const void *mask, void *y, const int32_t *sizes, void *workspace, const kiln_threads *threads) {
+                 const void *mask, const float *scale, void *y, const int32_t *sizes, void *workspace,
+                 const kiln_threads *threads) {
     call.count++;
     call.x = x;
     call.packed = packed;
@@ -32,6 +33,7 @@ int32_t fake_run(const void *x, const void *packed, const void *bias, const void
     call.residual = residual;
     call.offset = offset;
     call.mask = mask;
+    call.scale = scale;
     call.y = y;
     call.workspace = workspace;
     call.threads = threads;
@@ -42,13 +44,13 @@ int32_t fake_run(const void *x, const void *packed, const void *bias, const void
     return call.result;
 }
 
-int32_t fake_pack(const void *, const int64_t *strides, void *) {
+int32_t fake_pack(const void *, const int64_t *strides, const int32_t *, const int32_t *, void *) {
     call.strides.assign(strides, strides + 4);
     return call.result;
 }
 
 kiln_kernel kernel_for(const char *problem, uint64_t features = 0, const char *algorithm = "direct") {
-    return {problem, algorithm, "", "test", features, 128, 256, 64, fake_run, fake_pack};
+    return {problem, algorithm, "", "test", features, {128, 256, 64}, fake_run, fake_pack, nullptr};
 }
 
 // A library that owns its tables.
@@ -290,7 +292,7 @@ TEST(Plan, SizesTheWorkspaceByWorkers) {
 
 TEST(Plan, NeedsNoWorkspaceWhereTheKernelHasNone) {
     kiln_kernel kernel = kernel_for(exact);
-    kernel.workspace_bytes = 0;
+    kernel.bytes.workspace = 0;
     Memory memory;
     RunArguments a = memory.arguments();
     a.workspace = nullptr;
@@ -333,7 +335,7 @@ TEST(Plan, PacksWithTheLayersStrides) {
     std::vector<Attribute> attributes;
     const int64_t embedded_strides[] = {1, 8, 96, 32};
     const Library library{{kernel_for(exact)},
-                          {{"l", exact, embedded_strides, nullptr}, {"plain", exact, nullptr, nullptr}}};
+                          {{"l", exact, embedded_strides, nullptr, nullptr, nullptr}, {"plain", exact, nullptr, nullptr, nullptr, nullptr}}};
     Memory memory;
     const std::vector<int64_t> xio = {1, 8, 96, 32}, oix = {36, 9, 3, 1};
     Plan plan;

@@ -55,7 +55,7 @@ struct Job {
     bool run() const {
         const RunArguments &a = arguments;
         const kiln_run_function function = run_embedded != nullptr ? run_embedded : plan.kernel().run;
-        return function(a.x, a.packed_weights, a.bias, a.residual, nullptr, nullptr, a.y, nullptr, a.workspace,
+        return function(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr, a.workspace,
                         a.threads) == kiln_ok;
     }
 };

@@ -132,7 +132,7 @@ std::string run_guarded(const Subject &subject, const Plan &plan, kiln_run_funct
     int32_t code = kiln_ok;
     const std::string fault = catch_faults(std::string(mode.name) + " of " + print(p).c_str(), [&] {
         if (run_embedded != nullptr) {
-            code = run_embedded(x.data(), nullptr, arguments.bias, arguments.residual, nullptr, nullptr, y.data(),
+            code = run_embedded(x.data(), nullptr, arguments.bias, arguments.residual, nullptr, nullptr, nullptr, y.data(),
                                 nullptr, workspace.data(), mode.threads);
             return;
         }

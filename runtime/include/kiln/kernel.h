@@ -37,18 +37,30 @@ typedef struct kiln_threads {
     int32_t (*parallel_for)(void *context, kiln_task task, void *closure, int32_t count);
 } kiln_threads;
 
-/* A kernel. Pointers are null where the problem has no such tensor; `sizes` holds the open sizes (`?`) in the order of
- * the problem's text, end pads left out (they follow from the rest), and is null where there are none. Data is dense,
- * in the layouts the problem names. */
+/* A kernel. Pointers are null where the problem has no such tensor; `scale` is there where x is 8-bit and y not s32: a
+ * factor for each output channel, then y's scale (problem.h says what they multiply). `sizes` holds what the problem
+ * leaves open (`?`) in the order of its text, end pads left out (they follow from the rest), and is null where that is
+ * nothing. Data is dense, in the layouts the problem names; offset and mask lie as x does. */
 typedef int32_t (*kiln_run_function)(const void *x, const void *packed, const void *bias, const void *residual,
-                                     const void *offset, const void *mask, void *y, const int32_t *sizes,
-                                     void *workspace, const kiln_threads *threads);
+                                     const void *offset, const void *mask, const float *scale, void *y,
+                                     const int32_t *sizes, void *workspace, const kiln_threads *threads);
 
 /* Turns weights into packed weights. `w` is read at strides[0] * output channel + strides[1] * input channel of the
  * group
  * + strides[2 + a] * tap on spatial axis a, in elements; for a transposed convolution output and input channels change
- * places (strides[0] runs over all input channels, strides[1] over the output channels of a group). */
-typedef int32_t (*kiln_pack_function)(const void *w, const int64_t *strides, void *packed);
+ * places (strides[0] runs over all input channels, strides[1] over the output channels of a group). `zero_points` holds
+ * one number an output channel where the problem's weights have zero points (wz), and is null elsewhere. `sizes` are
+ * those of kiln_run_function. */
+typedef int32_t (*kiln_pack_function)(const void *w, const int64_t *strides, const int32_t *zero_points,
+                                      const int32_t *sizes, void *packed);
+
+/* How much memory a kernel with open sizes needs, for those sizes. */
+typedef struct kiln_kernel_bytes {
+    int64_t packed;
+    int64_t workspace;        /* with one worker */
+    int64_t worker_workspace; /* more of it for each further worker of kiln_threads */
+} kiln_kernel_bytes;
+typedef int32_t (*kiln_bytes_function)(const int32_t *sizes, kiln_kernel_bytes *bytes);
 
 typedef struct kiln_kernel {
     const char *problem;   /* its canonical text */
@@ -56,11 +68,10 @@ typedef struct kiln_kernel {
     const char *schedule;  /* the schedule's text */
     const char *target;    /* the short name of the target, e.g. "x86-64-avx512" */
     uint64_t features;     /* the processor features it needs: kiln/cpu.h */
-    int64_t packed_bytes;
-    int64_t workspace_bytes;        /* with one worker */
-    int64_t worker_workspace_bytes; /* more of it for each further worker of kiln_threads */
+    kiln_kernel_bytes bytes; /* zeros where they depend on open sizes */
     kiln_run_function run;
     kiln_pack_function pack;
+    kiln_bytes_function bytes_for; /* null where nothing is left open */
 } kiln_kernel;
 
 /* One layer of a library: a name, and what it resolved to. */
@@ -68,6 +79,8 @@ typedef struct kiln_layer {
     const char *name;
     const char *problem;
     const int64_t *weight_strides;  /* how the layer's own filter layout lies in memory, for kiln_pack_function */
+    const int32_t *zero_points;     /* of its weights, one an output channel; null where they have none */
+    const float *scale;             /* as kiln_run_function takes it; null where the layer says none */
     kiln_run_function run_embedded; /* ignores `packed`; null where weights are not embedded */
 } kiln_layer;
 

@@ -43,12 +43,27 @@ struct Shape {
 };
 bool operator==(const Shape &a, const Shape &b);
 
+// What the numbers of 8-bit tensors stand for: (number - zero point) * scale.
+struct Quantization {
+    double x_scale = 1;
+    int64_t x_zero_point = 0;
+    const double *w_scale = nullptr;  // one, or one an output channel; null: 1
+    size_t w_scale_count = 0;
+    const int64_t *w_zero_point = nullptr;  // likewise; null: 0
+    size_t w_zero_point_count = 0;
+    double y_scale = 1;
+    int64_t y_zero_point = 0;
+};
+
 struct Layer {
     std::string_view op;  // the dialect's own name: "Conv", "ConvTranspose", "DeformConv", "Convolution"
     Dialect dialect = Dialect::onnx;
     int opset = 22;  // onnx: the newest version of the operator not newer than this is meant
     Profile profile = Profile::spec;
-    DType dtype = DType::f32;
+    DType dtype = DType::f32;  // of x
+    // Where x is 8-bit: the types of w and y, and what the numbers stand for.
+    DType w_dtype = DType::s8, y_dtype = DType::s32;
+    Quantization quantization;
     Shape x, w;  // in the dialect's dimension order
     bool bias = false, mask = false, residual = false;
     const Attribute *attributes = nullptr;
@@ -76,5 +91,13 @@ struct Resolution {
 // Resolves a layer by its dialect's document. The dialects' rules stand in runtime/semantics/, one file each.
 // invalid_argument: an attribute or a shape is wrong; unsupported: it is right, but Kiln cannot.
 Status resolve(const Layer &layer, Resolution *resolution);
+
+// The `scale` of kiln_run_function for a quantised layer: out_channels factors, then y's scale; every operation in
+// float32, in the order of problem.h. `scale` holds problem.out_channels + 1 numbers. invalid_argument: the number of
+// w's scales fits neither.
+Status output_scale(const Problem &problem, const Quantization &quantization, float *scale);
+
+// The `zero_points` of kiln_pack_function, problem.out_channels of them.
+Status weight_zero_points(const Problem &problem, const Quantization &quantization, int32_t *zero_points);
 
 }  // namespace kiln

@@ -16,6 +16,7 @@ struct RunArguments {
     const void *residual = nullptr;        // as y
     const void *offset = nullptr;          // DeformConv
     const void *mask = nullptr;            // DeformConv
+    const float *scale = nullptr;          // [out_channels + 1], output_scale() computes it; 8-bit x and y not s32
     void *y = nullptr;
     void *workspace = nullptr;  // workspace_bytes(threads) of it, aligned to KILN_ALIGNMENT; may be null for 0 bytes
     int64_t workspace_bytes = 0;
@@ -40,14 +41,15 @@ class Plan {
     // The rest is for a plan that was created.
     const Problem &problem() const { return problem_; }
     const kiln_kernel &kernel() const { return *kernel_; }
-    int64_t packed_bytes() const { return kernel_->packed_bytes; }
+    int64_t packed_bytes() const { return bytes_.packed; }
     int64_t workspace_bytes(const kiln_threads *threads = nullptr) const;
 
     // Packs the weights, which lie as the layer said (create from a problem: dense, in the order of
-    // kiln_pack_function). w holds problem().w_elements(); packed holds packed_bytes().
-    Status pack(const void *w, void *packed) const;
+    // kiln_pack_function). w holds problem().w_elements(); packed holds packed_bytes(). zero_points holds one number an
+    // output channel; null: they are 0.
+    Status pack(const void *w, void *packed, const int32_t *zero_points = nullptr) const;
     // The same for weights at any strides, in elements.
-    Status pack(const void *w, const int64_t *strides, void *packed) const;
+    Status pack(const void *w, const int64_t *strides, void *packed, const int32_t *zero_points = nullptr) const;
 
     // Computes y. invalid_argument: a pointer is missing, given though the problem has no such tensor, or misaligned,
     // or the workspace is too small. failed: the caller's threads did.
@@ -59,6 +61,7 @@ class Plan {
 
     Problem problem_;
     const kiln_kernel *kernel_ = nullptr;
+    kiln_kernel_bytes bytes_ = {};
     int64_t weight_strides_[max_rank] = {};
     int32_t sizes_[max_open_sizes] = {};  // what the kernel leaves open
     bool has_sizes_ = false;

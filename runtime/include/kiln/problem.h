@@ -24,8 +24,9 @@ using Axes = std::array<int64_t, max_spatial_rank>;
 
 enum class Operator : uint8_t { conv, conv_transpose, deform_conv };
 enum class DType : uint8_t { f64, f32, f16, bf16, s8, u8, s32 };
-// How data lies in memory: [batch][channel][spatial...] or [batch][spatial...][channel].
-enum class Layout : uint8_t { ncx, nxc };
+// How data lies in memory: [batch][channel][spatial...] or [batch][spatial...][channel]; open: said at run time, `?` in
+// texts.
+enum class Layout : uint8_t { ncx, nxc, open };
 enum class Activation : uint8_t { none, relu, leaky_relu, tanh, sigmoid, hard_sigmoid, clip, hard_swish };
 // strict: only algorithms whose rounding is a plain sum of products (no Winograd).
 enum class Accuracy : uint8_t { normal, strict };
@@ -41,6 +42,18 @@ const char *to_string(Operator op);
 // On each axis, with the dilated kernel k_eff = (kernel - 1) * dilation + 1:
 //   Conv:          y[o] = sum over t of x[o * stride + t * dilation - pad_begin] * w[t]
 //   ConvTranspose: y[i * stride + t * dilation - pad_begin] += x[i] * w[t]
+// Types: x_type is 8-bit for quantised problems, whose products are (x - x_zero_point) * (w - w zero point of the output
+// channel) and whose sums are exact 32-bit integers; what lies outside x is x_zero_point, so that its products are 0.
+// The sum and an s32 bias stay integers: v = sum + bias. With scale[] as kiln_run_function gets it, y is then
+//   y_type s32:   v, no activation
+//   y_type f32:   activation(float(v) * scale[c] + f32 bias)
+//   y_type 8-bit: saturate(round_half_even(r) + y_zero_point), where r is
+//                 activation(float(v) * scale[c]) if rescales_once(), scale[c] = x_scale * w_scale[c] / y_scale
+//                 activation(float(v) * scale[c] + f32 bias) / scale[out_channels] if not, scale[c] = x_scale *
+//                 w_scale[c] and scale[out_channels] = y_scale
+// every operation rounded to float32. All other problems have one type for x, w and y, sum in at least float32 and round
+// once, behind the activation.
+//
 // `out` is explicit, so pad_end says nothing new; canonicalize() computes it:
 //   Conv:          pad_end = (out - 1) * stride + k_eff - in - pad_begin
 //   ConvTranspose: pad_end = (in - 1) * stride + k_eff - out - pad_begin
@@ -54,14 +67,22 @@ struct Problem {
     Axes in{}, out{}, kernel{}, stride{}, dilation{}, pad_begin{}, pad_end{};
     int64_t groups = 1;         // divides both channel counts
     int64_t offset_groups = 1;  // deform_conv
+    int64_t x_zero_point = 0, y_zero_point = 0;  // of 8-bit types
+    bool w_zero_points = false;                  // whether weights have zero points, one an output channel
     bool bias = false, residual = false, mask = false;
+    DType bias_type = DType::f32;  // that of y, but s32 or f32 where x is 8-bit
+    // A pattern's: bias, residual, mask and activation are as the run says. The problem's own are off.
+    bool open_epilogue = false;
     Activation activation = Activation::none;
     std::array<float, 2> activation_params{};  // alpha, beta or min, max; zero where the activation has none
     Accuracy accuracy = Accuracy::normal;
 
     // (kernel - 1) * dilation + 1
     int64_t effective_kernel(int axis) const;
+    // Whether something is left to run time: a size, a layout, the epilogue.
     bool has_open_sizes() const;
+    bool is_quantized() const;   // x is 8-bit
+    bool rescales_once() const;  // see y_type 8-bit above
     int64_t taps() const;       // the product of the kernel's sizes
     int64_t in_points() const;  // the product of the spatial sizes, open sizes not allowed
     int64_t out_points() const;
@@ -88,14 +109,19 @@ Status validate(const Problem &problem);
 // Whether a kernel made for `pattern` (which may have open sizes) computes `problem` (which may not).
 bool matches(const Problem &pattern, const Problem &problem);
 
-// How many sizes a problem leaves open; the fewer, the more specific. End pads do not count: they follow from the rest.
+// How many values a problem leaves open; the fewer, the more specific. End pads do not count: they follow from the rest.
 int open_sizes(const Problem &problem);
 
-// The most open_sizes() can be: batch, channels (2), groups (2); in, out, kernel, stride, dilation and pad_begin.
-inline constexpr int max_open_sizes = 5 + 6 * max_spatial_rank;
+// Of an open epilogue: whether there is a bias, a residual, a mask; the activation's number and the bits of its two
+// parameters.
+inline constexpr int open_epilogue_values = 6;
 
-// What `problem` has where `pattern`, which matches it, leaves a size open, in the order of the text: the `sizes` of
-// kiln_run_function. Returns how many there are, open_sizes(pattern).
+// The most open_sizes() can be: batch, channels (2), groups (2), zero points (2), layouts (2); in, out, kernel, stride,
+// dilation and pad_begin; the epilogue.
+inline constexpr int max_open_sizes = 9 + 6 * max_spatial_rank + open_epilogue_values;
+
+// What `problem` has where `pattern`, which matches it, leaves a value open: the `sizes` of kiln_run_function, in the
+// order of the text. A layout is 0 for ncx, 1 for nxc. Returns how many there are, open_sizes(pattern).
 int open_size_values(const Problem &pattern, const Problem &problem, int64_t (&values)[max_open_sizes]);
 
 // Longer than any problem's text, whatever its numbers.
