@@ -368,6 +368,10 @@ Status not_canonical(std::string_view text, const Problem &problem) {
         token = take(&rest, '-');
         canonical_token = take(&canonical_rest, '-');
     } while (token == canonical_token && !rest.empty());
+    if (canonical_token.empty()) {
+        return Status::invalid_argument("token '%.*s': it says nothing here, in '%.*s'", static_cast<int>(token.size()),
+                                        token.data(), static_cast<int>(text.size()), text.data());
+    }
     return Status::invalid_argument(
         "token '%.*s': it must be %.*s, which says the same or follows from the rest, in '%.*s'",
         static_cast<int>(token.size()), token.data(), static_cast<int>(canonical_token.size()), canonical_token.data(),

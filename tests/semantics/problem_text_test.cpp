@@ -1,6 +1,8 @@
 // The text of problems: print, parse, hash.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,13 +21,14 @@ Problem parsed(const std::string &text) {
 
 TEST(ProblemText, ReadsEveryToken) {
     const Problem p = parsed(
-        "deformconv2d-u8.s8.s32-n2-c64-i56x57-m32-o28x28-k3x2-s2x2-d1x4-p1x~2,0x4-g2-og4-nxc,ncx-bias-mask-residual-"
+        "deformconv2d-f16-n2-c64-i56x57-m32-o28x28-k3x2-s2x2-d1x4-p1x~2,0x4-g2-og4-nxc,ncx-bias-mask-residual-"
         "leakyrelu:0.01-strict");
     EXPECT_EQ(p.op, Operator::deform_conv);
     EXPECT_EQ(p.rank, 2);
-    EXPECT_EQ(p.x_type, DType::u8);
-    EXPECT_EQ(p.w_type, DType::s8);
-    EXPECT_EQ(p.y_type, DType::s32);
+    EXPECT_EQ(p.x_type, DType::f16);
+    EXPECT_EQ(p.w_type, DType::f16);
+    EXPECT_EQ(p.y_type, DType::f16);
+    EXPECT_EQ(p.bias_type, DType::f16);
     EXPECT_EQ(p.batch, 2);
     EXPECT_EQ(p.in_channels, 64);
     EXPECT_EQ(p.in, (Axes{56, 57}));
@@ -46,13 +49,48 @@ TEST(ProblemText, ReadsEveryToken) {
     EXPECT_EQ(p.accuracy, Accuracy::strict);
 }
 
+TEST(ProblemText, ReadsTheTokensOfQuantizedProblems) {
+    const char *const sizes = "-n1-c8-i9-m8-o7-k3-s1-d1-p0,0-g1";
+    const Problem sums = parsed(std::string("conv1d-u8.s8.s32") + sizes + "-xz128-ncx,ncx-wz");
+    EXPECT_EQ(sums.x_type, DType::u8);
+    EXPECT_EQ(sums.w_type, DType::s8);
+    EXPECT_EQ(sums.y_type, DType::s32);
+    EXPECT_EQ(sums.x_zero_point, 128);
+    EXPECT_TRUE(sums.w_zero_points);
+
+    const Problem rescaled = parsed(std::string("conv1d-s8.u8.s8") + sizes + "-xz~128-yz127-ncx,ncx-biasf32-relu");
+    EXPECT_EQ(rescaled.x_zero_point, -128);
+    EXPECT_EQ(rescaled.y_zero_point, 127);
+    EXPECT_FALSE(rescaled.w_zero_points);
+    EXPECT_TRUE(rescaled.bias);
+    EXPECT_EQ(rescaled.bias_type, DType::f32);
+    EXPECT_EQ(parsed(std::string("conv1d-s8") + sizes + "-xz0-yz0-ncx,ncx-bias").bias_type, DType::s32);
+
+    const Problem any = parsed(std::string("conv1d-s8.s8.f32") + sizes + "-xz?-?,nxc-wz-epiloguef32?-strict");
+    EXPECT_EQ(any.x_zero_point, open_size);
+    EXPECT_EQ(any.x_layout, Layout::open);
+    EXPECT_EQ(any.y_layout, Layout::nxc);
+    EXPECT_TRUE(any.open_epilogue);
+    EXPECT_FALSE(any.bias);
+    EXPECT_EQ(any.bias_type, DType::f32);
+    EXPECT_EQ(any.accuracy, Accuracy::strict);
+    EXPECT_EQ(parsed(std::string("conv1d-s8.s8.f32") + sizes + "-xz?-?,?-epilogue?").bias_type, DType::s32);
+}
+
 const char *const good_texts[] = {
     "conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu",
     "conv1d-f64-n0-c3-i7-m6-o4-k3-s2-d1-p1,1-g3-ncx,nxc",
     "conv3d-bf16-n2-c4-i5x6x7-m8-o5x6x7-k1x1x1-s1x1x1-d1x1x1-p0x0x0,0x0x0-g4-ncx,ncx-residual-clip:0:6",
     "convtranspose2d-f16-n1-c512-i28x28-m256-o56x56-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc-bias-hardsigmoid:0.2:0.5",
     "convtranspose1d-f32-n1-c1-i3-m1-o10-k3-s3-d1-p0,~1-g1-ncx,ncx-strict",
-    "conv2d-u8.s8.u8-n1-c8-i9x9-m8-o7x7-k3x3-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc-bias-hardswish",
+    "conv2d-u8.s8.u8-n1-c8-i9x9-m8-o7x7-k3x3-s1x1-d1x1-p0x0,0x0-g1-xz128-yz3-nxc,nxc-bias-hardswish",
+    "conv2d-s8-n1-c8-i9x9-m8-o7x7-k3x3-s1x1-d1x1-p0x0,0x0-g1-xz~128-yz127-ncx,ncx-wz-bias-relu-strict",
+    "conv1d-u8-n1-c8-i9-m8-o7-k3-s1-d1-p0,0-g1-xz255-yz0-nxc,nxc-biasf32-clip:0:6",
+    "convtranspose1d-u8.u8.f32-n1-c8-i9-m8-o11-k3-s1-d1-p0,0-g1-xz0-nxc,nxc-wz-biasf32",
+    "convtranspose1d-s8.u8.s32-n1-c8-i9-m8-o11-k3-s1-d1-p0,0-g1-xz~7-nxc,nxc-wz",
+    "conv1d-u8.s8.s8-n?-c?-i?-m?-o?-k?-s?-d?-p?,?-g?-xz?-yz?-?,?-wz-epilogue?",
+    "conv1d-u8.s8.s8-n?-c?-i?-m?-o?-k?-s?-d?-p?,?-g?-xz?-yz?-?,nxc-epiloguef32?-strict",
+    "deformconv3d-bf16-n?-c?-i?x?x?-m?-o?x?x?-k?x?x?-s?x?x?-d?x?x?-p?x?x?,?x?x?-g?-og?-ncx,?-epilogue?",
     "conv2d-f32-n1-c8-i9x9-m8-o7x7-k3x3-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc-leakyrelu:~0.25-strict",
     "conv2d-f32-n1-c8-i9x9-m8-o7x7-k3x3-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc-clip:~1e~20:1e+20",
     "conv2d-f32-n1-c8-i9x9-m8-o7x7-k3x3-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc-clip:~inf:inf",
@@ -104,19 +142,44 @@ class RandomProblems {
     }
 
     void choose_kind(Problem *p) {
-        p->x_type = static_cast<DType>(number(0, 6));
-        p->w_type = one_in(3) ? static_cast<DType>(number(0, 6)) : p->x_type;
-        p->y_type = one_in(3) ? static_cast<DType>(number(0, 6)) : p->x_type;
-        p->x_layout = static_cast<Layout>(number(0, 1));
-        p->y_layout = static_cast<Layout>(number(0, 1));
-        p->bias = one_in(2);
-        p->residual = one_in(2);
-        p->mask = p->op == Operator::deform_conv && one_in(2);
-        p->activation = static_cast<Activation>(number(0, 7));
+        p->x_layout = static_cast<Layout>(number(0, 2));
+        p->y_layout = static_cast<Layout>(number(0, 2));
+        p->open_epilogue = one_in(4);
+        if (!p->open_epilogue) {
+            p->bias = one_in(2);
+            p->residual = one_in(2);
+            p->mask = p->op == Operator::deform_conv && one_in(2);
+            p->activation = static_cast<Activation>(number(0, 7));
+        }
+        p->x_type = p->w_type = p->y_type = static_cast<DType>(number(0, 3));
+        if (p->op != Operator::deform_conv && one_in(2)) quantize(p);
         for (float &parameter : p->activation_params) {
             parameter = std::ldexp(static_cast<float>(number(-999999, 999999)), static_cast<int>(number(-140, 100)));
         }
         p->accuracy = static_cast<Accuracy>(number(0, 1));
+    }
+
+    DType one_of(std::initializer_list<DType> types) {
+        return types.begin()[number(0, static_cast<int64_t>(types.size()) - 1)];
+    }
+
+    int64_t zero_point(DType type) {
+        const int64_t least = type == DType::s8 ? -128 : 0;
+        return number(least, least + 255);
+    }
+
+    void quantize(Problem *p) {
+        p->x_type = one_of({DType::s8, DType::u8});
+        p->w_type = one_of({DType::s8, DType::u8});
+        p->y_type = one_of({DType::s8, DType::u8, DType::s32, DType::f32});
+        p->x_zero_point = zero_point(p->x_type);
+        p->y_zero_point = zero_point(p->y_type);
+        leave_open(&p->x_zero_point);
+        leave_open(&p->y_zero_point);
+        p->w_zero_points = one_in(2);
+        p->bias_type = p->y_type == DType::s32 ? DType::s32 : one_of({DType::s32, DType::f32});
+        p->residual = false;
+        if (p->y_type == DType::s32) p->activation = Activation::none;
     }
 
     void choose_axis(Problem *p, int axis) {
@@ -214,6 +277,32 @@ const BadText bad_texts[] = {
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0" TAIL, "token 'p0'"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0,0" TAIL, "token 'p0,0,0'"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p~0,0" TAIL, "token 'p~0,0'"},
+    // 8-bit types, and what only they have
+    {"conv1d-s8.s8.s8-n1", "equal types are written once"},
+    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-nxc,nxc", "token 'xz0'"},
+    {"conv1d-s8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-nxc,nxc", "xz (x_zero_point) is needed"},
+    {"conv1d-s8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-nxc,nxc", "yz (y_zero_point) is needed"},
+    {"conv1d-s8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-yz0-xz0-nxc,nxc", "token 'yz0'"},
+    {"conv1d-s8.s8.s32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-yz0-nxc,nxc", "token 'yz0'"},
+    {"conv1d-s8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz128-yz0-nxc,nxc", "xz is 128: a zero point of type s8"},
+    {"conv1d-u8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz~1-yz0-nxc,nxc", "xz is -1: a zero point of type u8"},
+    {"conv1d-u8.s8.s8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-yz~129-nxc,nxc", "yz is -129: a zero point of type s8"},
+    {"conv1d-s8.f32.s8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-yz0-nxc,nxc", "w is f32: x is 8-bit, so w is too"},
+    {"conv1d-s8.s8.f16-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-nxc,nxc", "y is f16: with 8-bit x it is"},
+    {"conv1d-f32.s8.f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL, "x is f32, w s8, y f32"},
+    {"conv1d-f32.f32.f16-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL, "x is f32, w f32, y f16"},
+    {"conv1d-s32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL, "x is s32"},
+    {"deformconv1d-s8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-og1-xz0-yz0-nxc,nxc", "deformconv has no 8-bit types"},
+    {"conv1d-s8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-yz0-nxc,nxc-residual", "residual: a problem with 8-bit x has none"},
+    {"conv1d-s8.s8.s32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-nxc,nxc-relu", "an activation behind s32 sums"},
+    {"conv1d-s8.s8.s32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-nxc,nxc-biasf32", "the bias is f32"},
+    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-biasf32", "token 'biasf32'"},
+    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-epiloguef32?", "token 'epiloguef32?'"},
+    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-wz", "token 'wz': it says nothing here"},
+    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-epilogue?-relu", "token 'relu'"},
+    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-bias-epilogue?", "token 'epilogue?'"},
+    {"conv1d-s8-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-xz0-yz0-nxc,nxc-bias-wz", "token 'wz'"},
+    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0-g1-?", "token '?'"},
     // what follows from the rest, or cannot matter
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,1" TAIL, "token 'p0,1'"},
     {"conv1d-f32-n1-c1-i?-m1-o?-k1-s1-d1-p0,0" TAIL, "token 'p0,0'"},
@@ -273,7 +362,7 @@ TEST(ProblemText, RefusesWhatItWouldNotPrint) {
 TEST(ProblemText, NeverAcceptsAnotherSpelling) {
     const uint32_t seed = std::random_device()();
     std::mt19937 random(seed);
-    const std::string alphabet = "-x,.:?~0123456789acdgiklmnoprsuft ";
+    const std::string alphabet = "-x,.:?~0123456789acdgiklmnoprsuftwyz ";
     for (int i = 0; i < 50000; i++) {
         std::string text = good_texts[random() % std::size(good_texts)];
         for (uint32_t edits = 1 + random() % 2; edits > 0; edits--) {
