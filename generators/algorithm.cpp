@@ -3,7 +3,9 @@
 
 #include <stdexcept>
 
+#include "common/types.h"
 #include "dense/direct.h"
+#include "dense/empty.h"
 
 namespace kiln {
 namespace {
@@ -31,13 +33,31 @@ Halide::Func direct_pack(const Problem &problem, const std::string &schedule, co
     return dense::pack(problem, dense::packed_weights(problem, DirectSchedule::parse(schedule)), w);
 }
 
+std::vector<int> one_phase(const Problem &problem) {
+    return std::vector<int>(problem.rank, 1);
+}
+
+Halide::Func empty_build(const Problem &problem, const std::string &, const Operands &operands) {
+    return dense::empty(problem, operands);
+}
+
+// One element, whatever the weights.
+Halide::Func empty_pack(const Problem &problem, const std::string &, const Halide::Func &) {
+    Halide::Func packed("packed");
+    packed(Halide::Var("i")) = Halide::Internal::make_zero(operand_type(problem));
+    return packed;
+}
+
 constexpr Algorithm list[] = {
+    {"empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty,
+     [](const Problem &, const TargetModel &) { return std::string(); }, one_phase, empty_build,
+     [](const Problem &, const std::string &) { return std::vector<int>{1}; }, empty_pack},
     {"direct", 1, "a register tile of channels and pixels, products summed in order",
-     [](const Problem &problem) { return problem.op == Operator::conv; }, direct_default, dense::output_phases,
-     direct_build, direct_packed_extents, direct_pack},
-    {"polyphase", 1, "one stride-1 direct convolution for each output phase",
-     [](const Problem &problem) { return problem.op == Operator::conv_transpose; }, direct_default,
+     [](const Problem &problem) { return problem.op == Operator::conv && !dense::is_empty(problem); }, direct_default,
      dense::output_phases, direct_build, direct_packed_extents, direct_pack},
+    {"polyphase", 1, "one stride-1 direct convolution for each output phase",
+     [](const Problem &problem) { return problem.op == Operator::conv_transpose && !dense::is_empty(problem); },
+     direct_default, dense::output_phases, direct_build, direct_packed_extents, direct_pack},
 };
 
 }  // namespace

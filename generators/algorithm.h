@@ -7,16 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "common/operands.h"
 #include "common/target_model.h"
 #include "kiln/problem.h"
 
 namespace kiln {
-
-// The tensors of a kernel as Funcs over (channel, spatial axes innermost first, batch), `packed` and `bias` excepted;
-// bias and residual are undefined where the problem has none.
-struct Operands {
-    Halide::Func x, packed, bias, residual;
-};
 
 struct Algorithm {
     const char *name;
@@ -31,10 +26,11 @@ struct Algorithm {
     // The scheduled output, over (channel, spatial axes, batch). Throws std::invalid_argument where the schedule's text
     // is wrong.
     Halide::Func (*build)(const Problem &problem, const std::string &schedule, const Operands &operands);
-    // The packed weights are a dense tensor of these extents, the innermost first ...
+    // The packed weights are a dense tensor of operand_type() and of these extents, the innermost first ...
     std::vector<int> (*packed_extents)(const Problem &problem, const std::string &schedule);
-    // ... that follows from the weights w, whose dimensions are (output channel, input channel of its group, taps
-    // outermost axis first) for a Conv and (input channel, output channel of its group, taps) for a ConvTranspose.
+    // ... that follows from the weights w, less their zero points, whose dimensions are (output channel, input channel
+    // of its group, taps outermost axis first) for a Conv and (input channel, output channel of its group, taps) for a
+    // ConvTranspose. w is of operand_type() already.
     Halide::Func (*pack)(const Problem &problem, const std::string &schedule, const Halide::Func &w);
 };
 

@@ -11,6 +11,7 @@
 #include "algorithm.h"
 #include "common/flat_function.h"
 #include "common/fold.h"
+#include "common/types.h"
 
 namespace kiln {
 
@@ -27,7 +28,8 @@ const FlatSignature kernel_signature = {
     "",
     "workspace",
     "threads"};
-const FlatSignature pack_signature = {{"w", "strides", "zero_points", "sizes", "packed"}, "packed", "strides", "w", "", ""};
+const FlatSignature pack_signature = {
+    {"w", "strides", "zero_points", "sizes", "packed"}, "packed", "strides", "w", "", ""};
 
 // The target as pipelines are lowered for it: callers have validated what Halide would assert.
 Target lowering_target(const TargetModel &model) {
@@ -83,14 +85,8 @@ std::string unsupported_part(const Problem &problem) {
     if (problem.op == Operator::deform_conv) {
         return "operator DeformConv has no kernels";
     }
-    if (problem.x_type != DType::f32 || problem.w_type != DType::f32 || problem.y_type != DType::f32) {
-        return "type " + std::string(to_string(problem.x_type)) + " has no kernels: f32 has";
-    }
     if (problem.has_open_sizes()) {
         return "a kernel needs every size: this problem leaves some open (\"?\")";
-    }
-    if (problem.x_elements() == 0 || problem.y_elements() == 0) {
-        return "a tensor is empty: there is nothing to compile";
     }
     const int64_t most = INT32_MAX / 8;  // Halide counts bytes of a tensor, and positions in it, in 32 bits
     if (problem.x_elements() > most || problem.y_elements() > most || problem.w_elements() > most) {
@@ -149,9 +145,9 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     module.compile({{Halide::OutputFileType::object, object_file}, {Halide::OutputFileType::assembly, assembly_file}});
 
     KernelFacts facts;
-    facts.packed_bytes =
-        4 * product(find_algorithm(request.decision.algorithm)
-                        .packed_extents(fold_pointwise_axes(request.problem), request.decision.schedule));
+    facts.packed_bytes = operand_type(request.problem).bytes() *
+                         product(find_algorithm(request.decision.algorithm)
+                                     .packed_extents(fold_pointwise_axes(request.problem), request.decision.schedule));
     facts.workspace_bytes = scratch.bytes + scratch.worker_bytes;
     facts.worker_workspace_bytes = scratch.worker_bytes;
     facts.stack_bytes = stack_bytes(assembly_file);
@@ -161,7 +157,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
 }
 
 std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,
-                                  const int64_t *strides, const int32_t *) try {
+                                  const int64_t *strides, const int32_t *zero_points) try {
     const Problem folded = fold_pointwise_axes(problem);
     const bool transposed = problem.op == Operator::conv_transpose;
     std::vector<halide_dimension_t> shape = {
@@ -171,15 +167,22 @@ std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decisi
     for (int axis = 0; axis < folded.rank; axis++) {
         shape.emplace_back(0, static_cast<int>(folded.kernel[axis]), static_cast<int>(strides[2 + axis]));
     }
-    const Halide::Buffer<float> weights(const_cast<float *>(static_cast<const float *>(w)), static_cast<int>(shape.size()), shape.data());
+    const Halide::Type w_type = halide_type(problem.w_type);
+    Halide::ImageParam weights(w_type, static_cast<int>(shape.size())), points(Halide::Int(32), 1);
+    weights.dim(0).set_stride(Halide::Expr());
+    weights.set(Halide::Buffer<>(w_type, const_cast<void *>(w), static_cast<int>(shape.size()), shape.data()));
+    if (zero_points != nullptr) {
+        points.set(Halide::Buffer<>(Halide::Int(32), const_cast<int32_t *>(zero_points),
+                                    {static_cast<int>(problem.out_channels)}));
+    }
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
     const std::vector<int> extents = algorithm.packed_extents(folded, decision.schedule);
-    std::vector<uint8_t> packed(4 * product(extents));
-    Halide::Buffer<float> result(reinterpret_cast<float *>(packed.data()), extents);
-    Halide::ImageParam parameter(Halide::Float(32), weights.dimensions());
-    parameter.dim(0).set_stride(Halide::Expr());
-    parameter.set(weights);
-    algorithm.pack(folded, decision.schedule, parameter).realize(result);
+    const Halide::Type type = operand_type(problem);
+    std::vector<uint8_t> packed(type.bytes() * product(extents));
+    Halide::Buffer<> result(type, packed.data(), extents);
+    const Halide::Func wide =
+        widen_weights(folded, weights, zero_points != nullptr ? Halide::Func(points) : Halide::Func());
+    algorithm.pack(folded, decision.schedule, wide).realize(result);
     return packed;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -8,6 +8,7 @@
 
 #include "algorithm.h"
 #include "common/fold.h"
+#include "common/types.h"
 #include "kiln/problem.h"
 
 namespace {
@@ -78,24 +79,30 @@ class Kernel : public Halide::Generator<Kernel> {
         problem = kiln::fold_pointwise_axes(parse_problem(problem_text));
         const kiln::Algorithm &algorithm = kiln::find_algorithm(algorithm_name);
         const int rank = problem.rank;
-        const Halide::Type f32 = Halide::Float(32);
         packed_extents = algorithm.packed_extents(problem, schedule_text);
         const int packed_dimensions = static_cast<int>(packed_extents.size());
         if (part.value() == "pack") {
-            w = add_input<Buffer<void>>("w", f32, rank + 2);
-            out = add_output<Buffer<void>>("packed", f32, packed_dimensions);
+            w = add_input<Buffer<void>>("w", kiln::halide_type(problem.w_type), rank + 2);
+            if (problem.w_zero_points) {
+                zero_points = add_input<Buffer<void>>("zero_points", Halide::Int(32), 1);
+            }
+            out = add_output<Buffer<void>>("packed", kiln::operand_type(problem), packed_dimensions);
             return;
         }
         phases = algorithm.output_phases(problem);
-        x = add_input<Buffer<void>>("x", f32, rank + 2);
-        packed = add_input<Buffer<void>>("packed", f32, packed_dimensions);
+        const Halide::Type y_type = kiln::halide_type(problem.y_type);
+        x = add_input<Buffer<void>>("x", kiln::halide_type(problem.x_type), rank + 2);
+        packed = add_input<Buffer<void>>("packed", kiln::operand_type(problem), packed_dimensions);
         if (problem.bias) {
-            bias = add_input<Buffer<void>>("bias", f32, 1);
+            bias = add_input<Buffer<void>>("bias", kiln::halide_type(problem.bias_type), 1);
         }
         if (problem.residual) {
-            residual = add_input<Buffer<void>>("residual", f32, data_dimensions(phases));
+            residual = add_input<Buffer<void>>("residual", y_type, data_dimensions(phases));
         }
-        out = add_output<Buffer<void>>("y", f32, data_dimensions(phases));
+        if (problem.is_quantized() && problem.y_type != kiln::DType::s32) {
+            scale = add_input<Buffer<void>>("scale", Halide::Float(32), 1);
+        }
+        out = add_output<Buffer<void>>("y", y_type, data_dimensions(phases));
     }
 
     void generate() {
@@ -108,7 +115,9 @@ class Kernel : public Halide::Generator<Kernel> {
                                output = innermost_first(problem.out, problem.rank);
         pin_data(*x, problem.x_layout, problem.in_channels, in, std::vector<int>(problem.rank, 1), problem.batch);
         pin_dense(*packed, packed_extents);
-        kiln::Operands operands = {*x, *packed, Func(), Func()};
+        kiln::Operands operands;
+        operands.x = *x;
+        operands.packed = *packed;
         if (bias) {
             pin_dense(*bias, {static_cast<int>(problem.out_channels)});
             operands.bias = *bias;
@@ -116,6 +125,10 @@ class Kernel : public Halide::Generator<Kernel> {
         if (residual) {
             pin_data(*residual, problem.y_layout, problem.out_channels, output, phases, problem.batch);
             operands.residual = *residual;
+        }
+        if (scale) {
+            pin_dense(*scale, {static_cast<int>(problem.out_channels) + 1});
+            operands.scale = *scale;
         }
         *out = algorithm.build(problem, schedule_text, operands);
         pin_data(*out, problem.y_layout, problem.out_channels, output, phases, problem.batch);
@@ -133,13 +146,19 @@ class Kernel : public Halide::Generator<Kernel> {
             w->dim(d).set_bounds(0, static_cast<int>(sizes[d]));
         }
         w->dim(0).set_stride(Halide::Expr());
-        *out = algorithm.pack(problem, schedule_text, *w);
+        Func points;
+        if (zero_points) {
+            pin_dense(*zero_points, {static_cast<int>(problem.out_channels)});
+            points = *zero_points;
+        }
+        *out = algorithm.pack(problem, schedule_text, kiln::widen_weights(problem, *w, points));
         pin_dense(*out, packed_extents);
     }
 
     Problem problem;
     std::vector<int> packed_extents, phases;
-    Input<Buffer<void>> *x = nullptr, *packed = nullptr, *bias = nullptr, *residual = nullptr, *w = nullptr;
+    Input<Buffer<void>> *x = nullptr, *packed = nullptr, *bias = nullptr, *residual = nullptr, *w = nullptr,
+                        *scale = nullptr, *zero_points = nullptr;
     Output<Buffer<void>> *out = nullptr;
 };
 

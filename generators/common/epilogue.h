@@ -5,13 +5,14 @@
 
 #include <vector>
 
+#include "common/operands.h"
 #include "kiln/problem.h"
 
 namespace kiln {
 
-// activation(sum + bias[c] + residual[at]), `at` being the output's coordinates, channel first; bias and residual are
-// read only where the problem has them.
-Halide::Expr epilogue(const Problem &problem, Halide::Expr sum, const Halide::Func &bias, const Halide::Func &residual,
+// y at `at`, the output's coordinates, channel first, from a sum of sum_type(): bias, residual, activation and rounding
+// to y's type, by the formulas of problem.h.
+Halide::Expr epilogue(const Problem &problem, const Halide::Expr &sum, const Operands &operands,
                       const std::vector<Halide::Expr> &at);
 
 }  // namespace kiln

@@ -6,6 +6,7 @@
 
 #include "common/epilogue.h"
 #include "common/schedule_text.h"
+#include "common/types.h"
 
 namespace kiln::dense {
 namespace {
@@ -43,12 +44,15 @@ Func pad(const Problem &problem, const DirectStages &s, const Func &x) {
             pads = true;
         }
     }
-    if (!pads && problem.x_layout == Layout::nxc) {
+    if (!pads && problem.x_layout == Layout::nxc && operand_type(problem) == halide_type(problem.x_type)) {
         return Func();
     }
-    Func padded("padded");
+    Func wide("wide"), padded("padded");
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
-    padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(x, 0.0f, bounds)(at) : x(at);
+    const std::vector<Expr> same(at.begin(), at.end());
+    wide(at) = widen_x(problem, x(same));
+    const Expr zero = Halide::Internal::make_zero(operand_type(problem));
+    padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at) : wide(same);
     return padded;
 }
 
@@ -64,12 +68,9 @@ Expr input_channel(const Problem &problem, const Expr &c, const Expr &k) {
 
 // How many input channels the panels reach: those of the last lane's group, which need not exist.
 int channels_read(const Problem &problem, const PackedWeights &packed) {
-    if (problem.groups == 1) {
-        return packed.depth;
-    }
     const int out = static_cast<int>(problem.out_channels / problem.groups);
-    const int groups = (packed.panels * packed.panel - 1) / out + 1;
-    return groups * packed.depth;
+    const int groups = problem.groups == 1 ? 1 : (packed.panels * packed.panel - 1) / out + 1;
+    return (groups - 1) * packed.depth + packed.steps() * packed.pair;
 }
 
 }  // namespace
@@ -109,11 +110,11 @@ void DirectSchedule::check(const Problem &problem) const {
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {
     const int panel = schedule.panel(), channels = static_cast<int>(problem.out_channels);
     return {panel, (channels + panel - 1) / panel, static_cast<int>(problem.in_channels / problem.groups),
-            axis_maps(problem)};
+            products_per_lane(problem), axis_maps(problem)};
 }
 
 std::vector<int> PackedWeights::extents() const {
-    std::vector<int> result = {panel, depth};
+    std::vector<int> result = {pair, panel, steps()};
     for (const AxisMap &axis : axes) {
         result.push_back(axis.taps);
     }
@@ -126,13 +127,13 @@ std::vector<int> PackedWeights::extents() const {
 
 Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     const size_t rank = packed.axes.size();
-    const Var lane("lane"), k("k"), block("block");
+    const Var j0("pair"), lane("lane"), step("step"), block("block");
     const std::vector<Var> j = vars("j", rank), phase = vars("phase", rank);
     const bool transposed = problem.op == Operator::conv_transpose;
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
-    const Expr channel = block * packed.panel + lane;
+    const Expr channel = block * packed.panel + lane, k = step * packed.pair + j0;
 
-    std::vector<Var> order = {lane, k};
+    std::vector<Var> order = {j0, lane, step};
     std::vector<Expr> at = {channel, k};
     // Outside these bounds, in the last panel's empty lanes and beyond an uneven phase's taps, weights are zero.
     Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, packed.depth}};
@@ -148,7 +149,10 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     order.push_back(block);
     order.insert(order.end(), phase.begin(), phase.end());
     Func result("packed");
-    result(order) = Halide::BoundaryConditions::constant_exterior(w, 0.0f, bounds)(at);
+    const Expr zero = Halide::Internal::make_zero(operand_type(problem));
+    const Expr value = Halide::BoundaryConditions::constant_exterior(w, zero, bounds)(at);
+    // A transposed convolution's next input channel may be the next group's.
+    result(order) = packed.steps() * packed.pair > packed.depth ? Halide::select(k < packed.depth, value, zero) : value;
     return result;
 }
 
@@ -173,12 +177,13 @@ std::vector<Var> product_vars(const DirectStages &s) {
 }
 
 // acc += weight * input, over q and phase of every axis.
-void define_sum(DirectStages &s, const Problem &problem, int panel, const Operands &operands) {
+void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands) {
     std::vector<Var> at = {s.c};
-    std::vector<Expr> weight = {s.c % panel, s.r[0]}, position = {input_channel(problem, s.c, s.r[0])};
+    std::vector<Expr> weight = {s.r[0], s.c % packed.panel, s.r[1]};
+    std::vector<Expr> position = {input_channel(problem, s.c, s.r[1] * packed.pair + s.r[0])};
     for (size_t a = 0; a < s.axes.size(); a++) {
         const AxisMap &axis = s.axes[a];
-        const Expr j = s.r[static_cast<int>(a) + 1];
+        const Expr j = s.r[static_cast<int>(a) + 2];
         Expr in = s.q[a] * axis.step + axis.offset(s.phase[a]) + j * axis.tap_step;
         if (axis.has_uneven_phases()) {
             s.r.where(axis.is_tap(s.phase[a], j));
@@ -191,12 +196,14 @@ void define_sum(DirectStages &s, const Problem &problem, int panel, const Operan
         position.push_back(in);
         at.insert(at.end(), {s.q[a], s.phase[a]});
     }
-    weight.push_back(s.c / panel);
+    weight.push_back(s.c / packed.panel);
     weight.insert(weight.end(), s.phase.begin(), s.phase.end());
     position.push_back(s.n);
     at.push_back(s.n);
-    s.acc(at) = 0.0f;
-    s.acc(at) += operands.packed(weight) * (s.padded.defined() ? s.padded : operands.x)(position);
+    const Halide::Type sum = sum_type(problem);
+    const Expr x = s.padded.defined() ? s.padded(position) : operands.x(position);
+    s.acc(at) = Halide::Internal::make_zero(sum);
+    s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, x);
 }
 
 // Phases have unequal sizes: y picks its elements from whole phases.
@@ -215,7 +222,7 @@ void define_cropped_output(DirectStages &s, const Problem &problem, const Operan
     at.push_back(s.n);
     from.push_back(s.n);
     const std::vector<Expr> y_at(at.begin(), at.end());
-    s.y(at) = epilogue(problem, s.product(from), operands.bias, operands.residual, y_at);
+    s.y(at) = epilogue(problem, s.product(from), operands, y_at);
 }
 
 }  // namespace
@@ -237,15 +244,16 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     for (size_t a = 0; a < s.axes.size(); a++) {
         s.pads.push_back(s.axes[a].reads_outside() && !skips_padding(schedule, a));
     }
-    s.channels = channels_read(problem, packed_weights(problem, schedule));
+    const PackedWeights packed = packed_weights(problem, schedule);
+    s.channels = channels_read(problem, packed);
     s.padded = pad(problem, s, operands.x);
-    Halide::Region domain = {{0, static_cast<int>(problem.in_channels / problem.groups)}};
+    Halide::Region domain = {{0, packed.pair}, {0, packed.steps()}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);
     }
     s.r = RDom(domain, "r");
     s.acc = Func("acc");
-    define_sum(s, problem, schedule.panel(), operands);
+    define_sum(s, problem, packed, operands);
 
     const std::vector<Var> at = product_vars(s);
     const std::vector<Expr> same(at.begin(), at.end());
@@ -257,7 +265,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     const bool whole = phases_are_whole(s.axes);
     s.product = Func(whole ? "y" : "product");
     s.y = whole ? s.product : Func("y");
-    s.product(at) = whole ? epilogue(problem, s.acc(sum_at), operands.bias, operands.residual, same) : s.acc(sum_at);
+    s.product(at) = whole ? epilogue(problem, s.acc(sum_at), operands, same) : s.acc(sum_at);
     if (!whole) {
         define_cropped_output(s, problem, operands);
     }

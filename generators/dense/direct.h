@@ -37,29 +37,32 @@ struct DirectSchedule {
 
 // What the kernel and its pack function both know of the packed weights.
 struct PackedWeights {
-    int panel;   // output channels of a panel, the innermost dimension
+    int panel;   // output channels of a panel
     int panels;  // the last is filled up with zeros
     int depth;   // input channels of a group
+    int pair;    // neighbouring input channels that one lane sums: products_per_lane()
     std::vector<AxisMap> axes;
 
-    // [panel lane][depth][taps...][panels][phases...], the innermost first.
+    int steps() const { return (depth + pair - 1) / pair; }  // of the sum over input channels
+    // [pair][panel lane][steps][taps...][panels][phases...], the innermost first.
     std::vector<int> extents() const;
 };
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule);
 
-// The weights as a kernel reads them: w is (output channel, input channel of the group, taps...) of a Conv, (input
-// channel, output channel of the group, taps...) of a ConvTranspose, taps outermost axis first.
+// The weights as a kernel reads them, from w as Algorithm::pack gets it.
 Halide::Func pack(const Problem &problem, const PackedWeights &packed, const Halide::Func &w);
 
 // The stages of the kernel, not scheduled. Dimensions: c, then the spatial axes innermost first, then the batch n.
 struct DirectStages {
     Halide::Var c{"c"}, n{"n"};
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
-    Halide::RDom r;                     // input channel, taps
+    Halide::RDom r;                     // pair and step of the input channel, taps
     std::vector<bool> pads;             // of each axis: whether `padded` has zeros there; else the padding is skipped
-    int channels = 0;  // of the input that are read: more than it has, where grouped panels reach beyond the last group
-    Halide::Func padded;   // the input with channels innermost and zeros around it; undefined where x will do
-    Halide::Func acc;      // (c, q and phase of each axis, n)
+    int channels = 0;  // of the input that are read: more than it has, where pairs or grouped panels reach beyond it
+    Halide::Func
+        padded;        // the input with channels innermost, zeros around it and operand_type(); undefined where x will
+                       //   do
+    Halide::Func acc;  // (c, q and phase of each axis, n)
     Halide::Func product;  // the finished sums, a register tile at a time: y itself, over (c, q and, where there
                            //   are several, phase of each axis, n), unless phases have unequal sizes
     Halide::Func y;

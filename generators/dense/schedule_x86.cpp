@@ -1,6 +1,7 @@
 // Schedules of the dense algorithms for x86: which numbers to take where nobody tuned them, and what they mean.
 #include <algorithm>
 
+#include "common/types.h"
 #include "dense/direct.h"
 
 namespace kiln::dense {
@@ -58,13 +59,14 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
 
     DirectSchedule best;
-    best.lanes = lanes_for(channels, target.lanes(32));
+    best.lanes = lanes_for(channels, target.lanes(sum_type(problem).bits()));
     if (problem.groups > 1 && !depthwise) {  // a panel stays within its group, so that its input is one broadcast
         while (out_of_group % best.lanes != 0) {
             best.lanes /= 2;
         }
     }
-    best.unroll = largest_divisor(static_cast<int>(problem.in_channels / problem.groups), 4);
+    const int pair = products_per_lane(problem);
+    best.unroll = largest_divisor((static_cast<int>(problem.in_channels / problem.groups) + pair - 1) / pair, 4);
     double best_score = 0;
     for (int vectors = 1; vectors <= 4; vectors++) {
         const int panel = vectors * best.lanes;
@@ -89,7 +91,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
             }
         }
     }
-    const int64_t weights = 4 * problem.w_elements();
+    const int64_t weights = operand_type(problem).bytes() * problem.w_elements();
     best.panels_outside = weights > target.l2_bytes / 2;
     best.parallel = problem.flops() > 2e6;
     return best;
@@ -179,7 +181,7 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
 }
 
 // The sums of a register tile, the weights' loads shared by its pixels and each pixel's broadcast by its vectors.
-void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
+void schedule_sum(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &around_tile) {
     const size_t rank = s.axes.size();
     const Var vector("vector");
     const auto unroll_tile = [&](Halide::Stage stage) {
@@ -194,22 +196,26 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
 
     Halide::Stage sum = s.acc.update();
     sum.split(s.c, vector, s.c, schedule.lanes);
-    std::vector<VarOrRVar> order = {s.c, vector, s.q[0]};
+    const RVar pair = s.r[0];
+    std::vector<VarOrRVar> order = {pair, s.c, vector, s.q[0]};
     if (rank > 1) {
         order.push_back(s.q[1]);
     }
-    RVar depth = s.r[0];
+    RVar depth = s.r[1];
     if (schedule.unroll > 1) {
         RVar inner("inner");
         depth = RVar("outer");
-        sum.split(s.r[0], depth, inner, schedule.unroll).unroll(inner);
+        sum.split(s.r[1], depth, inner, schedule.unroll).unroll(inner);
         order.push_back(inner);
     }
     order.push_back(depth);
     for (size_t a = 0; a < rank; a++) {
-        order.push_back(s.r[static_cast<int>(a) + 1]);
+        order.push_back(s.r[static_cast<int>(a) + 2]);
     }
     sum.reorder(order);
+    if (products_per_lane(problem) > 1) {
+        sum.atomic().vectorize(pair);  // so that the neighbouring products become one instruction
+    }
     unroll_tile(sum);
 }
 
@@ -244,7 +250,7 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
 }  // namespace
 
 void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    schedule_sum(s, schedule, schedule_product(s, problem, schedule));
+    schedule_sum(s, problem, schedule, schedule_product(s, problem, schedule));
     if (s.padded.defined()) {
         schedule_padded(s, problem, schedule);
     }

@@ -1,0 +1,67 @@
+// Halide's types of a problem's tensors and of the sums between them.
+#include "common/types.h"
+
+namespace kiln {
+
+Halide::Type halide_type(DType type) {
+    switch (type) {
+        case DType::f64:
+            return Halide::Float(64);
+        case DType::f32:
+            return Halide::Float(32);
+        case DType::f16:
+            return Halide::Float(16);
+        case DType::bf16:
+            return Halide::BFloat(16);
+        case DType::s8:
+            return Halide::Int(8);
+        case DType::u8:
+            return Halide::UInt(8);
+        case DType::s32:
+            return Halide::Int(32);
+    }
+    return Halide::Float(32);
+}
+
+Halide::Type sum_type(const Problem &problem) {
+    if (problem.is_quantized()) {
+        return Halide::Int(32);
+    }
+    return problem.x_type == DType::f64 ? Halide::Float(64) : Halide::Float(32);
+}
+
+Halide::Type operand_type(const Problem &problem) {
+    return problem.is_quantized() ? Halide::Int(16) : sum_type(problem);
+}
+
+int products_per_lane(const Problem &problem) {
+    // Where a group has one channel there is no neighbour to sum with.
+    return problem.is_quantized() && problem.in_channels > problem.groups ? 2 : 1;
+}
+
+Halide::Expr widen_x(const Problem &problem, const Halide::Expr &x) {
+    const Halide::Expr wide = Halide::cast(operand_type(problem), x);
+    const bool shifted = problem.is_quantized() && problem.x_zero_point != 0;
+    return shifted ? wide - Halide::cast<int16_t>(static_cast<int>(problem.x_zero_point)) : wide;
+}
+
+Halide::Func widen_weights(const Problem &problem, const Halide::Func &w, const Halide::Func &zero_points) {
+    std::vector<Halide::Var> vars;
+    for (int d = 0; d < problem.rank + 2; d++) {
+        vars.emplace_back("w" + std::to_string(d));
+    }
+    const std::vector<Halide::Expr> at(vars.begin(), vars.end());
+    Halide::Expr wide = Halide::cast(operand_type(problem), w(at));
+    if (zero_points.defined()) {
+        const int of_group = static_cast<int>(problem.out_channels / problem.groups);
+        const int depth = static_cast<int>(problem.in_channels / problem.groups);
+        const bool transposed = problem.op == Operator::conv_transpose;
+        const Halide::Expr channel = transposed ? at[0] / depth * of_group + at[1] : at[0];
+        wide -= Halide::cast(wide.type(), zero_points(channel));
+    }
+    Halide::Func result("wide_weights");
+    result(vars) = wide;
+    return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,29 @@
+// Halide's types of a problem's tensors and of the sums between them.
+#pragma once
+
+#include <Halide.h>
+
+#include "kiln/problem.h"
+
+namespace kiln {
+
+Halide::Type halide_type(DType type);
+
+// What a problem's products are summed in: f64 for f64, 32-bit integers where x is 8-bit, f32 for all else.
+Halide::Type sum_type(const Problem &problem);
+
+// What x and w are widened to before they are multiplied: 16-bit integers (less their zero points) where x is 8-bit, so
+// that two products and their sum, at most 2 * 255 * 255, are one instruction and exact; the sum's type for all else.
+Halide::Type operand_type(const Problem &problem);
+
+// How many neighbouring products of operand_type() one lane of an instruction sums: 2 for 16-bit integers.
+int products_per_lane(const Problem &problem);
+
+// An element of x as an operand.
+Halide::Expr widen_x(const Problem &problem, const Halide::Expr &x);
+
+// Weights as operands: w less its zero points, which are over output channels and undefined where there are none. The
+// dimensions are those of Algorithm::pack.
+Halide::Func widen_weights(const Problem &problem, const Halide::Func &w, const Halide::Func &zero_points);
+
+}  // namespace kiln
