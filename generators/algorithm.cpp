@@ -4,12 +4,14 @@
 #include <stdexcept>
 
 #include "common/types.h"
+#include "deform_conv/sampled.h"
 #include "dense/direct.h"
 #include "dense/empty.h"
 
 namespace kiln {
 namespace {
 
+using deform_conv::SampledSchedule;
 using dense::DirectSchedule;
 
 std::string direct_default(const Problem &problem, const TargetModel &target) {
@@ -34,7 +36,26 @@ Halide::Func direct_pack(const Problem &problem, const std::string &schedule, co
 }
 
 std::vector<int> one_phase(const Problem &problem) {
-    return std::vector<int>(problem.rank, 1);
+    return std::vector<int>(image_axes(problem), 1);
+}
+
+std::string sampled_default(const Problem &problem, const TargetModel &target) {
+    return deform_conv::default_sampled_schedule(problem, target).print();
+}
+
+Halide::Func sampled_build(const Problem &problem, const std::string &schedule, const Operands &operands) {
+    const SampledSchedule numbers = SampledSchedule::parse(schedule);
+    deform_conv::SampledStages stages = deform_conv::sampled(problem, numbers, operands);
+    deform_conv::schedule_sampled(stages, problem, numbers);
+    return stages.y;
+}
+
+std::vector<int> sampled_packed_extents(const Problem &problem, const std::string &schedule) {
+    return deform_conv::packed_extents(problem, SampledSchedule::parse(schedule));
+}
+
+Halide::Func sampled_pack(const Problem &problem, const std::string &schedule, const Halide::Func &w) {
+    return deform_conv::pack(problem, SampledSchedule::parse(schedule), w);
 }
 
 Halide::Func empty_build(const Problem &problem, const std::string &, const Operands &operands) {
@@ -58,6 +79,9 @@ constexpr Algorithm list[] = {
     {"polyphase", 1, "one stride-1 direct convolution for each output phase",
      [](const Problem &problem) { return problem.op == Operator::conv_transpose && !dense::is_empty(problem); },
      direct_default, dense::output_phases, direct_build, direct_packed_extents, direct_pack},
+    {"sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
+     [](const Problem &problem) { return problem.op == Operator::deform_conv && !dense::is_empty(problem); },
+     sampled_default, one_phase, sampled_build, sampled_packed_extents, sampled_pack},
 };
 
 }  // namespace

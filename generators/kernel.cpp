@@ -82,15 +82,16 @@ int64_t product(const std::vector<int> &extents) {
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
 std::string unsupported_part(const Problem &problem) {
-    if (problem.op == Operator::deform_conv) {
-        return "operator DeformConv has no kernels";
-    }
     if (problem.has_open_sizes()) {
         return "a kernel needs every size: this problem leaves some open (\"?\")";
     }
     const int64_t most = INT32_MAX / 8;  // Halide counts bytes of a tensor, and positions in it, in 32 bits
     if (problem.x_elements() > most || problem.y_elements() > most || problem.w_elements() > most) {
         return "a tensor has more than " + std::to_string(most) + " elements";
+    }
+    if (problem.op == Operator::deform_conv &&
+        problem.y_elements() / problem.out_channels > most / (problem.offset_groups * problem.taps() * problem.rank)) {
+        return "offset has more than " + std::to_string(most) + " elements";
     }
     for (int axis = 0; axis < problem.rank; axis++) {
         const int64_t reach = problem.in[axis] + std::abs(problem.pad_begin[axis]) + std::abs(problem.pad_end[axis]);

@@ -3,6 +3,8 @@
 #include <Halide.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,15 @@ std::vector<int> innermost_first(const kiln::Axes &axes, int rank) {
         sizes.push_back(static_cast<int>(axes[axis]));
     }
     return sizes;
+}
+
+// The sizes of the axes that a kernel sees of x or y, the innermost first.
+std::vector<int> image_sizes(const Problem &problem, const kiln::Axes &axes) {
+    const std::vector<int> sizes = innermost_first(axes, problem.rank);
+    if (problem.op != kiln::Operator::deform_conv) {
+        return sizes;
+    }
+    return {std::accumulate(sizes.begin(), sizes.end(), 1, std::multiplies<>())};
 }
 
 // Pins a parameter over (channel, spatial axes innermost first, batch) to a dense tensor in the given layout. An axis
@@ -91,7 +102,7 @@ class Kernel : public Halide::Generator<Kernel> {
         }
         phases = algorithm.output_phases(problem);
         const Halide::Type y_type = kiln::halide_type(problem.y_type);
-        x = add_input<Buffer<void>>("x", kiln::halide_type(problem.x_type), rank + 2);
+        x = add_input<Buffer<void>>("x", kiln::halide_type(problem.x_type), kiln::image_axes(problem) + 2);
         packed = add_input<Buffer<void>>("packed", kiln::operand_type(problem), packed_dimensions);
         if (problem.bias) {
             bias = add_input<Buffer<void>>("bias", kiln::halide_type(problem.bias_type), 1);
@@ -102,6 +113,12 @@ class Kernel : public Halide::Generator<Kernel> {
         if (problem.is_quantized() && problem.y_type != kiln::DType::s32) {
             scale = add_input<Buffer<void>>("scale", Halide::Float(32), 1);
         }
+        if (problem.op == kiln::Operator::deform_conv) {
+            offset = add_input<Buffer<void>>("offset", kiln::halide_type(problem.x_type), 3);
+        }
+        if (problem.mask) {
+            mask = add_input<Buffer<void>>("mask", kiln::halide_type(problem.x_type), 3);
+        }
         out = add_output<Buffer<void>>("y", y_type, data_dimensions(phases));
     }
 
@@ -111,9 +128,8 @@ class Kernel : public Halide::Generator<Kernel> {
             generate_pack(algorithm);
             return;
         }
-        const std::vector<int> in = innermost_first(problem.in, problem.rank),
-                               output = innermost_first(problem.out, problem.rank);
-        pin_data(*x, problem.x_layout, problem.in_channels, in, std::vector<int>(problem.rank, 1), problem.batch);
+        const std::vector<int> in = image_sizes(problem, problem.in), output = image_sizes(problem, problem.out);
+        pin_data(*x, problem.x_layout, problem.in_channels, in, std::vector<int>(in.size(), 1), problem.batch);
         pin_dense(*packed, packed_extents);
         kiln::Operands operands;
         operands.x = *x;
@@ -129,6 +145,15 @@ class Kernel : public Halide::Generator<Kernel> {
         if (scale) {
             pin_dense(*scale, {static_cast<int>(problem.out_channels) + 1});
             operands.scale = *scale;
+        }
+        const int64_t samples = problem.offset_groups * problem.taps();
+        if (offset) {
+            pin_data(*offset, problem.x_layout, samples * problem.rank, output, phases, problem.batch);
+            operands.offset = *offset;
+        }
+        if (mask) {
+            pin_data(*mask, problem.x_layout, samples, output, phases, problem.batch);
+            operands.mask = *mask;
         }
         *out = algorithm.build(problem, schedule_text, operands);
         pin_data(*out, problem.y_layout, problem.out_channels, output, phases, problem.batch);
@@ -158,7 +183,7 @@ class Kernel : public Halide::Generator<Kernel> {
     Problem problem;
     std::vector<int> packed_extents, phases;
     Input<Buffer<void>> *x = nullptr, *packed = nullptr, *bias = nullptr, *residual = nullptr, *w = nullptr,
-                        *scale = nullptr, *zero_points = nullptr;
+                        *scale = nullptr, *offset = nullptr, *mask = nullptr, *zero_points = nullptr;
     Output<Buffer<void>> *out = nullptr;
 };
 

@@ -22,6 +22,9 @@ void erase_axis(Problem &p, int axis) {
 
 Problem fold_pointwise_axes(const Problem &problem) {
     Problem p = problem;
+    if (p.op == Operator::deform_conv) {  // its offsets have one channel an axis
+        return p;
+    }
     for (int axis = p.rank - 1; axis > 0; axis--) {
         if (is_pointwise(p, axis) && is_pointwise(p, axis - 1)) {
             p.in[axis - 1] = p.out[axis - 1] = p.in[axis - 1] * p.in[axis];

@@ -3,14 +3,22 @@
 
 #include <Halide.h>
 
+#include "kiln/problem.h"
+
 namespace kiln {
 
 // Over (channel, spatial axes innermost first, batch), `packed`, `bias` and `scale` excepted; undefined where the
 // problem has none. Of the types the problem names.
 struct Operands {
     Halide::Func x, packed, bias, residual;
-    Halide::Func offset, mask;  // DeformConv
+    Halide::Func offset, mask;  // DeformConv: their channels are those of the document
     Halide::Func scale;         // [out_channels + 1], f32: kernel.h
 };
+
+// How many spatial axes a kernel sees. A DeformConv's points are numbered through, the innermost axis fastest, as one:
+// its offsets say where to read.
+inline int image_axes(const Problem &problem) {
+    return problem.op == Operator::deform_conv ? 1 : problem.rank;
+}
 
 }  // namespace kiln

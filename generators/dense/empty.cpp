@@ -8,7 +8,7 @@ namespace kiln::dense {
 
 Halide::Func empty(const Problem &problem, const Operands &operands) {
     std::vector<Halide::Var> at;
-    for (int d = 0; d < problem.rank + 2; d++) {
+    for (int d = 0; d < image_axes(problem) + 2; d++) {
         at.emplace_back("y" + std::to_string(d));
     }
     Halide::Func y("y");

@@ -1,0 +1,69 @@
+// The sampled algorithm: the samples of a block of output points are gathered into scratch, then multiplied by packed
+// weights in register tiles.
+//
+// Applies to every DeformConv. Multiplications: those of the definition, and 2^rank for each sample. Error: a sum of
+// in_channels / groups * taps products in the order of the loops. A position is its whole part and its fraction, so
+// that its rounding is the offset's alone.
+//
+// Points of an image, and of the output, are numbered through, the innermost axis fastest: tensors are seen as
+// (channel, point, batch), whatever the rank.
+#pragma once
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+#include "common/operands.h"
+#include "common/target_model.h"
+#include "kiln/problem.h"
+
+namespace kiln::deform_conv {
+
+// The numbers a schedule of the sampled algorithm is made of.
+struct SampledSchedule {
+    int lanes = 8;          // of a vector: output channels
+    int vectors = 1;        // a register tile is vectors of channels
+    int pixels = 1;         //   by output points
+    int tiles = 1;          // of one block of samples
+    int blocks = 1;         // that share one computation of positions: a chunk
+    int sample_lanes = 8;   // of a vector of samples: input channels; of positions: output points
+    int unroll = 1;         // of the sum over input channels
+    bool parallel = false;  // whether the caller's threads share the chunks
+
+    int panel() const { return lanes * vectors; }
+    int block() const { return pixels * tiles; }
+    int chunk() const { return block() * blocks; }
+
+    static SampledSchedule parse(const std::string &text);
+    std::string print() const;
+};
+
+// The packed weights: [panel lane][input channel of the group][tap][panels], the innermost first; the last panel is
+// filled up with zeros.
+std::vector<int> packed_extents(const Problem &problem, const SampledSchedule &schedule);
+Halide::Func pack(const Problem &problem, const SampledSchedule &schedule, const Halide::Func &w);
+
+// The stages of the kernel, not scheduled.
+struct SampledStages {
+    // Corner, channel, output point, tap, offset group, batch.
+    Halide::Var q{"q"}, c{"c"}, p{"p"}, k{"k"}, g{"g"}, n{"n"};
+    Halide::RDom r;        // input channel of the group, tap
+    Halide::Func image;    // (c, p, n): the input widened, channels innermost; undefined where x will do
+    Halide::Func corner;   // (q, p, k, g, n): (weight, point of x as the bits of a float); q = 2^rank: (0, whether any
+                           //   corner is inside)
+    Halide::Func sample;   // (c, p, k, n)
+    Halide::Func acc;      // (c, p, n)
+    Halide::Func product;  // (c, p, n): the finished sums, a register tile at a time: y itself, unless y is channels
+                           //   first
+    Halide::Func y;        // (c, p, n)
+};
+
+SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, const Operands &operands);
+
+// What the sampled algorithm is compiled with where nobody tuned it.
+SampledSchedule default_sampled_schedule(const Problem &problem, const TargetModel &target);
+
+void schedule_sampled(SampledStages &stages, const Problem &problem, const SampledSchedule &schedule);
+
+}  // namespace kiln::deform_conv

@@ -1,0 +1,203 @@
+// The sampled algorithm's schedule for x86: which numbers to take where nobody tuned it, and what they mean.
+#include <algorithm>
+
+#include "common/types.h"
+#include "deform_conv/sampled.h"
+#include "dense/direct.h"
+
+namespace kiln::deform_conv {
+namespace {
+
+using Halide::Func;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+int to_int(int64_t value) {
+    return static_cast<int>(value);
+}
+
+int round_up(int value, int multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+// The widest vector of 1, 2, 4, ... up to `most` lanes that fits into `extent`, or, if it must, divides it.
+int lanes_within(int extent, int most, bool divides) {
+    int lanes = 1;
+    while (lanes * 2 <= std::min(extent, most) && (!divides || extent % (lanes * 2) == 0)) {
+        lanes *= 2;
+    }
+    return lanes;
+}
+
+TailStrategy tail(int extent, int factor) {
+    return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf;
+}
+
+// The dense convolution that is left once the samples are there.
+Problem dense_part(const Problem &problem) {
+    Problem p = problem;
+    p.op = Operator::conv;
+    p.rank = 1;
+    p.in = p.out = {problem.out_points()};
+    p.kernel = p.stride = p.dilation = {1};
+    p.pad_begin = p.pad_end = {};
+    p.x_layout = Layout::nxc;
+    p.offset_groups = 1;
+    p.mask = false;
+    return p;
+}
+
+}  // namespace
+
+SampledSchedule default_sampled_schedule(const Problem &problem, const TargetModel &target) {
+    const dense::DirectSchedule dense = dense::default_direct_schedule(dense_part(problem), target);
+    SampledSchedule s;
+    s.lanes = dense.lanes;
+    s.vectors = dense.vectors;
+    s.pixels = dense.pixels;
+    s.unroll = dense.unroll;
+    // A block's samples share L2 with the weights; where these are too many for it, a longer block reads them less
+    // often.
+    const int element = sum_type(problem).bytes();
+    s.sample_lanes = target.lanes(8 * element);
+    const int64_t sample_bytes = element * problem.in_channels * problem.taps() * s.pixels;
+    const bool large_weights = element * problem.w_elements() > target.l2_bytes / 2;
+    s.tiles = large_weights ? to_int(std::clamp<int64_t>(target.l2_bytes / 4 / sample_bytes, 1, 8)) : 1;
+    // Positions are computed in vectors of points: for some of them at a time, in as few surplus blocks as may be.
+    const int points = to_int(problem.out_points());
+    int best = 0;
+    for (int blocks = 1; blocks <= 8; blocks++) {
+        const int chunk = s.block() * blocks;
+        const int surplus = round_up(points, chunk) - round_up(points, s.block());
+        const int idle_lanes = round_up(chunk, s.sample_lanes) - chunk;
+        const int cost = 16 * surplus * 64 / points + 64 * idle_lanes / chunk;
+        if (blocks == 1 || cost < best) {
+            best = cost;
+            s.blocks = blocks;
+        }
+    }
+    s.parallel = problem.flops() > 2e6;
+    return s;
+}
+
+namespace {
+
+// y channels first is turned a chunk at a time.
+void schedule_turned_output(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
+                            const Var &chunk) {
+    const int points = to_int(problem.out_points());
+    const int wide = lanes_within(schedule.chunk(), 8, true);
+    const Var vector("vector");
+    s.y.split(s.p, chunk, s.p, schedule.chunk(), tail(points, schedule.chunk()))
+        .split(s.p, vector, s.p, wide)
+        .reorder({s.p, s.c, vector, chunk, s.n})
+        .vectorize(s.p);
+    s.product.compute_at(s.y, chunk);
+}
+
+// The blocks, tiles and vectors of the product. Returns the loops around a tile and around a block.
+std::pair<Var, Var> schedule_product(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
+                                     const Var &chunk) {
+    const int channels = to_int(problem.out_channels), points = to_int(problem.out_points());
+    const Var block("block"), tile("tile"), panel("panel"), vector("vector");
+    std::vector<VarOrRVar> order = {s.c, vector, s.p, tile, panel, block};
+    if (s.product.name() == s.y.name()) {
+        s.product.split(s.p, chunk, s.p, schedule.chunk(), tail(points, schedule.chunk()));
+        order.push_back(chunk);
+    } else {
+        s.product.bound_extent(s.p, schedule.chunk());
+    }
+    s.product.split(s.p, block, s.p, schedule.block())
+        .split(s.p, tile, s.p, schedule.pixels)
+        .split(s.c, panel, s.c, schedule.panel(), tail(channels, schedule.panel()))
+        .split(s.c, vector, s.c, schedule.lanes);
+    order.push_back(s.n);
+    s.product.reorder(order).vectorize(s.c).unroll(vector).unroll(s.p);
+    return {tile, block};
+}
+
+// The sums of a register tile, the weights' loads shared by its points and each point's broadcast by its vectors.
+void schedule_sum(SampledStages &s, const SampledSchedule &schedule, const Var &around_tile) {
+    const Var vector("vector");
+    Halide::RVar inner("inner"), outer("outer");
+    s.acc.compute_at(s.product, around_tile).store_in(Halide::MemoryType::Register);
+    s.acc.bound_extent(s.c, schedule.panel()).bound_extent(s.p, schedule.pixels);
+    s.acc.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.p);
+    s.acc.update()
+        .split(s.c, vector, s.c, schedule.lanes)
+        .split(s.r.x, outer, inner, schedule.unroll)
+        .reorder(s.c, vector, s.p, inner, outer, s.r.y)
+        .vectorize(s.c)
+        .unroll(vector)
+        .unroll(s.p)
+        .unroll(inner);
+}
+
+// A block's samples: vectors over the channels of an offset group share the weights and points of the corners.
+void schedule_samples(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
+                      const Var &around_block) {
+    const int channels = to_int(problem.in_channels), of_group = channels / to_int(problem.offset_groups);
+    const bool grouped = problem.offset_groups > 1;
+    const int lanes = lanes_within(of_group, schedule.sample_lanes, grouped);
+    const Var group("group"), vector("vector"), several("several");
+    s.sample.compute_at(s.product, around_block)
+        .bound(s.c, 0, channels)
+        .bound(s.k, 0, to_int(problem.taps()))
+        .bound_extent(s.p, schedule.block());
+    s.sample.split(s.c, group, s.c, of_group)
+        .split(s.c, several, s.c, lanes * lanes_within(of_group / lanes, 8, true), TailStrategy::ShiftInwards)
+        .split(s.c, vector, s.c, lanes)
+        .reorder({s.c, vector, several, group, s.p, s.k, s.n})
+        .vectorize(s.c)
+        .unroll(vector);
+}
+
+// Weights and points of the corners, a chunk at a time, in vectors of output points.
+void schedule_corners(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
+                      const Var &around_chunk) {
+    const int corners = 1 << problem.rank;
+    const bool even = problem.out_points() % schedule.chunk() == 0;
+    s.corner.compute_at(s.y, around_chunk)
+        .bound(s.q, 0, corners + 1)
+        .bound(s.k, 0, to_int(problem.taps()))
+        .bound(s.g, 0, to_int(problem.offset_groups))
+        .reorder(s.q, s.p, s.k, s.g, s.n)
+        .unroll(s.q)
+        .vectorize(s.p, lanes_within(schedule.chunk(), schedule.sample_lanes, false),
+                   even ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf);
+}
+
+// The copy of the input, ahead of everything else.
+void schedule_image(SampledStages &s, const Problem &problem, const SampledSchedule &schedule) {
+    const int channels = to_int(problem.in_channels);
+    s.image.compute_root().bound(s.c, 0, channels).bound(s.p, 0, to_int(problem.in_points()));
+    s.image.vectorize(s.c, lanes_within(channels, schedule.sample_lanes, false), TailStrategy::ShiftInwards);
+    if (schedule.parallel) {
+        s.image.parallel(s.p, 256, TailStrategy::GuardWithIf);
+    }
+}
+
+}  // namespace
+
+void schedule_sampled(SampledStages &s, const Problem &problem, const SampledSchedule &schedule) {
+    const Var chunk("chunk");
+    s.y.bound(s.c, 0, to_int(problem.out_channels))
+        .bound(s.p, 0, to_int(problem.out_points()))
+        .bound(s.n, 0, to_int(problem.batch));
+    if (s.product.name() != s.y.name()) {
+        schedule_turned_output(s, problem, schedule, chunk);
+    }
+    const auto [tile, block] = schedule_product(s, problem, schedule, chunk);
+    schedule_sum(s, schedule, tile);
+    schedule_samples(s, problem, schedule, block);
+    schedule_corners(s, problem, schedule, chunk);
+    if (s.image.defined()) {
+        schedule_image(s, problem, schedule);
+    }
+    if (schedule.parallel) {
+        s.y.parallel(chunk);
+    }
+}
+
+}  // namespace kiln::deform_conv
