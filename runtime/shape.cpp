@@ -22,12 +22,22 @@ Checked conv_out(const AxisSizes &axis, Checked pad_begin, Checked pad_end) {
     return floor_divide(slack, axis.stride) + 1;
 }
 
+Checked conv_out_rounded_up(const AxisSizes &axis, Checked pad_begin, Checked pad_end) {
+    const Checked slack = axis.in + pad_begin + pad_end - effective_kernel(axis.kernel, axis.dilation);
+    return floor_divide(slack + axis.stride - 1, axis.stride) + 1;
+}
+
 Checked conv_same_out(const AxisSizes &axis) {
     return floor_divide(axis.in - 1, axis.stride) + 1;
 }
 
 Checked conv_total_pad(const AxisSizes &axis, Checked out) {
     return (out - 1) * axis.stride + effective_kernel(axis.kernel, axis.dilation) - axis.in;
+}
+
+Checked conv_same_total_pad(const AxisSizes &axis) {
+    if (axis.in.open() && axis.stride.value() == 1) return effective_kernel(axis.kernel, axis.dilation) - 1;
+    return conv_total_pad(axis, conv_same_out(axis));
 }
 
 Checked transposed_natural(const AxisSizes &axis, Checked output_padding) {
@@ -51,13 +61,20 @@ bool stride_matters(const Problem &problem, int axis) {
 }
 
 Pads split(Checked total, Extra extra) {
-    if (total.open() || total.overflowed() || total.value() < 0) return {0, total};
+    if (total.open()) return {total, total};
+    if (total.overflowed() || total.value() < 0) return {0, total};
     const int64_t less = total.value() / 2, more = total.value() - less;
     return extra == Extra::at_begin ? Pads{more, less} : Pads{less, more};
 }
 
 Checked at_least_zero(Checked a) {
     return !a.open() && !a.overflowed() && a.value() < 0 ? Checked(0) : a;
+}
+
+Pads conv_same_pads(const AxisSizes &axis, Extra extra) {
+    const Checked k_eff = effective_kernel(axis.kernel, axis.dilation);
+    if (axis.in.open() && !k_eff.overflowed() && k_eff.value() == 1) return {0, 0};
+    return split(at_least_zero(conv_same_total_pad(axis)), extra);
 }
 
 }  // namespace kiln

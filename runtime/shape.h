@@ -60,6 +60,11 @@ Checked conv_out(const AxisSizes &axis, Checked pad_begin, Checked pad_end);
 Checked conv_same_out(const AxisSizes &axis);
 // Conv's total pad for an output size, which SAME padding splits: (out - 1) * stride + k_eff - in
 Checked conv_total_pad(const AxisSizes &axis, Checked out);
+// That of SAME padding. Negative where the stride skips inputs; open where the input is and the stride is not 1.
+Checked conv_same_total_pad(const AxisSizes &axis);
+
+// Conv's output size with explicit pads, rounded up: ceil((in + begin + end - k_eff) / stride) + 1
+Checked conv_out_rounded_up(const AxisSizes &axis, Checked pad_begin, Checked pad_end);
 
 // ConvTranspose's output size before pads: stride * (in - 1) + output_padding + k_eff
 Checked transposed_natural(const AxisSizes &axis, Checked output_padding);
@@ -78,10 +83,13 @@ struct Pads {
 };
 enum class Extra : uint8_t { at_begin, at_end };
 // Splits a total in two halves; an odd one's extra goes where it is said. A negative total is not split: the begin is
-// 0.
+// 0. Both are open where the total is.
 Pads split(Checked total, Extra extra);
 
 // max(a, 0)
 Checked at_least_zero(Checked a);
+
+// The pads of Conv's SAME padding: none where the stride skips inputs.
+Pads conv_same_pads(const AxisSizes &axis, Extra extra);
 
 }  // namespace kiln

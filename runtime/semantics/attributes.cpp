@@ -65,6 +65,24 @@ Status check_count(const Attribute &attribute, int count, const char *what) {
                                     attribute.name.data(), attribute.count, count, what);
 }
 
+bool equal(std::string_view a, std::string_view b, bool any_case) {
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
+                                              [&](char p, char q) { return any_case ? lower(p) == lower(q) : p == q; });
+}
+
+Status read_word(const Layer &layer, std::string_view name, const Names &words, bool any_case, size_t *index) {
+    if (find_attribute(layer, name) == nullptr) return {};
+    std::string_view text;
+    KILN_RETURN_IF_ERROR(read_text(layer, name, &text));
+    for (size_t i = 0; i < words.count; i++) {
+        if (!equal(text, words.data[i], any_case)) continue;
+        *index = i;
+        return {};
+    }
+    return Status::invalid_argument("%.*s is %.*s: it may be %s", width(name), name.data(), width(text), text.data(),
+                                    join(words).data);
+}
+
 const char *rule(int64_t least) {
     return least == 1 ? "must be positive" : "must be 0 or more";
 }
@@ -169,6 +187,34 @@ Status read_text(const Layer &layer, std::string_view name, std::string_view *va
     if (attribute == nullptr) return {};
     KILN_RETURN_IF_ERROR(check_kind(*attribute, Attribute::Kind::text, false));
     *value = attribute->text;
+    return {};
+}
+
+Status read_word(const Layer &layer, std::string_view name, const Names &words, size_t *index) {
+    return read_word(layer, name, words, false, index);
+}
+
+Status read_word_of_any_case(const Layer &layer, std::string_view name, const Names &words, size_t *index) {
+    return read_word(layer, name, words, true, index);
+}
+
+Status read_numbers(const Layer &layer, std::string_view name, double *values, size_t room, size_t *count) {
+    const Attribute *attribute = find_attribute(layer, name);
+    if (attribute == nullptr) return {};
+    const bool whole = attribute->kind == Attribute::Kind::ints;
+    if (!whole) KILN_RETURN_IF_ERROR(check_kind(*attribute, Attribute::Kind::floats, true));
+    if (!attribute->is_list) {
+        return Status::invalid_argument("%.*s is %s: it must be a list of floats", width(name), name.data(),
+                                        kind_name(*attribute));
+    }
+    if (attribute->count > room) {
+        return Status::invalid_argument("%.*s has %zu values: at most %zu are possible", width(name), name.data(),
+                                        attribute->count, room);
+    }
+    *count = attribute->count;
+    for (size_t i = 0; i < attribute->count; i++) {
+        values[i] = whole ? static_cast<double>(attribute->ints[i]) : attribute->floats[i];
+    }
     return {};
 }
 

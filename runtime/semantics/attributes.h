@@ -38,5 +38,10 @@ Status read_axes(const Layer &layer, std::string_view name, int rank, int64_t le
 // Begin pads of all axes, then end pads; 0 or more.
 Status read_begin_end(const Layer &layer, std::string_view name, int rank, Axes *begin, Axes *end);
 Status read_text(const Layer &layer, std::string_view name, std::string_view *value);
+// A text that is one of `words`: its index.
+Status read_word(const Layer &layer, std::string_view name, const Names &words, size_t *index);
+Status read_word_of_any_case(const Layer &layer, std::string_view name, const Names &words, size_t *index);
+// A list of at most `room` numbers, whole or not.
+Status read_numbers(const Layer &layer, std::string_view name, double *values, size_t room, size_t *count);
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 // Checks of a layer's types and shapes.
 #include "semantics/checks.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -18,8 +19,8 @@ constexpr TypeFacts type_facts[] = {
     {DType::f32, "float32", "every dialect"},
     {DType::f16, "float16", "every dialect"},
     {DType::bf16, "bfloat16", "onnx from opset 22 on, onednn-graph, tensorrt"},
-    {DType::s8, "int8", "tensorrt, onnx QLinearConv and ConvInteger"},
-    {DType::u8, "uint8", "onnx QLinearConv and ConvInteger"},
+    {DType::s8, "int8", "tensorrt, onnx QLinearConv and ConvInteger, onnx Conv and ConvTranspose with a quantization"},
+    {DType::u8, "uint8", "onnx QLinearConv and ConvInteger, onnx Conv and ConvTranspose with a quantization"},
     {DType::s32, "int32", "no dialect"},
 };
 
@@ -28,6 +29,20 @@ const TypeFacts &facts(DType type) {
         if (row.type == type) return row;
     }
     return type_facts[0];
+}
+
+// "float32, float16"; holds itself.
+struct TypeList {
+    char data[64];
+};
+TypeList join(const Types &types) {
+    TypeList list = {""};
+    size_t at = 0;
+    for (const DType type : types) {
+        at += static_cast<size_t>(
+            std::snprintf(list.data + at, sizeof list.data - at, "%s%s", at > 0 ? ", " : "", document_name(type)));
+    }
+    return list;
 }
 
 Status check_size(const char *name, const Shape &shape, int dimension, int64_t least) {
@@ -43,16 +58,15 @@ const char *document_name(DType type) {
     return facts(type).name;
 }
 
-Status check_dtype(const Layer &layer, const char *what, const DType *types, size_t count) {
-    char list[64] = "";
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (types[i] == layer.dtype) return {};
-        at += static_cast<size_t>(
-            std::snprintf(list + at, sizeof list - at, "%s%s", i > 0 ? ", " : "", document_name(types[i])));
-    }
+Status check_dtype(const Layer &layer, const char *what, const Types &types) {
+    if (std::find(types.begin(), types.end(), layer.dtype) != types.end()) return {};
     return Status::invalid_argument("dtype is %s: %s takes %s (%s is taken by %s)", document_name(layer.dtype), what,
-                                    list, document_name(layer.dtype), facts(layer.dtype).dialects);
+                                    join(types).data, document_name(layer.dtype), facts(layer.dtype).dialects);
+}
+
+Status check_type(const char *key, DType type, const char *what, const Types &types) {
+    if (std::find(types.begin(), types.end(), type) != types.end()) return {};
+    return Status::invalid_argument("%s is %s: of %s it may be %s", key, document_name(type), what, join(types).data);
 }
 
 Status check_input_shape(const Layer &layer, int channel) {
@@ -84,7 +98,7 @@ Status check_filter_shape(const Layer &layer) {
 
 bool is_output_size(const Layer &layer, int64_t in, int64_t out) {
     if (out == open_size || out > 0) return true;
-    return out == 0 && in == 0 && layer.profile != Profile::ort;
+    return out == 0 && (in == 0 || in == open_size) && layer.profile != Profile::ort;
 }
 
 }  // namespace kiln

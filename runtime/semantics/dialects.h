@@ -9,5 +9,14 @@ namespace kiln {
 // dialect (layouts, the fused epilogue, the filter's strides, the canonical form) is resolve.cpp's.
 Status resolve_onnx_conv(const Layer &layer, Resolution *resolution);
 Status resolve_onnx_conv_transpose(const Layer &layer, Resolution *resolution);
+Status resolve_onnx_deform_conv(const Layer &layer, Resolution *resolution);
+Status resolve_onnx_conv_integer(const Layer &layer, Resolution *resolution);
+Status resolve_onnx_qlinear_conv(const Layer &layer, Resolution *resolution);
+Status resolve_ms_nhwc_conv_transpose(const Layer &layer, Resolution *resolution);
+Status resolve_onednn_graph_conv_transpose(const Layer &layer, Resolution *resolution);
+Status resolve_tensorrt_convolution(const Layer &layer, Resolution *resolution);
+
+// The order of the filter's dimensions that the layer's filter_format says, in letters.
+std::string_view onednn_graph_filter_order(const Layer &layer);
 
 }  // namespace kiln

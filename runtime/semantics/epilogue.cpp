@@ -48,7 +48,6 @@ Status check_count(const Layer &layer, const Known &activation) {
 }  // namespace
 
 Status resolve_activation(const Layer &layer, Problem *problem) {
-    problem->activation = Activation::none;
     if (layer.activation.empty()) {
         if (layer.activation_param_count == 0) return {};
         return Status::invalid_argument("activation_params is given, but activation is not");

@@ -13,12 +13,25 @@ struct Row {
     Dialect dialect;
     std::string_view op;
     Status (*resolve)(const Layer &layer, Resolution *resolution);
+    // The document's order of the filter's dimensions; null where that is kiln_pack_function's own.
+    std::string_view (*filter_order)(const Layer &layer) = nullptr;
 };
 
 constexpr Row rows[] = {
     {Dialect::onnx, "Conv", resolve_onnx_conv},
     {Dialect::onnx, "ConvTranspose", resolve_onnx_conv_transpose},
+    {Dialect::onnx, "DeformConv", resolve_onnx_deform_conv},
+    {Dialect::onnx, "ConvInteger", resolve_onnx_conv_integer},
+    {Dialect::onnx, "QLinearConv", resolve_onnx_qlinear_conv},
+    {Dialect::ms_nhwc, "ConvTranspose", resolve_ms_nhwc_conv_transpose},
+    {Dialect::onednn_graph, "ConvTranspose", resolve_onednn_graph_conv_transpose, onednn_graph_filter_order},
+    {Dialect::tensorrt, "Convolution", resolve_tensorrt_convolution},
 };
+
+std::string_view filter_order(const Row &row, const Layer &layer) {
+    if (!layer.w_layout.empty() || row.filter_order == nullptr) return layer.w_layout;
+    return row.filter_order(layer);
+}
 
 const char *name_of(Dialect dialect) {
     switch (dialect) {
@@ -80,7 +93,7 @@ Status resolve(const Layer &layer, Resolution *resolution) {
     problem.accuracy = layer.accuracy;
     problem = canonicalize(problem);
     KILN_RETURN_IF_ERROR(validate(problem));
-    KILN_RETURN_IF_ERROR(weight_strides(problem, layer.w_layout, result.weight_strides));
+    KILN_RETURN_IF_ERROR(weight_strides(problem, filter_order(*row, layer), result.weight_strides));
     *resolution = result;
     return {};
 }

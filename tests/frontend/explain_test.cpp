@@ -200,7 +200,7 @@ w = [16, 4, 3]
 TEST_F(ExplainFile, DialectsAsText) {
     run(good, false, true);
     EXPECT_THAT(output_, HasSubstr("      onnx 11 spec  same\n"));
-    EXPECT_THAT(output_, HasSubstr("    - tensorrt      unsupported: "));
+    EXPECT_THAT(output_, HasSubstr("    - ms-nhwc spec  unsupported: "));
 }
 
 }  // namespace

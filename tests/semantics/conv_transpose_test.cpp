@@ -81,6 +81,9 @@ TEST(OnnxConvTranspose, Resolves) {
         {strided(open, 5, 2).auto_pad("SAME_LOWER"), {1, 1, open}, {2}, {1}},
         {strided(open, 1, 3).auto_pad("SAME_LOWER"), {1, 1, open}, {0}, {-2}},
         {strided(open, 1, 3).auto_pad("SAME_LOWER").ort(), {1, 1, open}, {0}, {0}},
+        // those of output_shape do
+        {line(open, 3).list("output_shape", {5}), {1, 1, 5}, {open}, {open}},
+        {line(open, 3).list("output_shape", {5}).ort(), {1, 1, 5}, {open}, {open}},
     };
     for (const ResolvedCase &c : cases) {
         expect_resolves(c);

@@ -1,6 +1,7 @@
 // A layer, as a user names it under the rules of a dialect, and its resolution to a problem.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -61,14 +62,15 @@ struct Layer {
     int opset = 22;  // onnx: the newest version of the operator not newer than this is meant
     Profile profile = Profile::spec;
     DType dtype = DType::f32;  // of x
-    // Where x is 8-bit: the types of w and y, and what the numbers stand for.
+    // Where x is 8-bit: the types of w and y, and what the numbers stand for. ONNX Conv and ConvTranspose are quantised
+    // where y_dtype says so (not s32).
     DType w_dtype = DType::s8, y_dtype = DType::s32;
     Quantization quantization;
     Shape x, w;  // in the dialect's dimension order
     bool bias = false, mask = false, residual = false;
     const Attribute *attributes = nullptr;
     size_t attribute_count = 0;
-    // How tensors lie in memory, where that is not the dialect's own order.
+    // How x and y lie in memory, whatever the dialect's dimension order.
     Layout x_layout = Layout::ncx, y_layout = Layout::ncx;
     // The filter's dimension order in memory: letters O, I and X, "" for the dialect's own.
     std::string_view w_layout;
@@ -79,12 +81,38 @@ struct Layer {
     Accuracy accuracy = Accuracy::normal;
 };
 
+// Which rule of its document made an axis' output size and pads; k_eff is (kernel - 1) * dilation + 1.
+enum class Rule : uint8_t {
+    none,
+    conv_pads,                // out = floor((in + pads - k_eff) / stride) + 1
+    conv_pads_round_up,       // rounded up: the last outputs read zeros past the end pad
+    conv_same_upper,          // out = ceil(in / stride), an odd total's extra at the end
+    conv_same_lower,          // and at the beginning
+    conv_same_skips,          // the same with a negative total, for the stride skips inputs: no pads
+    conv_same_skips_ort,      // ONNX Runtime skips almost half of them at the beginning
+    transposed_pads,          // out = natural - pads; natural = stride * (in - 1) + output_padding + k_eff
+    transposed_same_upper,    // out = in * stride; total = natural - out, an odd one's extra at the end
+    transposed_same_lower,    // and at the beginning
+    transposed_same_surplus,  // the same with a negative total: never split, zeros at the end
+    transposed_same_ort,      // ONNX Runtime makes a negative total 0, so out is smaller
+    onednn_same_upper,        // total = max(k_eff - stride, 0) without output_padding, which is added to out
+    onednn_same_lower,
+    output_shape_upper,          // SAME_UPPER: an odd total's extra at the end
+    output_shape_other,          // all else: at the beginning
+    output_shape_upper_first,    // ConvTranspose-1 has it the other way round: SAME_UPPER at the beginning
+    output_shape_other_first,    // all else: at the end
+    output_shape_surplus,        // a negative total: never split, zeros at the end
+    output_shape_split_surplus,  // oneDNN Graph's equation divides a negative total too
+};
+
 // What a layer means.
 struct Resolution {
     Problem problem;
     Shape y;                        // in the dialect's dimension order
     Axes pads_begin{}, pads_end{};  // the document's own; the problem's may differ (problem.h)
-    // How the filter lies in memory, for kiln_pack_function: rank + 2 strides in elements.
+    std::array<Rule, max_spatial_rank> rules{};
+    // How the filter lies in memory, for kiln_pack_function: rank + 2 strides in elements; 0 where they depend on open
+    // sizes.
     int64_t weight_strides[max_rank] = {};
 };
 
