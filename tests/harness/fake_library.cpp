@@ -1,6 +1,9 @@
 #include "fake_library.h"
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 namespace kiln::test {
 namespace {
@@ -19,12 +22,17 @@ int32_t pack(const void *w, const int64_t *strides, const int32_t *, const int32
     return kiln_ok;
 }
 
-float element(const float *x, const float *w, float bias, int m, int o, bool leave_one_out) {
+// How many points x and y have, and how many zeros stand before x.
+struct Sizes {
+    int in = points, out = points, pad = 1;
+};
+
+float element(const float *x, const float *w, float bias, int m, int o, bool leave_one_out, const Sizes &sizes) {
     float sum = bias;
     for (int c = 0; c < channels; ++c)
         for (int t = leave_one_out ? 1 : 0; t < taps; ++t)
-            if (const int i = o + t - 1; i >= 0 && i < points)
-                sum += x[c * points + i] * w[(m * channels + c) * taps + t];
+            if (const int i = o + t - sizes.pad; i >= 0 && i < sizes.in)
+                sum += x[c * sizes.in + i] * w[(m * channels + c) * taps + t];
     return sum;
 }
 
@@ -34,21 +42,35 @@ void touch(const float *target) {
     *at = 1;
 }
 
+// Whether another run comes, or came, within 50 ms of this one.
+bool meets_another_run() {
+    static std::atomic<int> inside;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    ++inside;
+    bool met = false;
+    while (!met && std::chrono::steady_clock::now() < end) met = inside > 1;
+    std::this_thread::sleep_until(met ? end : std::chrono::steady_clock::now());
+    --inside;
+    return met;
+}
+
 int32_t run(const void *x_data, const void *packed, const void *bias, const void *, const void *, const void *,
-            const float *, void *y_data, const int32_t *, void *workspace, const kiln_threads *threads) {
+            const float *, void *y_data, const int32_t *open, void *workspace, const kiln_threads *threads) {
     const auto *x = static_cast<const float *>(x_data), *w = static_cast<const float *>(packed);
     auto *y = static_cast<float *>(y_data);
     const Defect defect = defect_of_kernel;
     if (defect == Defect::error_code) return kiln_failed;
     if (defect == Defect::illegal_instruction) raise(SIGILL);
+    const Sizes sizes = open != nullptr ? Sizes{open[0], open[1], open[2]} : Sizes();
     for (int m = 0; m < out_channels; ++m)
-        for (int o = 0; o < points; ++o) {
-            const bool last = m == out_channels - 1 && o == points - 1;
+        for (int o = 0; o < sizes.out; ++o) {
+            const bool last = m == out_channels - 1 && o == sizes.out - 1;
             const bool wrong =
                 defect == Defect::wrong_value || (defect == Defect::wrong_when_threaded && threads != nullptr);
             if (last && defect == Defect::unwritten) continue;
-            y[m * points + o] = element(x, w, static_cast<const float *>(bias)[m], m, o, last && wrong);
+            y[m * sizes.out + o] = element(x, w, static_cast<const float *>(bias)[m], m, o, last && wrong, sizes);
         }
+    if (defect == Defect::shared_state && meets_another_run()) y[0] += 1;
     volatile float read = 0;
     if (defect == Defect::nan) y[3] = 0.0f / read;
     if (defect == Defect::write_past_y) touch(y + out_channels * points);
@@ -68,6 +90,31 @@ ProblemText problem_text;
 kiln_kernel kernel;
 kiln_layer layer;
 kiln_library library;
+
+constexpr kiln_kernel_bytes memory = {out_channels * channels * taps * sizeof(float), workspace_floats * sizeof(float), 0};
+
+int32_t bytes_for(const int32_t *, kiln_kernel_bytes *bytes) {
+    *bytes = memory;
+    return kiln_ok;
+}
+
+kiln_library &make_library(const Problem &problem, const char *layer_name, Defect defect) {
+    defect_of_kernel = defect;
+    problem_text = print(problem);
+    kernel = {};
+    kernel.problem = problem_text.c_str();
+    kernel.algorithm = "direct";
+    kernel.schedule = "by hand";
+    kernel.target = "fake";
+    kernel.run = run;
+    kernel.pack = pack;
+    layer = {};
+    layer.name = layer_name;
+    layer.problem = problem_text.c_str();
+    layer.weight_strides = weight_strides;
+    library = {"fake", "1.0", 1, 1, &kernel, &layer};
+    return library;
+}
 
 }  // namespace
 
@@ -91,22 +138,17 @@ kiln_layer &fake_layer() {
 }
 
 kiln_library &fake_library(Defect defect) {
-    defect_of_kernel = defect;
-    problem_text = print(fake_problem());
-    kernel = {};
-    kernel.problem = problem_text.c_str();
-    kernel.algorithm = "direct";
-    kernel.schedule = "by hand";
-    kernel.target = "fake";
-    kernel.bytes = {out_channels * channels * taps * sizeof(float), workspace_floats * sizeof(float), 0};
-    kernel.run = run;
-    kernel.pack = pack;
-    layer = {};
-    layer.name = "only";
-    layer.problem = problem_text.c_str();
-    layer.weight_strides = weight_strides;
-    library = {"fake", "1.0", 1, 1, &kernel, &layer};
-    return library;
+    kiln_library &made = make_library(fake_problem(), "only", defect);
+    kernel.bytes = memory;
+    return made;
+}
+
+kiln_library &fake_open_library(Defect defect) {
+    Problem problem = fake_problem();
+    problem.in[0] = problem.out[0] = problem.pad_begin[0] = open_size;
+    kiln_library &made = make_library(canonicalize(problem), "open", defect);
+    kernel.bytes_for = bytes_for;
+    return made;
 }
 
 }  // namespace kiln::test

@@ -22,6 +22,7 @@ enum class Defect {
     write_x,
     write_packed,
     wrong_when_threaded,
+    shared_state,  // runs at the same time use the same scratch
     error_code,
     illegal_instruction,
 };
@@ -31,6 +32,9 @@ Problem fake_problem();
 
 // Valid until the next call.
 kiln_library &fake_library(Defect defect);
+// The same kernel for any number of points and any pads: its layer "open" leaves them to run time. Valid until the next
+// call.
+kiln_library &fake_open_library(Defect defect);
 // Its only kernel and layer, to change.
 kiln_kernel &fake_kernel();
 kiln_layer &fake_layer();

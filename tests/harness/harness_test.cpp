@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "fake_library.h"
@@ -15,6 +17,7 @@
 #include "harness/guard.h"
 #include "harness/machine.h"
 #include "harness/threads.h"
+#include "reference/numbers.h"
 #include "reference/reference.h"
 
 namespace kiln::test {
@@ -24,20 +27,34 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// What verify says about the fake kernel: its exit status and its only row.
+// What verify says about a fake library: its exit status and its rows.
+struct AllVerified {
+    int status;
+    std::vector<json> rows;
+};
+
+AllVerified verify_all(kiln_library &library, std::vector<const char *> more = {}) {
+    std::vector<const char *> arguments = {"harness", "verify", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    testing::internal::CaptureStdout();
+    AllVerified result;
+    result.status = harness::main(library, harness::all_commands, static_cast<int>(arguments.size()),
+                                  const_cast<char **>(arguments.data()));
+    std::istringstream output(testing::internal::GetCapturedStdout());
+    for (std::string line; std::getline(output, line);) result.rows.push_back(json::parse(line));
+    return result;
+}
+
+// The same where there is one row.
 struct Verified {
     int status;
     json row;
 };
 
 Verified verify(kiln_library &library, std::vector<const char *> more = {}) {
-    std::vector<const char *> arguments = {"harness", "verify", "--json"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    testing::internal::CaptureStdout();
-    const int status = harness::main(library, harness::all_commands, static_cast<int>(arguments.size()),
-                                     const_cast<char **>(arguments.data()));
-    const std::string output = testing::internal::GetCapturedStdout();
-    return {status, json::parse(output.substr(0, output.find('\n')))};
+    const AllVerified all = verify_all(library, std::move(more));
+    EXPECT_EQ(all.rows.size(), 1);
+    return {all.status, all.rows.at(0)};
 }
 
 std::string verdict(Defect defect) {
@@ -107,6 +124,36 @@ TEST(Verify, SaysWhichFeaturesAreMissing) {
     EXPECT_TRUE(result.row.at("max_error").is_null());
 }
 
+TEST(Verify, CatchesRunsThatDisturbEachOther) {
+    EXPECT_THAT(verdict(Defect::shared_state), HasSubstr("(three runs at once)"));
+}
+
+TEST(Verify, DrawsWhatALayerLeavesOpen) {
+    kiln_library &library = fake_open_library(Defect::none);
+    std::set<std::string> problems;
+    const auto rows = verify_all(library, {"--draws", "5"}).rows;
+    for (const json &row : rows) {
+        EXPECT_EQ(row.at("verdict"), "ok");
+        problems.insert(row.at("problem"));
+        Problem problem;
+        ASSERT_TRUE(parse(row.at("problem").get<std::string>(), &problem).ok());
+        EXPECT_FALSE(problem.has_open_sizes());
+    }
+    EXPECT_EQ(rows.size(), 5);
+    EXPECT_GE(problems.size(), 3);
+    EXPECT_EQ(verify_all(library, {"--draws", "5"}).rows, rows);
+    EXPECT_NE(verify_all(library, {"--draws", "5", "--seed", "2"}).rows, rows);
+}
+
+TEST(Verify, CatchesWrongValuesOfOpenKernels) {
+    const auto result = verify_all(fake_open_library(Defect::wrong_value), {"--draws", "5"});
+    EXPECT_EQ(result.status, 1);
+    const auto failed = std::count_if(result.rows.begin(), result.rows.end(), [](const json &row) {
+        return row.at("verdict").get<std::string>().find("failed: y") == 0;
+    });
+    EXPECT_GE(failed, 2);
+}
+
 TEST(CommandLine, RefusesWhatItDoesNotKnow) {
     for (std::vector<const char *> arguments :
          std::initializer_list<std::vector<const char *>>{{"harness"},
@@ -115,7 +162,8 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
                                                           {"harness", "verify", "--seed", "x"},
                                                           {"harness", "verify", "--layer", "other"},
                                                           {"harness", "bench", "--threads", "0"},
-                                                          {"harness", "bench", "--seed", "1"},
+                                                          {"harness", "bench", "--weights-dir", "."},
+                                                          {"harness", "verify", "--draws", "0"},
                                                           {"harness", "run"}}) {
         testing::internal::CaptureStderr();
         EXPECT_EQ(harness::main(fake_library(Defect::none), harness::all_commands, static_cast<int>(arguments.size()),
@@ -148,6 +196,23 @@ TEST(Bench, WritesItsResults) {
     EXPECT_EQ(result.at("machine").at("threads"), 1);
 }
 
+TEST(Bench, TimesWhatALayerLeavesOpen) {
+    std::vector<const char *> arguments = {"harness", "bench", "--seconds", "0", "--draws", "2", "--json", "-"};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(harness::main(fake_open_library(Defect::none), harness::all_commands, static_cast<int>(arguments.size()),
+                            const_cast<char **>(arguments.data())),
+              0);
+    testing::internal::GetCapturedStderr();
+    const json rows = json::parse(testing::internal::GetCapturedStdout()).at("rows");
+    ASSERT_EQ(rows.size(), 2);
+    for (const json &row : rows) {
+        EXPECT_EQ(row.at("layer"), "open");
+        EXPECT_GT(row.at("ms"), 0);
+        EXPECT_THAT(row.at("problem").get<std::string>(), testing::Not(HasSubstr("?")));
+    }
+}
+
 TEST(Machine, PeaksArePlausible) {
     // Any processor since 2010 does more than 1 GFLOP/s a core, and none yet 1000.
     const double peak = harness::measure_peak(harness::isa_of(0), 0.01);
@@ -161,11 +226,11 @@ class RunTest : public testing::Test {
         folder_ = testing::TempDir() + "/kiln_run_test";
         std::filesystem::create_directories(folder_);
         const Problem problem = fake_problem();
-        tensors_ = harness::random_tensors(problem, 1);
-        write("x", tensors_.x);
-        write("w", tensors_.w);
-        write("bias", tensors_.bias);
-        write("short", std::vector<char>(tensors_.x.begin(), tensors_.x.end() - 1));
+        tensors_ = harness::random_tensors(problem, 1, harness::Offsets::ordinary);
+        for (const harness::Tensor tensor : {harness::Tensor::x, harness::Tensor::w, harness::Tensor::bias})
+            write(harness::name_of(tensor), tensors_[tensor]);
+        const std::vector<char> &x = tensors_[harness::Tensor::x];
+        write("short", std::vector<char>(x.begin(), x.end() - 1));
     }
     void TearDown() override { std::filesystem::remove_all(folder_); }
 
@@ -173,10 +238,11 @@ class RunTest : public testing::Test {
     void write(const std::string &name, const std::vector<char> &data) const {
         std::ofstream(path(name), std::ios::binary).write(data.data(), static_cast<std::streamsize>(data.size()));
     }
-    std::string request(const std::string &name, const std::string &layer, const std::string &x) const {
-        return name + '\t' + layer + '\t' + path(x) + '\t' + path("w") + '\t' + path("bias") + "\t-\t" +
-               path(name + ".y") + '\n';
+    std::string request(const std::string &name, const std::string &problem, const std::string &x) const {
+        return name + '\t' + problem + "\t6,3,1\t" + path(x) + '\t' + path("w") + '\t' + path("bias") +
+               "\t-\t-\t-\t-\t-\t" + path(name + ".y") + '\n';
     }
+    static std::string text() { return print(fake_problem()).c_str(); }
     // The lines it answers.
     std::vector<std::string> run(const std::string &requests, int expected_status) const {
         std::ofstream(path("requests")) << requests;
@@ -196,30 +262,35 @@ class RunTest : public testing::Test {
 };
 
 TEST_F(RunTest, ComputesAndWritesY) {
-    EXPECT_THAT(run(request("a", "only", "x"), 0), testing::ElementsAre("ok\ta\tdirect@fake"));
+    EXPECT_THAT(run(request("a", text(), "x"), 0), testing::ElementsAre("ok\ta\tdirect@fake"));
     std::ifstream file(path("a.y"), std::ios::binary);
     const std::vector<char> y{std::istreambuf_iterator<char>(file), {}};
     reference::Result expected;
     const int64_t strides[] = {6, 3, 1};
+    const auto data = [&](harness::Tensor tensor) { return tensors_[tensor].data(); };
     ASSERT_TRUE(reference::compute(fake_problem(),
-                                   {tensors_.x.data(), tensors_.w.data(), strides, tensors_.bias.data(), nullptr},
+                                   {data(harness::Tensor::x), data(harness::Tensor::w), strides,
+                                    data(harness::Tensor::bias)},
                                    &expected)
                     .ok());
     ASSERT_EQ(y.size(), expected.y.size() * sizeof(float));
     for (size_t i = 0; i < expected.y.size(); ++i)
-        EXPECT_NEAR(harness::load(DType::f32, y.data(), i), expected.y[i], 1e-5);
+        EXPECT_NEAR(reference::load(DType::f32, y.data(), i), expected.y[i], 1e-5);
 }
 
 TEST_F(RunTest, OneBadRequestDoesNotStopTheOthers) {
-    const auto lines = run(request("a", "only", "nowhere") + request("b", "other", "x") +
-                               request("c", "only", "short") + "d\tonly\n" + request("e", "only", "x"),
+    std::string bad_strides = request("f", text(), "x");
+    bad_strides.replace(bad_strides.find("6,3,1"), 5, "6,3");
+    const auto lines = run(request("a", text(), "nowhere") + request("b", "other", "x") + request("c", text(), "short") +
+                               "d\t" + text() + '\n' + request("e", text(), "x") + bad_strides,
                            1);
-    ASSERT_EQ(lines.size(), 5);
+    ASSERT_EQ(lines.size(), 6);
     EXPECT_THAT(lines[0], StartsWith("error\ta\tfailed\tx: "));
     EXPECT_THAT(lines[1], StartsWith("error\tb\t"));
     EXPECT_THAT(lines[2], HasSubstr("does not hold 40 bytes"));
     EXPECT_THAT(lines[3], StartsWith("error\td\tinvalid_argument\t"));
     EXPECT_EQ(lines[4], "ok\te\tdirect@fake");
+    EXPECT_EQ(lines[5], "error\tf\tinvalid_argument\tweight-strides is 6,3: 3 are needed");
 }
 
 TEST(ThreadTeam, RunsEveryPieceOnceAndReportsFailures) {

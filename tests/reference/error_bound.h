@@ -5,6 +5,10 @@
 // u with a probability of at least 1 - 2n * exp(-lambda^2 / 2): N. J. Higham, T. Mary, "A New Approach to Probabilistic
 // Rounding Error Analysis", SIAM J. Sci. Comput. 41 (2019), A2815-A2835. With lambda = 8 and n = 4608 that fails for
 // one element in 8e9; the bound used is the smaller of the two.
+//
+// float16 and bfloat16 accumulate in float32 and round once, so u is float32's there and half a unit in the last place
+// of y comes on top. DeformConv's samples err besides; reference.h tells by how much. Quantised problems are exact:
+// problem.h fixes every operation, and only activations that are not made of comparisons and one product leave room.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +19,8 @@
 #include <string_view>
 
 #include "kiln/problem.h"
+#include "reference/numbers.h"
+#include "reference/reference.h"
 
 namespace kiln::reference {
 
@@ -49,7 +55,27 @@ inline const AlgorithmError *find_algorithm_error(std::string_view name) {
 
 // Half the distance from 1 to the next number.
 inline double unit_roundoff(DType type) {
-    return (type == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon()) / 2;
+    switch (type) {
+        case DType::f64:
+            return 0x1p-53;
+        case DType::f16:
+            return 0x1p-11;
+        case DType::bf16:
+            return 0x1p-8;
+        default:
+            return 0x1p-24;
+    }
+}
+
+// The type that sums of products are accumulated in; quantised problems' are int32.
+inline DType accumulator(DType type) {
+    return type == DType::f64 ? DType::f64 : DType::f32;
+}
+
+// Half the smallest positive number, at least: what rounding to `type` loses where numbers are too small for its digits.
+inline double underflow(DType type) {
+    if (type == DType::f64) return std::numeric_limits<double>::min();
+    return type == DType::f16 ? 0x1p-25 : static_cast<double>(std::numeric_limits<float>::min());
 }
 
 // The most terms an element of y is the sum of: its products, its bias and its residual. A transposed convolution's
@@ -87,27 +113,39 @@ inline bool is_piecewise_linear(Activation activation) {
            activation == Activation::clip;
 }
 
-// The bound of every element of one kernel's result: at(y, magnitude) with the reference's two numbers (reference.h).
+// The bound of every element of one kernel's result.
 class ErrorBound {
   public:
     ErrorBound(const Problem &problem, const AlgorithmError &algorithm) {
-        // Sums are accumulated in y's type: both types there are accumulate in themselves.
-        const double u = unit_roundoff(problem.y_type), n = static_cast<double>(terms(problem));
+        const bool exact_activation = is_piecewise_linear(problem.activation);
+        const double u = unit_roundoff(accumulator(problem.x_type)), n = static_cast<double>(terms(problem));
+        activation_ = exact_activation ? 0 : 4 * u;
+        if (problem.is_quantized()) {
+            // The float32 before the activation is exact. Behind it, an 8-bit y is off by one at the most: the
+            // activation's error is far below 1.
+            const bool eight_bits = problem.y_type != DType::s32 && problem.y_type != DType::f32;
+            if (eight_bits) activation_ = 0;
+            underflow_ = eight_bits && !exact_activation ? 1 : 0;
+            return;
+        }
         const double first_order = std::min(n, probabilistic_lambda * std::sqrt(n)) * u;
         gamma_ = steepest_slope(problem) * algorithm.growth(problem) * first_order / (1 - first_order);
-        output_ = 2 * u;  // the output's rounding, and the reference's own
-        activation_ = is_piecewise_linear(problem.activation) ? 0 : 4 * u;
+        interpolation_ = steepest_slope(problem) * u;
+        output_ = unit_roundoff(problem.y_type) + u;  // the output's rounding, and the reference's own
         // Products that underflow, flushed to zero or not.
-        underflow_ = n * (problem.y_type == DType::f64 ? std::numeric_limits<double>::min()
-                                                       : static_cast<double>(std::numeric_limits<float>::min()));
+        underflow_ = n * underflow(accumulator(problem.x_type)) + underflow(problem.y_type);
     }
 
-    double at(double y, double magnitude) const {
-        return gamma_ * magnitude + output_ * std::abs(y) + activation_ * (1 + magnitude) + underflow_;
+    // Of element `index`.
+    double at(const Result &expected, int64_t index) const {
+        const double magnitude = expected.magnitude[index];
+        const double interpolation = expected.interpolation.empty() ? 0 : expected.interpolation[index];
+        return gamma_ * magnitude + interpolation_ * interpolation + output_ * std::abs(expected.y[index]) +
+               activation_ * (1 + magnitude) + underflow_;
     }
 
   private:
-    double gamma_, output_, activation_, underflow_;
+    double gamma_ = 0, interpolation_ = 0, output_ = 0, activation_ = 0, underflow_ = 0;
 };
 
 }  // namespace kiln::reference

@@ -54,17 +54,17 @@ struct Job {
     // Whether the call succeeded. Arguments were checked by prepare's first call.
     bool run() const {
         const RunArguments &a = arguments;
+        if (plan.kernel().bytes_for != nullptr) return plan.run(a).ok();  // the plan knows the open sizes
         const kiln_run_function function = run_embedded != nullptr ? run_embedded : plan.kernel().run;
         return function(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr, a.workspace,
                         a.threads) == kiln_ok;
     }
 };
 
-// The kernel that `layer` runs with: of target `kernel`, or whichever the library picks where that is "".
-Status pick(const kiln_library &library, const kiln_layer &layer, const std::string &kernel, Plan *plan) {
-    if (kernel.empty()) return Plan::create(library, layer.name, plan);
-    Problem problem, pattern;
-    KILN_RETURN_IF_ERROR(parse(layer.problem, &problem));
+// The kernel that `problem` runs with: of target `kernel`, or whichever the library picks where that is "".
+Status pick(const kiln_library &library, const Problem &problem, const std::string &kernel, Plan *plan) {
+    if (kernel.empty()) return Plan::create(library, problem, plan);
+    Problem pattern;
     for (int32_t i = 0; i < library.kernel_count; ++i) {
         KILN_RETURN_IF_ERROR(parse(library.kernels[i].problem, &pattern));
         if (kernel == library.kernels[i].target && matches(pattern, problem))
@@ -73,26 +73,25 @@ Status pick(const kiln_library &library, const kiln_layer &layer, const std::str
     return Status::unsupported("no kernel of target %s", kernel.c_str());
 }
 
-Status prepare(const kiln_library &library, const kiln_layer &layer, const Options &options,
+Status prepare(const kiln_library &library, const Problem &problem, const Options &options,
                const kiln_threads *threads, Job *job) {
-    KILN_RETURN_IF_ERROR(pick(library, layer, options.kernel, &job->plan));
+    KILN_RETURN_IF_ERROR(pick(library, problem, options.kernel, &job->plan));
     const Problem &p = job->plan.problem();
-    if (p.has_open_sizes()) return Status::unsupported("it leaves sizes open: there is nothing to time");
-    job->run_embedded = layer.run_embedded;
-    job->tensors = random_tensors(p, options.seed);
-    job->y = allocate(y_bytes(p));
+    job->tensors = random_tensors(p, options.seed, Offsets::ordinary);
+    job->y = allocate(bytes_of(p, Tensor::y));
     job->workspace = allocate(job->plan.workspace_bytes(threads));
     job->packed = allocate(job->plan.packed_bytes());
-    RunArguments &arguments = job->arguments;
-    arguments.x = job->tensors.x.data();
+    Pointers pointers{};
+    for (const Tensor tensor : all_inputs) pointers[static_cast<size_t>(tensor)] = job->tensors[tensor].data();
+    pointers[static_cast<size_t>(Tensor::y)] = job->y.get();
+    RunArguments &arguments = job->arguments = run_arguments(p, pointers);
     arguments.packed_weights = job->packed.get();
-    arguments.bias = p.bias ? job->tensors.bias.data() : nullptr;
-    arguments.residual = p.residual ? job->tensors.residual.data() : nullptr;
-    arguments.y = job->y.get();
     arguments.workspace = job->workspace.get();
     arguments.workspace_bytes = job->plan.workspace_bytes(threads);
     arguments.threads = threads;
-    KILN_RETURN_IF_ERROR(job->plan.pack(job->tensors.w.data(), layer.weight_strides, job->packed.get()));
+    const auto *zero_points = static_cast<const int32_t *>(pointers[static_cast<size_t>(Tensor::zero_points)]);
+    KILN_RETURN_IF_ERROR(job->plan.pack(job->tensors[Tensor::w].data(), dense_weight_strides(p).data(),
+                                        job->packed.get(), p.w_zero_points ? zero_points : nullptr));
     return job->plan.run(arguments);
 }
 
@@ -144,6 +143,7 @@ void pin_to_this_cpu() {
 // One line of the result: a layer and the job that stands for its problem, or why there is none.
 struct Row {
     const kiln_layer *layer;
+    std::string problem;
     const Job *job = nullptr;
     std::string error;
 };
@@ -177,13 +177,24 @@ class Bench {
   private:
     const kiln_threads *threads() const { return options_.threads > 1 ? team_.hook() : nullptr; }
 
+    // A layer that leaves sizes open is timed with several problems.
     void add(const kiln_library &library, const kiln_layer &layer) {
-        Row row{&layer, nullptr, ""};
+        Problem pattern;
+        if (const Status status = parse(layer.problem, &pattern); !status.ok())
+            return rows_.push_back({&layer, layer.problem, nullptr, status.message()});
+        if (!pattern.has_open_sizes()) return add(library, layer, pattern);
+        for (int i = 0; i < options_.draws; ++i)
+            add(library, layer, random_problem(pattern, draw_seed(options_, i), Sizes::typical));
+    }
+
+    void add(const kiln_library &library, const kiln_layer &layer, const Problem &problem) {
+        Row row{&layer, print(problem).c_str(), nullptr, ""};
         // Embedded weights are a function of their own for each layer.
-        const std::string key = layer.run_embedded != nullptr ? layer.name : layer.problem;
+        const std::string key = layer.run_embedded != nullptr ? layer.name : row.problem;
         const auto [at, is_new] = jobs_.try_emplace(key);
         if (is_new) {
-            const Status status = prepare(library, layer, options_, threads(), &at->second);
+            at->second.run_embedded = layer.run_embedded;
+            const Status status = prepare(library, problem, options_, threads(), &at->second);
             if (!status.ok()) {
                 row.error = status.message();
                 jobs_.erase(at);
@@ -235,7 +246,7 @@ void Bench::print_table() const {
         const Job &job = *row.job;
         std::printf("%-24s %-20s %-12s %10.4f %6.1f%% %9.2f %5.1f%%  %s\n", row.layer->name, job.plan.kernel().target,
                     job.plan.kernel().algorithm, job.seconds() * 1e3, job.spread() * 100, gflops(job),
-                    gflops(job) / peak(job) * 100, row.layer->problem);
+                    gflops(job) / peak(job) * 100, row.problem.c_str());
     }
     const Totals sum = totals();
     if (sum.seconds > 0)
@@ -249,7 +260,7 @@ std::string Bench::json() const {
     for (const std::string &name : feature_names(kiln_cpu_features())) features.push_back(json_text(name));
     for (const Row &row : rows_) {
         JsonObject object;
-        object.text("layer", row.layer->name).text("problem", row.layer->problem);
+        object.text("layer", row.layer->name).text("problem", row.problem);
         if (row.job == nullptr) {
             rows.push_back(object.text("error", row.error).str());
             continue;

@@ -1,30 +1,59 @@
-// Seeded random tensors, the same on every machine.
+// A problem's tensors: their names, types and sizes, and seeded random numbers for them, the same on every machine.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "kiln/plan.h"
 #include "kiln/problem.h"
 
 namespace kiln::harness {
 
+// scale and zero_points are what kiln_run_function and kiln_pack_function take of a quantised problem.
+enum class Tensor : uint8_t { x, w, bias, residual, offset, mask, scale, zero_points, y };
+inline constexpr int tensor_count = 9;
+inline constexpr Tensor all_inputs[] = {Tensor::x,      Tensor::w,    Tensor::bias,  Tensor::residual,
+                                        Tensor::offset, Tensor::mask, Tensor::scale, Tensor::zero_points};
+
+const char *name_of(Tensor tensor);
+// Whether the problem, which has no open sizes, has this tensor.
+bool has(const Problem &problem, Tensor tensor);
+DType type_of(const Problem &problem, Tensor tensor);
+// 0 where the problem has no such tensor.
+int64_t elements_of(const Problem &problem, Tensor tensor);
+size_t bytes_of(const Problem &problem, Tensor tensor);
+
+// The strides of kiln_pack_function, in elements, for weights that lie densely in its own order.
+std::vector<int64_t> dense_weight_strides(const Problem &problem);
+
 // Raw elements; empty where the problem has no such tensor.
-struct Tensors {
-    std::vector<char> x, w, bias, residual;
+class Tensors {
+  public:
+    std::vector<char> &operator[](Tensor tensor) { return data_[static_cast<size_t>(tensor)]; }
+    const std::vector<char> &operator[](Tensor tensor) const { return data_[static_cast<size_t>(tensor)]; }
+
+  private:
+    std::array<std::vector<char>, tensor_count> data_;
 };
 
-// x and residual uniform in [-1, 1]; w scaled as trained weights are, with variance 1 / fan_in, so that y stays near 1.
-// Types: float32 and float64.
-Tensors random_tensors(const Problem &problem, uint64_t seed);
+// The inputs among `pointers`, one for each tensor in the order of Tensor; null where the problem has none.
+using Pointers = std::array<void *, tensor_count>;
+RunArguments run_arguments(const Problem &problem, const Pointers &pointers);
 
-// Element `index` of a float32 or float64 tensor.
-double load(DType type, const void *data, int64_t index);
+// DeformConv's offsets: ordinary, or also positions that are not finite, far outside, or exactly on a border.
+enum class Offsets : uint8_t { ordinary, hostile };
 
-// Bytes of a tensor of a problem.
-size_t x_bytes(const Problem &problem);
-size_t w_bytes(const Problem &problem);
-size_t y_bytes(const Problem &problem);  // of the residual too
-size_t bias_bytes(const Problem &problem);
+// Floating tensors uniform in [-1, 1]; w scaled as trained weights are, with variance 1 / fan_in, so that y stays near
+// 1. 8-bit tensors take all their values, and scales are such that y does too without saturating everywhere.
+Tensors random_tensors(const Problem &problem, uint64_t seed, Offsets offsets);
+
+// small: odd sizes that are quickly checked, 0 among them. typical: what networks have, to time.
+enum class Sizes : uint8_t { small, typical };
+
+// One of the problems, without open sizes, that a kernel for `pattern` computes, another for each seed. It is valid and
+// canonical.
+Problem random_problem(const Problem &pattern, uint64_t seed, Sizes sizes);
 
 }  // namespace kiln::harness

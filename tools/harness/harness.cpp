@@ -10,8 +10,10 @@ namespace kiln::harness {
 namespace {
 
 constexpr char usage_text[] =
-    "usage: PROGRAM verify [--json] [--layer NAME]... [--seed N] [--kernel TARGET] [--weights-dir DIR]\n"
-    "       PROGRAM bench [--json FILE|-] [--layer NAME]... [--seconds S] [--threads N] [--kernel TARGET]\n"
+    "usage: PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
+    "               [--weights-dir DIR]\n"
+    "       PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
+    "               [--seconds S] [--threads N]\n"
     "       PROGRAM run REQUESTS\n";
 
 int usage_error(const std::string &message) {
@@ -36,9 +38,12 @@ std::string parse_option(const std::string &name, const char *value, const std::
         options->json_file = value;
     } else if (name == "--weights-dir" && verb == "verify") {
         options->weights_folder = value;
-    } else if (name == "--seed" && verb == "verify") {
+    } else if (name == "--seed") {
         if (!parse_number(value, 0, 9e15, &number)) return name + " is " + value + ": it must be a whole number";
         options->seed = static_cast<uint64_t>(number);
+    } else if (name == "--draws") {
+        if (!parse_number(value, 1, 1e6, &number)) return name + " is " + value + ": it must be 1 to 1000000";
+        options->draws = static_cast<int>(number);
     } else if (name == "--seconds" && verb == "bench") {
         if (!parse_number(value, 0, 3600, &options->seconds)) return name + " is " + value + ": it must be 0 to 3600";
     } else if (name == "--threads" && verb == "bench") {

@@ -1,7 +1,7 @@
 // The program that is linked with a generated library to verify its kernels, time them, or run them on files.
 //
-//     PROGRAM verify [--json] [--layer NAME]... [--seed N] [--kernel TARGET] [--weights-dir DIR]
-//     PROGRAM bench [--json FILE|-] [--layer NAME]... [--seconds S] [--threads N] [--kernel TARGET]
+//     PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--weights-dir DIR]
+//     PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--seconds S] [--threads N]
 //     PROGRAM run REQUESTS
 //
 // It needs the runtime, the reference (tests/reference) and the C++ library, nothing else. Exit status: 0 all well,
@@ -23,7 +23,8 @@ struct Options {
     bool json = false;                // verify: JSON lines in place of a table
     std::string json_file;            // bench: also written there, "-" for stdout in place of the table; "": not
     std::string weights_folder;       // verify: holds NAME.w.bin, the weights embedded for layer NAME; "": none
-    uint64_t seed = 1;                // of the random tensors
+    uint64_t seed = 1;                // of the random tensors, and of what a layer leaves open
+    int draws = 3;                    // problems that a layer with open sizes is checked or timed with
     double seconds = 0.3;             // bench: spent on each problem
     int threads = 1;                  // bench
     std::string requests;             // run: the file
@@ -33,16 +34,22 @@ struct Options {
     }
 };
 
-// Checks every element of every kernel's result against the float64 reference, with guard pages around each tensor.
+// The seed of a layer's draw number `i` of its open sizes.
+inline uint64_t draw_seed(const Options &options, int i) {
+    return options.seed * UINT64_C(1000003) + static_cast<uint64_t>(i);
+}
+
+// Checks every element of every kernel's result against the float64 reference, with guard pages around each tensor, in
+// one thread, in two, and in several runs at once.
 int verify(const kiln_library &library, const Options &options);
 
 // Times the kernel that each layer gets on this processor, beside the processor's peak measured in the same minutes.
 int bench(const kiln_library &library, const Options &options);
 
-// Runs layers on files. A request is a line of seven fields, split by tabs:
-//     name layer x w bias residual y
-// x, w, bias and residual are files of raw elements ("-" where the layer has none), w in the layer's own order; y is
-// written. Each is answered by a line on stdout as soon as it is done: "ok<TAB>name<TAB>algorithm@target" or
+// Runs problems on files. A request is a line of twelve fields, split by tabs:
+//     name problem weight-strides x w bias residual offset mask scale zero-points y
+// The problem is its text, the strides are kiln_pack_function's, joined by commas; from x on, fields are files of raw
+// elements ("-" where the problem has no such tensor), of which y is written. The library picks the kernel. Each is answered by a line on stdout as soon as it is done: "ok<TAB>name<TAB>algorithm@target" or
 // "error<TAB>name<TAB>code<TAB>message". Returns 1 if one failed.
 int run(const kiln_library &library, const Options &options);
 

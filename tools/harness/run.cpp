@@ -1,6 +1,7 @@
 // run: layers on tensors from files, one request a line.
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
@@ -24,19 +25,30 @@ void require(const Status &status) {
 }
 
 struct Request {
-    enum Field { name, layer, x, w, bias, residual, y, field_count };
+    // From `tensors` on, a file for each Tensor, in their order.
+    enum Field { name, problem, strides, tensors, field_count = tensors + tensor_count };
     std::vector<std::string> fields;
 
     const std::string &operator[](Field field) const { return fields[field]; }
+    const std::string &operator[](Tensor tensor) const { return fields[tensors + static_cast<size_t>(tensor)]; }
 };
 
-Request parse_request(const std::string &line) {
-    Request request;
+std::vector<std::string> split(const std::string &text, char separator) {
+    std::vector<std::string> parts;
     size_t begin = 0;
-    for (size_t tab; (tab = line.find('\t', begin)) != std::string::npos; begin = tab + 1)
-        request.fields.push_back(line.substr(begin, tab - begin));
-    request.fields.push_back(line.substr(begin));
-    return request;
+    for (size_t end; (end = text.find(separator, begin)) != std::string::npos; begin = end + 1)
+        parts.push_back(text.substr(begin, end - begin));
+    parts.push_back(text.substr(begin));
+    return parts;
+}
+
+std::vector<int64_t> parse_strides(const Problem &p, const std::string &text) {
+    std::vector<int64_t> strides;
+    for (const std::string &number : split(text, ',')) strides.push_back(std::strtoll(number.c_str(), nullptr, 10));
+    if (strides.size() != static_cast<size_t>(p.rank + 2))
+        throw Failure("weight-strides is " + text + ": " + std::to_string(p.rank + 2) + " are needed",
+                      StatusCode::invalid_argument);
+    return strides;
 }
 
 // A file of exactly `bytes` bytes. `what` is the tensor's name.
@@ -51,10 +63,6 @@ Buffer read_tensor(const char *what, const std::string &path, size_t bytes) {
     return data;
 }
 
-Buffer read_optional(bool wanted, const char *what, const std::string &path, size_t bytes) {
-    return wanted ? read_tensor(what, path, bytes) : nullptr;
-}
-
 void write_tensor(const std::string &path, const void *data, size_t bytes) {
     std::FILE *file = std::fopen(path.c_str(), "wb");
     if (file == nullptr) throw Failure("y: " + path + ": " + std::strerror(errno));
@@ -64,36 +72,39 @@ void write_tensor(const std::string &path, const void *data, size_t bytes) {
 
 // Returns which kernel ran: its algorithm and its target.
 std::string run_request(const kiln_library &library, const Request &request) {
+    Problem p;
+    require(parse(request[Request::problem], &p));
     Plan plan;
-    require(Plan::create(library, request[Request::layer], &plan));
-    const Problem &p = plan.problem();
-    if (p.has_open_sizes()) throw Failure("the layer leaves sizes open", StatusCode::unsupported);
-    const Buffer x = read_tensor("x", request[Request::x], x_bytes(p));
-    const Buffer w = read_tensor("w", request[Request::w], w_bytes(p));
-    const Buffer bias = read_optional(p.bias, "bias", request[Request::bias], bias_bytes(p));
-    const Buffer residual = read_optional(p.residual, "residual", request[Request::residual], y_bytes(p));
+    require(Plan::create(library, p, &plan));
+    const std::vector<int64_t> strides = parse_strides(p, request[Request::strides]);
+    std::array<Buffer, tensor_count> buffers;
+    Pointers pointers{};
+    for (const Tensor tensor : all_inputs) {
+        const auto index = static_cast<size_t>(tensor);
+        if (has(p, tensor)) buffers[index] = read_tensor(name_of(tensor), request[tensor], bytes_of(p, tensor));
+        pointers[index] = buffers[index].get();
+    }
+    const Buffer y = allocate(bytes_of(p, Tensor::y));
     const Buffer packed = allocate(plan.packed_bytes()), workspace = allocate(plan.workspace_bytes());
-    const Buffer y = allocate(y_bytes(p));
-    require(plan.pack(w.get(), packed.get()));
-    RunArguments arguments;
-    arguments.x = x.get();
+    pointers[static_cast<size_t>(Tensor::y)] = y.get();
+    const auto pointer = [&](Tensor tensor) { return pointers[static_cast<size_t>(tensor)]; };
+    require(plan.pack(pointer(Tensor::w), strides.data(), packed.get(),
+                      static_cast<const int32_t *>(pointer(Tensor::zero_points))));
+    RunArguments arguments = run_arguments(p, pointers);
     arguments.packed_weights = packed.get();
-    arguments.bias = bias.get();
-    arguments.residual = residual.get();
-    arguments.y = y.get();
     arguments.workspace = workspace.get();
     arguments.workspace_bytes = plan.workspace_bytes();
     require(plan.run(arguments));
-    write_tensor(request[Request::y], y.get(), y_bytes(p));
+    write_tensor(request[Tensor::y], y.get(), bytes_of(p, Tensor::y));
     return std::string(plan.kernel().algorithm) + '@' + plan.kernel().target;
 }
 
 // Whether the request was carried out.
 bool answer(const kiln_library &library, const std::string &line) {
-    const Request request = parse_request(line);
+    const Request request{split(line, '\t')};
     try {
         if (request.fields.size() != Request::field_count)
-            throw Failure("a request has seven fields", StatusCode::invalid_argument);
+            throw Failure("a request has " + std::to_string(Request::field_count) + " fields", StatusCode::invalid_argument);
         const std::string kernel = run_request(library, request);
         std::printf("ok\t%s\t%s\n", request[Request::name].c_str(), kernel.c_str());
         return true;

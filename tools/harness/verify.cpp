@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <deque>
 #include <map>
+#include <thread>
+#include <utility>
 
 #include "harness/data.h"
 #include "harness/guard.h"
@@ -13,6 +16,7 @@
 #include "kiln/cpu.h"
 #include "kiln/plan.h"
 #include "reference/error_bound.h"
+#include "reference/numbers.h"
 #include "reference/reference.h"
 
 namespace kiln::harness {
@@ -20,7 +24,7 @@ namespace {
 
 // What was found out about one kernel on one problem.
 struct Row {
-    std::string kernel, algorithm, schedule;
+    std::string problem, kernel, algorithm, schedule;
     bool measured = false;  // whether the numbers mean anything
     double max_error = 0;   // the largest of all elements
     double bound = 0;       // of the element that comes nearest to its bound, or is farthest beyond it
@@ -35,18 +39,25 @@ bool starts_with(const std::string &text, const char *prefix) {
 // A problem with its tensors and their value.
 struct Subject {
     Problem problem;
-    const int64_t *weight_strides;
+    std::vector<int64_t> weight_strides;
     Tensors tensors;
     reference::Result expected;
 };
 
 Status compute_expected(Subject &subject) {
+    const auto data = [&](Tensor tensor) -> const void * {
+        return has(subject.problem, tensor) ? subject.tensors[tensor].data() : nullptr;
+    };
     reference::Tensors inputs;
-    inputs.x = subject.tensors.x.data();
-    inputs.w = subject.tensors.w.data();
-    inputs.weight_strides = subject.weight_strides;
-    inputs.bias = subject.tensors.bias.data();
-    inputs.residual = subject.tensors.residual.data();
+    inputs.x = data(Tensor::x);
+    inputs.w = data(Tensor::w);
+    inputs.weight_strides = subject.weight_strides.data();
+    inputs.bias = data(Tensor::bias);
+    inputs.residual = data(Tensor::residual);
+    inputs.offset = data(Tensor::offset);
+    inputs.mask = data(Tensor::mask);
+    inputs.scale = static_cast<const float *>(data(Tensor::scale));
+    inputs.zero_points = static_cast<const int32_t *>(data(Tensor::zero_points));
     return reference::compute(subject.problem, inputs, &subject.expected, 2);
 }
 
@@ -71,23 +82,24 @@ std::string compare(const Subject &subject, const void *y, const reference::Erro
     double worst_ratio = 0;
     for (int64_t i = 0; i < p.y_elements(); ++i) {
         const double expected = subject.expected.y[i];
-        const double bound = error_bound.at(expected, subject.expected.magnitude[i]);
-        double error = std::abs(load(p.y_type, y, i) - expected);
+        const double bound = error_bound.at(subject.expected, i);
+        double error = std::abs(reference::load(p.y_type, y, i) - expected);
         if (std::isnan(error)) error = INFINITY;
+        const double ratio = error == 0 ? 0 : error / bound;  // where y is exact, the bound is 0
         if (error > bound) ++wrong;
-        if (error / bound > worst_ratio) {
-            worst_ratio = error / bound;
+        if (ratio > worst_ratio) {
+            worst_ratio = ratio;
             worst = i;
         }
-        if (!row->measured || error / bound > row->ratio) {
-            row->ratio = error / bound;
+        if (!row->measured || ratio > row->ratio) {
+            row->ratio = ratio;
             row->bound = bound;
         }
         row->max_error = std::max(row->max_error, error);
         row->measured = true;
     }
     if (wrong == 0) return "ok";
-    const double got = load(p.y_type, y, worst);
+    const double got = reference::load(p.y_type, y, worst);
     char text[256];
     std::snprintf(text, sizeof text, "failed: y%s is %.9g, expected %.9g; %lld of %lld elements are out of bounds",
                   coordinates(p, worst).c_str(), std::isnan(got) ? NAN : got, subject.expected.y[worst],
@@ -101,53 +113,102 @@ struct Mode {
     GuardedBuffer::Side side;
     unsigned char garbage;  // what every byte of workspace holds at the start
     const kiln_threads *threads;
+    int at_once;  // how many threads run the plan at the same time, each with its own workspace and y
 };
 
-// Packs and runs a kernel once between guard pages, and compares. `run_embedded` is called in place of the plan's
-// kernel where it is not null. Returns the verdict.
+// What one run writes.
+struct Output {
+    GuardedBuffer y, workspace;
+    Status status;
+
+    Output(const Problem &p, int64_t workspace_bytes, const Mode &mode)
+        : y("y", bytes_of(p, Tensor::y), mode.side, static_cast<size_t>(size_of(p.y_type)), 0xff),  // NaN
+          workspace("the workspace", workspace_bytes, mode.side, KILN_ALIGNMENT, mode.garbage) {}
+};
+
+// A kernel between guard pages: its inputs, which are the same in every run.
+class GuardedKernel {
+  public:
+    // `run_embedded` is called in place of the plan's kernel where it is not null.
+    GuardedKernel(const Subject &subject, const Plan &plan, kiln_run_function run_embedded, const Mode &mode)
+        : subject_(subject), plan_(plan), run_embedded_(run_embedded), mode_(mode),
+          packed_("the packed weights", run_embedded ? 0 : plan.packed_bytes(), mode.side, KILN_ALIGNMENT, 0xff) {
+        Pointers pointers{};
+        for (const Tensor tensor : all_inputs) {
+            const auto alignment = static_cast<size_t>(size_of(type_of(subject.problem, tensor)));
+            inputs_.emplace_back(name_of(tensor), subject.tensors[tensor], mode.side, alignment);
+            pointers[static_cast<size_t>(tensor)] = inputs_.back().data();
+        }
+        arguments_ = run_arguments(subject.problem, pointers);
+        arguments_.packed_weights = packed_.data();
+        arguments_.threads = mode.threads;
+    }
+
+    Status pack() {
+        if (run_embedded_ != nullptr) return {};
+        const void *zero_points = input(Tensor::zero_points);
+        const Status status = plan_.pack(input(Tensor::w), subject_.weight_strides.data(), packed_.data(),
+                                         static_cast<const int32_t *>(zero_points));
+        packed_.make_read_only();
+        return status;
+    }
+
+    Status run(const Output &output) const {
+        RunArguments a = arguments_;
+        a.y = output.y.data();
+        a.workspace = output.workspace.data();
+        a.workspace_bytes = plan_.workspace_bytes(mode_.threads);
+        if (run_embedded_ == nullptr) return plan_.run(a);
+        const int32_t code = run_embedded_(a.x, nullptr, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr,
+                                           a.workspace, a.threads);
+        return code == kiln_ok ? Status() : Status::failed("it returned %d", code);
+    }
+
+    std::string stray_write() const { return packed_.stray_write(); }
+
+  private:
+    const void *input(Tensor tensor) const {
+        return has(subject_.problem, tensor) ? inputs_[static_cast<size_t>(tensor)].data() : nullptr;
+    }
+
+    const Subject &subject_;
+    const Plan &plan_;
+    kiln_run_function run_embedded_;
+    const Mode &mode_;
+    std::deque<GuardedBuffer> inputs_;  // in the order of Tensor
+    GuardedBuffer packed_;
+    RunArguments arguments_;
+};
+
+// Packs and runs a kernel between guard pages, and compares. Returns the verdict.
 std::string run_guarded(const Subject &subject, const Plan &plan, kiln_run_function run_embedded, const Mode &mode,
                         const reference::ErrorBound &error_bound, Row *row) {
     const Problem &p = subject.problem;
-    const auto x_align = static_cast<size_t>(size_of(p.x_type)), w_align = static_cast<size_t>(size_of(p.w_type));
-    const auto y_align = static_cast<size_t>(size_of(p.y_type));
-    const unsigned char nan = 0xff;  // in every byte: so is an element that a kernel leaves out
-    const GuardedBuffer x("x", subject.tensors.x, mode.side, x_align), w("w", subject.tensors.w, mode.side, w_align);
-    const GuardedBuffer bias("bias", subject.tensors.bias, mode.side, y_align);
-    const GuardedBuffer residual("residual", subject.tensors.residual, mode.side, y_align);
-    const GuardedBuffer y("y", y_bytes(p), mode.side, y_align, nan);
-    const int64_t workspace_bytes = plan.workspace_bytes(mode.threads);
-    const GuardedBuffer workspace("the workspace", workspace_bytes, mode.side, KILN_ALIGNMENT, mode.garbage);
-    GuardedBuffer packed("the packed weights", run_embedded ? 0 : plan.packed_bytes(), mode.side, KILN_ALIGNMENT, nan);
-
-    RunArguments arguments;
-    arguments.x = x.data();
-    arguments.packed_weights = packed.data();
-    arguments.bias = p.bias ? bias.data() : nullptr;
-    arguments.residual = p.residual ? residual.data() : nullptr;
-    arguments.y = y.data();
-    arguments.workspace = workspace.data();
-    arguments.workspace_bytes = workspace_bytes;
-    arguments.threads = mode.threads;
+    GuardedKernel kernel(subject, plan, run_embedded, mode);
+    std::deque<Output> outputs;
+    for (int i = 0; i < mode.at_once; ++i) outputs.emplace_back(p, plan.workspace_bytes(mode.threads), mode);
     Status status;
-    int32_t code = kiln_ok;
     const std::string fault = catch_faults(std::string(mode.name) + " of " + print(p).c_str(), [&] {
-        if (run_embedded != nullptr) {
-            code = run_embedded(x.data(), nullptr, arguments.bias, arguments.residual, nullptr, nullptr, nullptr, y.data(),
-                                nullptr, workspace.data(), mode.threads);
-            return;
-        }
-        status = plan.pack(w.data(), subject.weight_strides, packed.data());
-        packed.make_read_only();
-        if (status.ok()) status = plan.run(arguments);
+        status = kernel.pack();
+        if (!status.ok()) return;
+        std::vector<std::thread> others;
+        for (int i = 1; i < mode.at_once; ++i)
+            others.emplace_back([&, i] { outputs[i].status = kernel.run(outputs[i]); });
+        outputs[0].status = kernel.run(outputs[0]);
+        for (std::thread &other : others) other.join();
     });
     const std::string where = std::string(" (") + mode.name + ")";
     if (!fault.empty()) return "failed: " + fault + where;
     if (!status.ok()) return std::string("failed: ") + status.message() + where;
-    if (code != kiln_ok) return "failed: it returned " + std::to_string(code) + where;
-    for (const GuardedBuffer *buffer : {&y, &workspace, &static_cast<const GuardedBuffer &>(packed)})
-        if (const std::string stray = buffer->stray_write(); !stray.empty()) return "failed: " + stray + where;
-    const std::string verdict = compare(subject, y.data(), error_bound, row);
-    return verdict == "ok" ? verdict : verdict + where;
+    if (const std::string stray = kernel.stray_write(); !stray.empty()) return "failed: " + stray + where;
+    for (const Output &output : outputs) {
+        if (!output.status.ok()) return std::string("failed: ") + output.status.message() + where;
+        for (const GuardedBuffer *buffer : {&output.y, &output.workspace})
+            if (const std::string stray = buffer->stray_write(); !stray.empty()) return "failed: " + stray + where;
+        if (const std::string verdict = compare(subject, output.y.data(), error_bound, row); verdict != "ok")
+            return verdict + where;
+    }
+    return "ok";
 }
 
 // Runs one kernel in every mode; stops at the first that fails.
@@ -160,9 +221,10 @@ void check_kernel(const Subject &subject, const Plan &plan, kiln_run_function ru
     }
     const reference::ErrorBound error_bound(subject.problem, *algorithm);
     const Mode modes[] = {
-        {"tensors before a guard page", GuardedBuffer::Side::end, 0xff, nullptr},
-        {"tensors behind a guard page", GuardedBuffer::Side::begin, 0x7f, nullptr},
-        {"two threads", GuardedBuffer::Side::end, 0xff, team.hook()},
+        {"tensors before a guard page", GuardedBuffer::Side::end, 0xff, nullptr, 1},
+        {"tensors behind a guard page", GuardedBuffer::Side::begin, 0x7f, nullptr, 1},
+        {"two threads", GuardedBuffer::Side::end, 0xff, team.hook(), 1},
+        {"three runs at once", GuardedBuffer::Side::end, 0xff, nullptr, 3},
     };
     for (const Mode &mode : modes) {
         row->verdict = run_guarded(subject, plan, run_embedded, mode, error_bound, row);
@@ -170,8 +232,9 @@ void check_kernel(const Subject &subject, const Plan &plan, kiln_run_function ru
     }
 }
 
-Row row_of(const kiln_kernel &kernel) {
+Row row_of(const kiln_kernel &kernel, const Problem &problem) {
     Row row;
+    row.problem = print(problem).c_str();
     row.kernel = kernel.target;
     row.algorithm = kernel.algorithm;
     row.schedule = kernel.schedule;
@@ -196,7 +259,7 @@ std::vector<Row> check_kernels(const kiln_library &library, const Subject &subje
         if (!options.kernel.empty() && options.kernel != kernel.target) continue;
         if (const Status status = parse(kernel.problem, &pattern); status.ok() && !matches(pattern, subject.problem))
             continue;
-        Row row = row_of(kernel);
+        Row row = row_of(kernel, subject.problem);
         Plan plan;
         if (const std::string features = missing_features(kernel); !features.empty())
             row.verdict = "skipped: this processor has no " + features;
@@ -226,13 +289,13 @@ Row check_embedded(const kiln_library &library, const kiln_layer &layer, Subject
         row.verdict = std::string("skipped: ") + status.message();
         return row;
     }
-    Row row = row_of(plan.kernel());
+    Row row = row_of(plan.kernel(), subject.problem);
     const std::string path = options.weights_folder + '/' + layer.name + ".w.bin";
     if (options.weights_folder.empty())
         row.verdict = "skipped: its weights are embedded; --weights-dir names none to compare with";
-    else if (!read_weights(path, &subject.tensors.w))
+    else if (!read_weights(path, &subject.tensors[Tensor::w]))
         row.verdict = "failed: " + path + " cannot be read, or does not hold " +
-                      std::to_string(w_bytes(subject.problem)) + " bytes";
+                      std::to_string(bytes_of(subject.problem, Tensor::w)) + " bytes";
     else if (const Status status = compute_expected(subject); !status.ok())
         row.verdict = std::string("failed: ") + status.message();
     else
@@ -240,43 +303,89 @@ Row check_embedded(const kiln_library &library, const kiln_layer &layer, Subject
     return row;
 }
 
-// The rows of a layer. Kernels that were checked for an earlier layer of the same problem are not run again.
-std::vector<Row> check_layer(const kiln_library &library, const kiln_layer &layer, const Options &options,
-                             const ThreadTeam &team, std::map<std::string, std::vector<Row>> *done) {
-    Row row;
+// Whether a problem leaves a size of its filter open: then a layer says no strides for it.
+bool has_open_filter(const Problem &p) {
+    const auto begin = p.kernel.begin();
+    return p.in_channels == open_size || p.out_channels == open_size || p.groups == open_size ||
+           std::find(begin, begin + p.rank, open_size) != begin + p.rank;
+}
+
+std::vector<char> raw(const void *data, size_t bytes) {
+    const auto *begin = static_cast<const char *>(data);
+    return {begin, begin + bytes};
+}
+
+// A problem of a layer with random tensors, but for the scales and zero points that the layer itself says.
+Subject make_subject(const kiln_layer &layer, const Problem &problem, bool own_strides, uint64_t seed) {
     Subject subject{};
-    subject.weight_strides = layer.weight_strides;
-    Status status = parse(layer.problem, &subject.problem);
-    if (!status.ok()) {
-        row.verdict = std::string("failed: ") + status.message();
-        return {row};
+    subject.problem = problem;
+    subject.weight_strides = own_strides ? std::vector<int64_t>(layer.weight_strides, layer.weight_strides + problem.rank + 2)
+                                         : dense_weight_strides(problem);
+    subject.tensors = random_tensors(problem, seed, Offsets::hostile);
+    const std::pair<Tensor, const void *> own[] = {{Tensor::scale, layer.scale}, {Tensor::zero_points, layer.zero_points}};
+    for (const auto &[tensor, data] : own)
+        if (data != nullptr && has(problem, tensor)) subject.tensors[tensor] = raw(data, bytes_of(problem, tensor));
+    return subject;
+}
+
+// The problems to check a layer with: its own, or several that it leaves open.
+std::vector<Problem> problems_of(const Problem &pattern, const Options &options) {
+    if (!pattern.has_open_sizes()) return {pattern};
+    std::vector<Problem> problems;
+    for (int i = 0; i < options.draws; ++i)
+        problems.push_back(random_problem(pattern, draw_seed(options, i), Sizes::small));
+    return problems;
+}
+
+// A row that stands for a whole layer or problem.
+Row row_of(const std::string &problem, const std::string &verdict) {
+    Row row;
+    row.problem = problem;
+    row.verdict = verdict;
+    return row;
+}
+
+using Done = std::map<std::string, std::vector<Row>>;
+
+// The rows of one problem of a layer. Kernels that were checked for an earlier layer of the same problem are not run
+// again.
+std::vector<Row> check_problem(const kiln_library &library, const kiln_layer &layer, const Problem &problem,
+                               bool own_strides, const Options &options, const ThreadTeam &team, Done *done) {
+    Subject subject = make_subject(layer, problem, own_strides, options.seed);
+    const std::string text = print(problem).c_str();
+    std::string key = text;
+    for (const int64_t stride : subject.weight_strides) key += ' ' + std::to_string(stride);
+    if (layer.scale != nullptr || layer.zero_points != nullptr) key += std::string(" ") + layer.name;
+    const auto [at, is_new] = done->try_emplace(key);
+    if (is_new) {
+        const Status status = compute_expected(subject);
+        at->second = status.ok() ? check_kernels(library, subject, options, team)
+                                 : std::vector<Row>{row_of(text, std::string("failed: ") + status.message())};
     }
-    if (subject.problem.has_open_sizes()) {
-        row.verdict = "skipped: it leaves sizes open";
-        return {row};
+    std::vector<Row> rows = at->second;
+    if (layer.run_embedded != nullptr) rows.push_back(check_embedded(library, layer, subject, options, team));
+    if (rows.empty()) rows.push_back(row_of(text, "failed: the library has no kernel for it"));
+    return rows;
+}
+
+std::vector<Row> check_layer(const kiln_library &library, const kiln_layer &layer, const Options &options,
+                             const ThreadTeam &team, Done *done) {
+    Problem pattern;
+    if (const Status status = parse(layer.problem, &pattern); !status.ok())
+        return {row_of(layer.problem, std::string("failed: ") + status.message())};
+    const bool own_strides = !has_open_filter(pattern);
+    std::vector<Row> rows;
+    for (const Problem &problem : problems_of(pattern, options)) {
+        const std::vector<Row> more = check_problem(library, layer, problem, own_strides, options, team, done);
+        rows.insert(rows.end(), more.begin(), more.end());
     }
-    std::string key = layer.problem;
-    for (int i = 0; i < subject.problem.rank + 2; ++i) key += ' ' + std::to_string(layer.weight_strides[i]);
-    subject.tensors = random_tensors(subject.problem, options.seed);
-    std::vector<Row> &rows = (*done)[key];
-    if (rows.empty()) {
-        status = compute_expected(subject);
-        row.verdict = std::string("failed: ") + status.message();
-        rows = status.ok() ? check_kernels(library, subject, options, team) : std::vector<Row>{row};
-    }
-    std::vector<Row> all = rows;
-    if (layer.run_embedded != nullptr) all.push_back(check_embedded(library, layer, subject, options, team));
-    if (all.empty()) {
-        row.verdict = "failed: the library has no kernel for it";
-        all.push_back(row);
-    }
-    return all;
+    return rows;
 }
 
 void print_json(const kiln_layer &layer, const Row &row, uint64_t seed) {
     const auto number = [&](double value) { return row.measured ? json_number(value) : "null"; };
     JsonObject json;
-    json.text("layer", layer.name).text("problem", layer.problem).text("kernel", row.kernel);
+    json.text("layer", layer.name).text("problem", row.problem).text("kernel", row.kernel);
     json.text("algorithm", row.algorithm).text("schedule", row.schedule);
     json.raw("max_error", number(row.max_error)).raw("bound", number(row.bound)).raw("ratio", number(row.ratio));
     json.raw("seed", std::to_string(seed)).text("verdict", row.verdict);
@@ -295,7 +404,7 @@ void print_table_row(const kiln_layer &layer, const Row &row) {
     else
         std::printf("%9s %9s %6s  ", "-", "-", "-");
     std::printf("%s\n", row.verdict.c_str());
-    if (row.verdict != "ok") std::printf("    %s\n", layer.problem);
+    if (row.verdict != "ok" || row.problem != layer.problem) std::printf("    %s\n", row.problem.c_str());
 }
 
 // What all rows come to.
@@ -326,7 +435,7 @@ struct Summary {
 
 int verify(const kiln_library &library, const Options &options) {
     const ThreadTeam team(2);
-    std::map<std::string, std::vector<Row>> done;
+    Done done;
     Summary summary;
     if (!options.json) print_table_head();
     for (int32_t i = 0; i < library.layer_count; ++i) {
