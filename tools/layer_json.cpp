@@ -181,6 +181,7 @@ using S = const std::string &;
 using J = const json &;
 constexpr Key keys[] = {
     {"name", read_name},
+    {"problem", [](R r, S key, J value) { r.layer.problem = text(key, value); }},
     {"operator", [](R r, S key, J value) { r.layer.op = text(key, value); }},
     {"dialect", [](R r, S key, J value) { r.layer.dialect = word(key, value, dialects); }},
     {"opset", read_opset},
@@ -217,6 +218,17 @@ const Key *find_key(std::string_view name) {
 
 bool is_attribute(std::string_view name) {
     return std::find(std::begin(attribute_names), std::end(attribute_names), name) != std::end(attribute_names);
+}
+
+// What may stand beside a problem's text: all else is part of it.
+constexpr std::string_view keys_beside_problem[] = {"name", "problem", "quantization", "weights"};
+
+void check_beside_problem(const json &table) {
+    for (const auto &[key, value] : table.items())
+        if (std::find(std::begin(keys_beside_problem), std::end(keys_beside_problem), key) ==
+            std::end(keys_beside_problem))
+            throw KeyError(key, fmt::format("{} is given beside problem: only {} may be", key,
+                                            fmt::join(keys_beside_problem, ", ")));
 }
 
 void check_complete(const Reader &reader) {
@@ -316,6 +328,10 @@ LayerSpec layer_from_json(const json &table, const std::string &folder) {
         if (!seen.insert(key).second)
             throw KeyError(name, fmt::format("{} is given twice, under two names", key->name));
         key->read(reader, name, value);
+    }
+    if (!reader.layer.problem.empty()) {
+        check_beside_problem(table);
+        return reader.layer;
     }
     check_complete(reader);
     if (!reader.has_x_layout) reader.layer.x_layout = own_layout(reader.layer);

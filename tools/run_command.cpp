@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "common/target_model.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "generic.h"
 #include "nlohmann/json.hpp"
 #include "npy.h"
 #include "process.h"
@@ -94,28 +96,6 @@ std::vector<std::byte> reorder(const std::byte *data, int64_t batch, int64_t cha
     return result;
 }
 
-// Whether no product is left to compute: y is empty, or bias alone (in float32).
-bool needs_no_kernel(const Problem &p) {
-    const bool bias_alone =
-        !p.residual && p.y_type == DType::f32 && (p.activation == Activation::none || p.activation == Activation::relu);
-    return p.y_elements() == 0 || (p.x_elements() == 0 && bias_alone);
-}
-
-// The y of such a problem, in the document's order.
-std::vector<float> bias_only(const Job &job) {
-    const Problem &p = job.resolution.problem;
-    if (p.y_elements() == 0) return {};
-    std::vector<float> bias(static_cast<size_t>(p.out_channels), 0);
-    if (p.bias) std::memcpy(bias.data(), read_npy(job.value.bias).data.data(), bias.size() * sizeof(float));
-    const bool ncx = own_layout(job.value.layer) == Layout::ncx;
-    std::vector<float> y(static_cast<size_t>(p.y_elements()));
-    for (size_t i = 0; i < y.size(); ++i) {
-        const float value = bias[(ncx ? i / p.out_points() : i) % p.out_channels];
-        y[i] = p.activation == Activation::relu ? std::max(value, 0.0f) : value;
-    }
-    return y;
-}
-
 // Moves weights from the document's order to the order the layer says they lie in, for both of which the strides of
 // kiln_pack_function are given.
 std::vector<std::byte> reorder_weights(const Problem &p, const std::byte *data, const int64_t *from,
@@ -143,24 +123,39 @@ void write_raw(const std::string &path, const std::vector<std::byte> &data) {
         throw Error(fmt::format("{} cannot be written: {}", path, std::strerror(errno)), StatusCode::failed);
 }
 
+template <class Number>
+std::vector<std::byte> raw(const std::vector<Number> &numbers) {
+    const auto *begin = reinterpret_cast<const std::byte *>(numbers.data());
+    return {begin, begin + numbers.size() * sizeof(Number)};
+}
+
 // Turns a case's .npy files into raw ones, in the layouts its problem names, and back.
 class Tensors {
   public:
     Tensors(const Job &job, const std::string &folder) : job_(job), p_(job.resolution.problem), folder_(folder) {}
 
-    // The request of the harness (harness.h): the layer, and its files.
+    // The request of the harness (harness.h): the problem, and its files.
     std::string request() const {
-        const LayerSpec &layer = job_.value.layer;
-        const Layout own = own_layout(layer);
-        write("x", reorder(read_npy(job_.value.x).data.data(), p_.batch, p_.in_channels, p_.in_points(),
-                           size_of(p_.x_type), own, p_.x_layout));
+        const Case &c = job_.value;
+        const int64_t sampled = p_.op == Operator::deform_conv ? p_.offset_groups * p_.taps() : 0;
+        write("x", reordered(c.x, p_.x_type, p_.in_channels, p_.in_points(), p_.x_layout));
         write("w", weights());
-        if (p_.bias) write("bias", read_npy(job_.value.bias).data);
+        if (p_.bias) write("bias", read_npy(c.bias).data);
         if (p_.residual)
-            write("residual", reorder(read_npy(job_.value.residual).data.data(), p_.batch, p_.out_channels,
-                                      p_.out_points(), size_of(p_.y_type), own, p_.y_layout));
-        return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\n", job_.line, job_.layer, path("x"), path("w"),
-                           p_.bias ? path("bias") : "-", p_.residual ? path("residual") : "-", path("y"));
+            write("residual", reordered(c.residual, p_.y_type, p_.out_channels, p_.out_points(), p_.y_layout));
+        if (sampled > 0)
+            write("offset", reordered(c.offset, p_.x_type, sampled * p_.rank, p_.out_points(), p_.x_layout));
+        if (p_.mask) write("mask", reordered(c.mask, p_.x_type, sampled, p_.out_points(), p_.x_layout));
+        const std::vector<float> scale = c.layer.output_scale(p_);
+        const std::vector<int32_t> zero_points = c.layer.weight_zero_points(p_);
+        if (!scale.empty()) write("scale", raw(scale));
+        if (!zero_points.empty()) write("zero_points", raw(zero_points));
+
+        const int64_t *strides = job_.resolution.weight_strides;
+        std::string line =
+            fmt::format("{}\t{}\t{}", job_.line, print(p_).c_str(), fmt::join(strides, strides + p_.rank + 2, ","));
+        for (const char *tensor : inputs) line += "\t" + (written_.count(tensor) != 0 ? path(tensor) : "-");
+        return line + "\t" + path("y") + "\n";
     }
 
     // Turns y into the case's output. `output` is a path.
@@ -171,26 +166,35 @@ class Tensors {
             throw Error(path("y") + " cannot be read", StatusCode::failed);
         y = reorder(y.data(), p_.batch, p_.out_channels, p_.out_points(), size_of(p_.y_type), p_.y_layout,
                     own_layout(job_.value.layer));
-        write_output(job_, output, y.data());
+        std::error_code error;
+        fs::create_directories(fs::path(output).parent_path(), error);
+        const Shape &shape = job_.resolution.y;
+        write_npy(output, npy_type(p_.y_type), {shape.sizes, shape.sizes + shape.rank}, y.data());
     }
 
     void remove() const {
-        for (const char *name : {"x", "w", "bias", "residual", "y"}) {
-            std::error_code error;
-            fs::remove(path(name), error);
-        }
-    }
-
-    static void write_output(const Job &job, const std::string &output, const void *data) {
-        const Shape &y = job.resolution.y;
         std::error_code error;
-        fs::create_directories(fs::path(output).parent_path(), error);
-        write_npy(output, npy_type(job.resolution.problem.y_type), {y.sizes, y.sizes + y.rank}, data);
+        for (const char *name : inputs) fs::remove(path(name), error);
+        fs::remove(path("y"), error);
     }
 
   private:
+    // In the harness's order.
+    static constexpr const char *inputs[] = {"x", "w", "bias", "residual", "offset", "mask", "scale", "zero_points"};
+
     std::string path(const char *tensor) const { return fmt::format("{}/{}.{}.bin", folder_, job_.line, tensor); }
-    void write(const char *tensor, const std::vector<std::byte> &data) const { write_raw(path(tensor), data); }
+
+    void write(const char *tensor, const std::vector<std::byte> &data) const {
+        write_raw(path(tensor), data);
+        written_.insert(tensor);
+    }
+
+    // A tensor of the document's dimension order as it lies for the kernel.
+    std::vector<std::byte> reordered(const std::string &file, DType type, int64_t channels, int64_t points,
+                                     Layout layout) const {
+        const Layout own = own_layout(job_.value.layer);
+        return reorder(read_npy(file).data.data(), p_.batch, channels, points, size_of(type), own, layout);
+    }
 
     std::vector<std::byte> weights() const {
         std::vector<std::byte> data = read_npy(job_.value.w).data;
@@ -203,6 +207,7 @@ class Tensors {
     const Job &job_;
     const Problem &p_;
     const std::string &folder_;
+    mutable std::set<std::string_view> written_;
 };
 
 class Run {
@@ -236,12 +241,6 @@ class Run {
             if (job.output.empty()) job.output = c.name + ".npy";
             if (!outputs_.insert(fs::path(job.output).lexically_normal()).second)
                 throw Error(fmt::format("output is \"{}\": an earlier case writes it too", job.output));
-            if (options_.engine == RunOptions::Engine::generic)
-                throw Error("there is no generic engine yet: use --engine specialized", StatusCode::unsupported);
-            if (needs_no_kernel(job.resolution.problem)) {
-                Tensors::write_output(job, output_path(job), bias_only(job).data());
-                return answers_.give(line, to_answer(job, "none"));
-            }
             jobs_.push_back(std::move(job));
         } catch (const Error &error) {
             answers_.fail(line, c.name, to_string(error.code), error.what());
@@ -259,20 +258,24 @@ class Run {
             if (!answers_.given(job.line)) fail(job, code, message);
     }
 
-    // Gives jobs that can share a kernel, packing included, one layer.
+    // The problem a job's kernel is made for.
+    Problem kernel_problem(const Job &job) const {
+        const Problem &problem = job.resolution.problem;
+        return options_.engine == RunOptions::Engine::generic ? generic_pattern(problem) : problem;
+    }
+
+    // Gives jobs that can share a kernel one layer.
     std::vector<LayerSpec> name_layers() {
         std::map<std::string, std::string> names;
         std::vector<LayerSpec> layers;
         for (Job &job : jobs_) {
-            const int dimensions = job.resolution.problem.rank + 2;
-            const std::string key =
-                fmt::format("{} {}", print(job.resolution.problem).c_str(),
-                            fmt::join(job.resolution.weight_strides, job.resolution.weight_strides + dimensions, " "));
-            const auto [at, is_new] = names.try_emplace(key, fmt::format("layer{}", names.size()));
+            const std::string problem = print(kernel_problem(job)).c_str();
+            const auto [at, is_new] = names.try_emplace(problem, fmt::format("layer{}", names.size()));
             job.layer = at->second;
             if (!is_new) continue;
-            layers.push_back(job.value.layer);
+            layers.emplace_back();
             layers.back().name = job.layer;
+            layers.back().problem = problem;
         }
         return layers;
     }
@@ -348,9 +351,11 @@ class Run {
             end = line.find('\t', begin);
             fields.push_back(line.substr(begin, end - begin));
         }
-        const auto job = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job &candidate) {
-            return fields.size() >= 3 && fields[1] == std::to_string(candidate.line);
-        });
+        const auto job = fields.size() >= 3
+                             ? std::find_if(jobs_.begin(), jobs_.end(),
+                                            [number = std::strtoull(fields[1].c_str(), nullptr, 10)](
+                                                const Job &candidate) { return candidate.line == number; })
+                             : jobs_.end();
         if (job == jobs_.end()) return fmt::print(stderr, "{}\n", line);
         const Tensors tensors(*job, folder);
         try {

@@ -1,6 +1,7 @@
 // Layers as owned values: their view for the runtime, their resolution, their names; and which reader a SPEC needs.
 #include "spec.h"
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <map>
@@ -8,6 +9,7 @@
 #include "fmt/format.h"
 #include "layers_file.h"
 #include "onnx_model.h"
+#include "weight_layout.h"
 
 namespace kiln::tools {
 namespace {
@@ -115,12 +117,36 @@ std::vector<int32_t> LayerSpec::weight_zero_points(const Problem &problem) const
     return points;
 }
 
+namespace {
+
+bool leaves_filter_open(const Problem &p) {
+    return p.in_channels == open_size || p.out_channels == open_size || p.groups == open_size ||
+           std::count(p.kernel.begin(), p.kernel.begin() + p.rank, open_size) > 0;
+}
+
+// Of a layer that is a problem's text: its shapes and pads are the problem's own.
+Status resolve_problem(const LayerSpec &layer, Resolution *resolution) {
+    Problem &p = resolution->problem;
+    KILN_RETURN_IF_ERROR(parse(layer.problem, &p));
+    resolution->y.rank = p.rank + 2;
+    resolution->y.sizes[0] = p.batch;
+    resolution->y.sizes[1] = p.out_channels;
+    std::copy_n(p.out.begin(), p.rank, resolution->y.sizes + 2);
+    resolution->pads_begin = p.pad_begin;
+    resolution->pads_end = p.pad_end;
+    // Strides follow from the filter's sizes: without them there are none to tell.
+    return leaves_filter_open(p) ? Status() : weight_strides(p, layer.w_layout, resolution->weight_strides);
+}
+
+}  // namespace
+
 Resolution resolve(const LayerSpec &layer) {
     const std::string prefix = layer.name.empty() ? "" : layer.name + ": ";
     const LayerSpec::View view = layer.view();
     Resolution resolution;
-    if (const Status status = kiln::resolve(view.layer, &resolution); !status.ok())
-        throw Error(prefix + status.message(), status.code());
+    const Status status =
+        layer.problem.empty() ? kiln::resolve(view.layer, &resolution) : resolve_problem(layer, &resolution);
+    if (!status.ok()) throw Error(prefix + status.message(), status.code());
     try {
         check_optional_shapes(layer, resolution);
     } catch (const Error &error) {

@@ -40,6 +40,9 @@ struct LayerSpec {
     };
 
     std::string name;  // a C identifier, unique in a Spec; "" outside one
+    // A problem's text in place of a dialect's words; only scales and weights' zero points, files and the filter's
+    // layout are said beside it. "" for none.
+    std::string problem;
     std::string op;
     Dialect dialect = Dialect::onnx;
     int opset = 22;
