@@ -7,6 +7,7 @@
 #include "deform_conv/sampled.h"
 #include "dense/direct.h"
 #include "dense/empty.h"
+#include "dense/winograd.h"
 
 namespace kiln {
 namespace {
@@ -69,6 +70,29 @@ Halide::Func empty_pack(const Problem &problem, const std::string &, const Halid
     return packed;
 }
 
+using dense::WinogradSchedule;
+
+std::string winograd_default(const Problem &problem, const TargetModel &target) {
+    return dense::default_winograd_schedule(problem, target).print();
+}
+
+Halide::Func winograd_build(const Problem &problem, const std::string &schedule, const Operands &operands) {
+    const WinogradSchedule numbers = WinogradSchedule::parse(schedule);
+    dense::WinogradStages stages = dense::winograd(problem, numbers, operands);
+    dense::schedule_winograd(stages, problem, numbers);
+    return stages.y;
+}
+
+std::vector<int> winograd_packed_extents(const Problem &problem, const std::string &schedule) {
+    const WinogradSchedule numbers = WinogradSchedule::parse(schedule);
+    numbers.check(problem);
+    return dense::winograd_shape(problem, numbers).packed_extents();
+}
+
+Halide::Func winograd_pack(const Problem &problem, const std::string &schedule, const Halide::Func &w) {
+    return dense::pack_winograd(problem, dense::winograd_shape(problem, WinogradSchedule::parse(schedule)), w);
+}
+
 constexpr Algorithm list[] = {
     {"empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty,
      [](const Problem &, const TargetModel &) { return std::string(); }, one_phase, empty_build,
@@ -82,6 +106,8 @@ constexpr Algorithm list[] = {
     {"sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
      [](const Problem &problem) { return problem.op == Operator::deform_conv && !dense::is_empty(problem); },
      sampled_default, one_phase, sampled_build, sampled_packed_extents, sampled_pack},
+    {"winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point", dense::winograd_applies,
+     winograd_default, dense::output_phases, winograd_build, winograd_packed_extents, winograd_pack},
 };
 
 }  // namespace

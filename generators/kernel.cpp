@@ -117,6 +117,15 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
     throw std::invalid_argument("no algorithm applies");
 }
 
+std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target, const std::string &name) {
+    const Algorithm &algorithm = find_algorithm(name);
+    const Problem folded = fold_pointwise_axes(problem);
+    if (!unsupported_part(problem).empty() || !algorithm.applies(folded)) {
+        return std::nullopt;
+    }
+    return Decision{name, algorithm.default_schedule(folded, target)};
+}
+
 void check_decision(const Problem &problem, const Decision &decision, int revision) {
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
     if (algorithm.revision != revision) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct Decision {
 // The decision taken where nobody tuned one. Throws std::invalid_argument where Kiln cannot make a kernel for the
 // problem, saying which part of it.
 Decision default_decision(const Problem &problem, const TargetModel &target);
+
+// The same with one algorithm, or nothing where it does not apply. Throws std::invalid_argument where there is none of
+// that name.
+std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target,
+                                         const std::string &algorithm);
 
 // Throws std::invalid_argument unless the decision's algorithm has this revision, applies to the problem and takes the
 // schedule.

@@ -22,6 +22,10 @@ Decisions::Decisions(const std::string &path) {
         }
         try {
             const nlohmann::json entry = nlohmann::json::parse(line);
+            if (entry.at("problem") == "*") {
+                algorithm_ = entry.at("algorithm").get<std::string>();
+                continue;
+            }
             entries_[{entry.at("problem").get<std::string>(), entry.at("target").get<std::string>()}] = {
                 {entry.at("algorithm").get<std::string>(), entry.at("schedule").get<std::string>()},
                 entry.at("revision").get<int>()};
@@ -42,6 +46,11 @@ Decision Decisions::decide(const Problem &problem, const TargetModel &target, st
         } catch (const std::invalid_argument &error) {
             warnings->push_back(fmt::format("decision for {} on {} refused, the default is taken: {}", text,
                                             target.name, error.what()));
+        }
+    }
+    if (!algorithm_.empty()) {
+        if (const std::optional<Decision> decision = default_decision(problem, target, algorithm_)) {
+            return *decision;
         }
     }
     return default_decision(problem, target);

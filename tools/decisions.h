@@ -1,5 +1,7 @@
 // A decisions file: which algorithm and schedule a problem is compiled with on a target. JSON lines, one a decision:
 //   {"problem":"conv2d-...","target":"x86-64-avx512","algorithm":"direct","revision":1,"schedule":"lanes:16;..."}
+// A line {"problem":"*","algorithm":"winograd"} takes that algorithm, as it is where nobody tuned it, for every problem
+// that it applies to and no line names.
 #pragma once
 
 #include <map>
@@ -27,6 +29,7 @@ class Decisions {
         int revision;
     };
     std::map<std::pair<std::string, std::string>, Entry> entries_;  // by problem and target
+    std::string algorithm_;                                         // for all others; "": whichever is best
 };
 
 }  // namespace kiln::tools

@@ -49,9 +49,9 @@ def run(cases, folder, *options):
     return answers, outputs, process
 
 
-def verify(spec):
+def verify(spec, *options):
     """Returns the rows of kiln verify, in the order of the layers."""
-    command = [kiln(), "verify", spec, "--json", *target_option()]
+    command = [kiln(), "verify", spec, "--json", *target_option(), *options]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = [json.loads(line) for line in process.stdout.splitlines()]
     if not rows:

@@ -190,11 +190,24 @@ class RandomProblems(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             spec = Path(folder) / "layers.toml"
             spec.write_text("".join(map(to_layer, cases.values())))
-            rows = kiln_run.verify(spec)
+            for algorithm in (None, "winograd"):
+                with self.subTest(algorithm or "default"):
+                    self.check_memory_accesses(cases, spec, algorithm)
+
+    def check_memory_accesses(self, cases, spec, algorithm):
+        """With the default decisions, or with one algorithm wherever it applies."""
+        options = []
+        if algorithm:
+            decisions = spec.with_suffix(".jsonl")
+            decisions.write_text(json.dumps({"problem": "*", "algorithm": algorithm}))
+            options = ["--decisions", decisions]
+        rows = kiln_run.verify(spec, *options)
         self.assertEqual([row["layer"] for row in rows], list(cases))
         for row in rows:
             with self.subTest(row["layer"]):
                 self.assertEqual(row["verdict"], "ok", f"{row}\n{describe(cases[row['layer']])}")
+        if algorithm and len(cases) >= 20:
+            self.assertTrue(any(row["algorithm"] == algorithm for row in rows), "no problem that it applies to")
 
 
 if __name__ == "__main__":

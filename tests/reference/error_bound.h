@@ -30,6 +30,7 @@ inline constexpr double probabilistic_lambda = 8;
 struct AlgorithmError {
     const char *name;                          // as kiln_kernel.algorithm
     double (*growth)(const Problem &problem);  // multiplies gamma
+    bool mixes;  // whether an element errs by its neighbours' magnitudes too: the largest of its channel counts then
 };
 
 // Each term of a DeformConv's sum is itself a sum of 2^rank products with weights of a few roundings an axis.
@@ -38,12 +39,15 @@ inline double sampled_growth(const Problem &p) {
     return 1 + roundings / static_cast<double>(p.in_channels / p.groups * p.taps());
 }
 
+double winograd_growth(const Problem &problem);
+
 // The algorithms that verify knows. Those that only reorder the definition's sums have growth 1.
 inline constexpr AlgorithmError algorithm_errors[] = {
-    {"empty", [](const Problem &) { return 1.0; }},
-    {"direct", [](const Problem &) { return 1.0; }},
-    {"polyphase", [](const Problem &) { return 1.0; }},
-    {"sampled", sampled_growth},
+    {"empty", [](const Problem &) { return 1.0; }, false},
+    {"direct", [](const Problem &) { return 1.0; }, false},
+    {"polyphase", [](const Problem &) { return 1.0; }, false},
+    {"sampled", sampled_growth, false},
+    {"winograd", winograd_growth, true},
 };
 
 // The row of an algorithm, or null: an algorithm without a stated bound cannot be verified.
@@ -72,7 +76,8 @@ inline DType accumulator(DType type) {
     return type == DType::f64 ? DType::f64 : DType::f32;
 }
 
-// Half the smallest positive number, at least: what rounding to `type` loses where numbers are too small for its digits.
+// Half the smallest positive number, at least: what rounding to `type` loses where numbers are too small for its
+// digits.
 inline double underflow(DType type) {
     if (type == DType::f64) return std::numeric_limits<double>::min();
     return type == DType::f16 ? 0x1p-25 : static_cast<double>(std::numeric_limits<float>::min());
@@ -88,6 +93,31 @@ inline int64_t terms(const Problem &p) {
         n *= (p.kernel[axis] + period - 1) / period;
     }
     return n + (p.bias ? 1 : 0) + (p.residual ? 1 : 0);
+}
+
+// min(n, lambda * sqrt(n)): gamma in units of the unit roundoff, to first order.
+inline double roundoffs(double n) {
+    return std::min(n, probabilistic_lambda * std::sqrt(n));
+}
+
+// A tile's output is sum_k A_ik * sum_c U_ck * V_ck over points k and channels c, and what is rounded are the inner
+// sums. Where inputs and weights are of even size, whatever their signs, |U_k| and |V_k| are at most the 1-norms of row
+// k of G and B^T times those sizes; so independent errors come to at most
+//   amplification = max_i sqrt(sum_k (A_ik * |G_k|_1 * |B_k|_1)^2) / r
+// times those of a plain sum of as many terms, on each axis with r taps. The numbers are the largest of F(m, r) for
+// points 0, infinity, 1, -1, 2, -2, 1/2, -1/2 and m + r - 1 up to 8. Inner sums are shorter than the definition's, by
+// the taps; their terms have passed through transforms of up to eight terms on each axis.
+inline double winograd_growth(const Problem &p) {
+    constexpr double amplification[] = {1, 1, 13.8, 10.6, 8.8, 7.6};  // by taps
+    double growth = 1, inner = static_cast<double>(p.in_channels / p.groups);
+    for (int axis = 0; axis < p.rank; ++axis) {
+        const int64_t divisor = std::gcd(p.stride[axis], p.dilation[axis]), period = p.stride[axis] / divisor;
+        const int64_t taps = (p.kernel[axis] + period - 1) / period;
+        growth *= taps <= 5 ? amplification[taps] : 1;
+        inner *= p.op == Operator::conv ? static_cast<double>(std::min(period, p.kernel[axis])) : 1;
+        inner += 8;
+    }
+    return growth * probabilistic_lambda * std::sqrt(inner) / roundoffs(static_cast<double>(terms(p)));
 }
 
 // The most an activation stretches a difference of its inputs.
@@ -116,7 +146,7 @@ inline bool is_piecewise_linear(Activation activation) {
 // The bound of every element of one kernel's result.
 class ErrorBound {
   public:
-    ErrorBound(const Problem &problem, const AlgorithmError &algorithm) {
+    ErrorBound(const Problem &problem, const AlgorithmError &algorithm) : mixes_(algorithm.mixes) {
         const bool exact_activation = is_piecewise_linear(problem.activation);
         const double u = unit_roundoff(accumulator(problem.x_type)), n = static_cast<double>(terms(problem));
         activation_ = exact_activation ? 0 : 4 * u;
@@ -128,7 +158,7 @@ class ErrorBound {
             underflow_ = eight_bits && !exact_activation ? 1 : 0;
             return;
         }
-        const double first_order = std::min(n, probabilistic_lambda * std::sqrt(n)) * u;
+        const double first_order = roundoffs(n) * u;
         gamma_ = steepest_slope(problem) * algorithm.growth(problem) * first_order / (1 - first_order);
         interpolation_ = steepest_slope(problem) * u;
         output_ = unit_roundoff(problem.y_type) + u;  // the output's rounding, and the reference's own
@@ -136,7 +166,7 @@ class ErrorBound {
         underflow_ = n * underflow(accumulator(problem.x_type)) + underflow(problem.y_type);
     }
 
-    // Of element `index`.
+    // Of element `index`; where the algorithm mixes(), its magnitude must be the largest of its channel.
     double at(const Result &expected, int64_t index) const {
         const double magnitude = expected.magnitude[index];
         const double interpolation = expected.interpolation.empty() ? 0 : expected.interpolation[index];
@@ -144,7 +174,10 @@ class ErrorBound {
                activation_ * (1 + magnitude) + underflow_;
     }
 
+    bool mixes() const { return mixes_; }
+
   private:
+    bool mixes_;
     double gamma_ = 0, interpolation_ = 0, output_ = 0, activation_ = 0, underflow_ = 0;
 };
 

@@ -1,0 +1,124 @@
+// The Winograd algorithm: tiles of outputs by fewer products than their sums have, F(m, r) on each axis (cook_toom.h).
+//
+//   transformed = B^T x B   for every tile, on each axis
+//   product     = packed * transformed, summed over input channels (and folds), for each point
+//   y           = A^T product A
+//
+// Applies to Conv and ConvTranspose of float32 with sums of 2 to 5 taps on some axis, but where accuracy is strict:
+// strides, dilations and output phases are reduced to stride 1 (winograd_axis.h). Multiplications: the product over
+// axes of (m + r - 1) / m, in place of r, for each output and input channel. Error: tests/reference/error_bound.h.
+//
+// An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
+// shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous.
+#pragma once
+
+#include <Halide.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "algorithm.h"
+#include "common/target_model.h"
+#include "dense/winograd_axis.h"
+#include "kiln/problem.h"
+
+namespace kiln::dense {
+
+// The numbers a schedule of the Winograd algorithm is made of.
+struct WinogradSchedule {
+    int lanes = 8;                      // of a vector
+    int vectors = 1;                    // a register tile of products is vectors of output channels
+    int block = 1;                      //   by at most so many tiles
+    int unroll = 1;                     // of the sum over input channels
+    std::vector<int> tile = {1, 1, 1};  // outputs m of a tile on each axis, the innermost first
+    int rows = 0;           // rows of tiles, on the outermost axis, that pass all stages together; 0: the whole image,
+    int images = 1;         //   and then so many images together
+    bool parallel = false;  // whether the caller's threads share the work
+
+    int panel() const { return lanes * vectors; }
+
+    static WinogradSchedule parse(const std::string &text);
+    std::string print() const;
+    // Throws std::invalid_argument unless the tiles suit the problem.
+    void check(const Problem &problem) const;
+};
+
+// Whether the algorithm applies at all.
+bool winograd_applies(const Problem &problem);
+
+// The problem's axes, the innermost first, with no tiles yet: outputs, points and tiles are a schedule's.
+std::vector<WinogradAxis> winograd_axes(const Problem &problem);
+
+// What kernel, pack function and schedules all know.
+struct WinogradShape {
+    std::vector<WinogradAxis> axes;  // the innermost first
+    int panel, panels;               // of output channels; the last panel is filled up with zeros
+    int depth;                       // input channels of a group
+    int images, image_chunks;        // the batch
+
+    // Combinations of axes that have a smaller last tile, as bits.
+    std::vector<int> tile_classes() const;
+    TileClass tile_class(int bits, size_t axis) const { return axes[axis].tile_class((bits >> axis & 1) != 0); }
+    int tiles(int bits) const;         // of a combination, in a chunk
+    int tiles_before(int bits) const;  // in the order that makes each point's tiles contiguous
+    // The same for points: bit a tells whether a point on axis a is one that the smaller tile lacks.
+    struct Range {
+        int begin, count;
+    };
+    Range tiles_of_points(int bits) const;
+    Range points(int bits, size_t axis) const;
+    // Whether the output's tiles are those of y, dense and whole, so that y can be written in place.
+    bool covers_exactly(const Problem &problem, int lanes) const;
+
+    // [panel lane][depth][folds...][panels][points...][phases...], the innermost first.
+    std::vector<int> packed_extents() const;
+};
+WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule);
+
+// The transformed weights; w as for Algorithm::pack.
+Halide::Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Halide::Func &w);
+
+// The stages of the kernel, not scheduled. Each Func's dimensions: c, a coordinate for each axis of what its comment
+// says, then `tile` and whatever else tells tiles apart.
+struct WinogradStages {
+    Halide::Var c{"c"}, tile{"tile"}, n{"n"}, rows{"rows"}, images{"images"};
+    std::vector<Halide::Var> i, j, e, z, p, u, t;  // output of a tile, point, fold, shift, phase, sub-image, tile
+
+    // A tile's transform on one axis.
+    struct Step {
+        size_t axis;
+        Halide::Func f;
+    };
+    // One combination of tile sizes.
+    struct Transform {
+        int bits = 0;
+        std::vector<Step> steps;  // in order of computation
+        Halide::RDom r;           // points or outputs of a tile, then tile and sub-image of each axis, then image
+    };
+    struct Product {
+        int bits = 0;
+        Halide::Func acc, product;
+    };
+    int channels = 0;                 // input channels that `transformed` holds: whole vectors
+    Halide::Func image;               // x with channels innermost and room for whole vectors; undefined where x will do
+    Halide::Func turned_x, turned_y;  // blocks of x and y on their way from or to channels first; else undefined
+    Halide::Func transformed;         // (c, e, tile, j, z, rows, images), of all tiles
+    std::vector<Transform> inputs;
+    std::vector<Product> products;  // (c, tile, j, p, rows, images)
+    std::vector<Transform> outputs;
+    Halide::Func result;  // where y cannot be written in place: (c, q and p of each axis in a chunk, n, rows, images)
+    Halide::Func y;
+    std::vector<int> seen_phases;  // in which y is seen (Algorithm::output_phases)
+    bool in_place = false;
+    WinogradShape shape;
+};
+
+WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands);
+
+// What the algorithm is compiled with where nobody tuned it.
+WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetModel &target);
+
+void schedule_winograd(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
+
+}  // namespace kiln::dense

@@ -1,0 +1,367 @@
+// The Winograd algorithm's schedule for x86: which numbers to take where nobody tuned them, and what they mean.
+#include <algorithm>
+
+#include "dense/cook_toom.h"
+#include "dense/winograd.h"
+
+namespace kiln::dense {
+namespace {
+
+using Halide::Func;
+using Halide::MemoryType;
+using Halide::RVar;
+using Halide::Stage;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+// Beyond so many points a tile's transform no longer fits the code and the registers it takes unrolled.
+constexpr int most_unrolled_points = 36;
+
+int ceil_div(int a, int b) {
+    return (a + b - 1) / b;
+}
+
+// The largest power of two that is at most n.
+int power_of_two(int n) {
+    int power = 1;
+    while (2 * power <= n) {
+        power *= 2;
+    }
+    return power;
+}
+
+// Of the sizes up to `most`, that which wastes least of `count` tiles; the larger of equals.
+int block_of(int count, int most) {
+    int best = 1;
+    for (int block = 1; block <= std::min(count, most); block++) {
+        // A step of the sum costs its products and about half a cycle.
+        const auto cost = [count](int size) { return ceil_div(count, size) * (size + 1); };
+        best = cost(block) <= cost(best) ? block : best;
+    }
+    return best;
+}
+
+TailStrategy tail(int extent, int factor) {
+    return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
+}
+
+template <typename To, typename From>
+void append(std::vector<To> &to, const std::vector<From> &from) {
+    to.insert(to.end(), from.begin(), from.end());
+}
+
+bool is_rolled(const WinogradShape &shape, int bits) {
+    int points = 1;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        points *= shape.tile_class(bits, a).points;
+    }
+    return points > most_unrolled_points && shape.axes.size() > 1;
+}
+
+// Where a stage is computed: at the root, or in each chunk of y.
+struct Place {
+    const Func *y = nullptr;
+    Var chunk;
+
+    void compute(Func &f) const {
+        if (y != nullptr) {
+            f.compute_at(*y, chunk);
+        } else {
+            f.compute_root();
+        }
+    }
+};
+
+// Copies from a source that is contiguous in `dense` to a destination that is so in `fast`, by blocks whose vectors
+// along `dense` are interleaved in registers: vectors of strided elements would be gathered one by one.
+void schedule_turn(Func &to, Func &block, const Var &fast, int fast_extent, int wide, const Var &dense,
+                   int dense_extent, int narrow) {
+    const Var fast_outer("fast_outer"), dense_outer("dense_outer");
+    wide = std::min(wide, power_of_two(fast_extent));
+    narrow = std::min(narrow, power_of_two(dense_extent));
+    std::vector<VarOrRVar> order = {fast, dense, fast_outer, dense_outer};
+    std::vector<Var> storage = {fast, dense};
+    for (const Var &var : to.args()) {
+        if (var.name() != fast.name() && var.name() != dense.name()) {
+            order.push_back(var);
+            storage.push_back(var);
+        }
+    }
+    to.split(fast, fast_outer, fast, wide, tail(fast_extent, wide));
+    to.split(dense, dense_outer, dense, narrow, tail(dense_extent, narrow));
+    to.reorder(order).vectorize(fast).unroll(dense);
+    block.compute_at(to, fast_outer).store_in(MemoryType::Stack).reorder_storage(storage);
+    block.bound_extent(fast, wide).bound_extent(dense, narrow).vectorize(dense).unroll(fast);
+}
+
+// Vectors along c, the last of which overlaps the one before.
+void vectorize_channels(Func &f, const Var &c, int channels, int lanes) {
+    const int width = std::min(lanes, power_of_two(channels));
+    f.bound(c, 0, channels).vectorize(c, width, tail(channels, width));
+}
+
+void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+    if (!s.image.defined()) {
+        return;
+    }
+    const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
+    const std::vector<Var> at = s.image.args();
+    s.image.compute_root().align_storage(s.c, schedule.lanes);
+    for (size_t a = 0; a < s.shape.axes.size(); a++) {
+        s.image.bound(at[a + 1], 0, s.shape.axes[a].in);
+    }
+    s.image.bound(s.n, 0, batch);
+    if (s.turned_x.defined()) {
+        s.image.bound(s.c, 0, channels);
+        schedule_turn(s.image, s.turned_x, s.c, channels, schedule.lanes, at[1], s.shape.axes[0].in, 8);
+    } else {
+        vectorize_channels(s.image, s.c, channels, schedule.lanes);
+    }
+    if (schedule.parallel) {
+        s.image.parallel(batch > 1 ? s.n : at[s.shape.axes.size()]);
+    }
+}
+
+// The outermost loop over tiles that has more than one.
+RVar outermost_tiles(const WinogradShape &shape, const Halide::RDom &r, int bits) {
+    const int rank = static_cast<int>(shape.axes.size());
+    if (shape.images > 1) {
+        return r[3 * rank];
+    }
+    for (int a = rank - 1; a > 0; a--) {
+        if (shape.tile_class(bits, a).count > 1) {
+            return r[rank + 2 * a];
+        }
+    }
+    return r[rank];
+}
+
+// Tiles of one combination go through the steps of their transform vector by vector: all in registers, or, where a tile
+// has too many points, row by row through memory. `between`: loops right around a vector of a tile.
+void schedule_transform(Func &target, int update, const WinogradStages &s, const WinogradStages::Transform &transform,
+                        int lanes, const std::vector<VarOrRVar> &between, bool parallel) {
+    const int rank = static_cast<int>(s.shape.axes.size());
+    const Var vector("vector");
+    const bool rolled = is_rolled(s.shape, transform.bits);
+    Stage stage = target.update(update);
+    stage.split(s.c, vector, s.c, lanes);
+    std::vector<VarOrRVar> order = {s.c};
+    for (int a = 0; a < rank; a++) {
+        order.emplace_back(transform.r[a]);
+    }
+    order.emplace_back(vector);
+    append(order, between);
+    for (int d = rank; d <= 3 * rank; d++) {
+        order.emplace_back(transform.r[d]);
+    }
+    stage.reorder(order).vectorize(s.c).unroll(transform.r[0]);
+    for (int a = 1; a < rank && !rolled; a++) {
+        stage.unroll(transform.r[a]);
+    }
+    if (parallel) {
+        stage.allow_race_conditions().parallel(outermost_tiles(s.shape, transform.r, transform.bits));
+    }
+    for (const auto &[axis, f] : transform.steps) {
+        Func step = f;
+        const std::vector<Var> at = step.args();
+        step.reorder({s.c, at[1 + axis]}).vectorize(s.c);
+        for (size_t a = 0; a < s.shape.axes.size(); a++) {
+            if (a == axis || !rolled) {
+                step.unroll(at[1 + a]);
+            }
+        }
+        if (!rolled) {
+            step.compute_at(target, vector).store_in(MemoryType::Register);
+        } else if (axis == 0) {
+            step.compute_at(target, transform.r[1]).store_in(MemoryType::Register);
+        } else {
+            step.compute_at(target, vector);
+        }
+    }
+}
+
+void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    Func &f = s.transformed;
+    place.compute(f);
+    int tiles = 0;
+    for (const int bits : shape.tile_classes()) {
+        tiles += shape.tiles(bits);
+    }
+    std::vector<VarOrRVar> between;
+    f.bound(s.c, 0, s.channels).bound(s.tile, 0, tiles).align_storage(s.c, s.channels + schedule.lanes);
+    for (size_t a = 0; a < rank; a++) {
+        f.bound(s.e[a], 0, shape.axes[a].folds).bound(s.j[a], 0, shape.axes[a].points);
+        f.bound(s.z[a], 0, shape.axes[a].shifts);
+        between.emplace_back(s.e[a]);
+    }
+    for (size_t a = 0; a < rank; a++) {
+        between.emplace_back(s.z[a]);
+    }
+    for (size_t k = 0; k < s.inputs.size(); k++) {
+        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], schedule.lanes, between, parallel);
+    }
+}
+
+// A matrix product for each point: a panel of its weights stays in the nearest caches while all tiles pass.
+void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    const Var panel("panel"), vector("vector"), tiles("tiles"), shared("shared");
+    for (WinogradStages::Product &stage : s.products) {
+        const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
+        const int block = block_of(range.count, schedule.block);
+        Func &f = stage.product, &acc = stage.acc;
+        place.compute(f);
+        f.bound(s.c, 0, shape.panels * shape.panel).bound(s.tile, range.begin, range.count);
+        f.align_storage(s.c, shape.panels * shape.panel + schedule.lanes);
+        f.split(s.c, panel, s.c, shape.panel).split(s.c, vector, s.c, schedule.lanes);
+        f.split(s.tile, tiles, s.tile, block, tail(range.count, block));
+        std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
+        for (size_t a = 0; a < rank; a++) {
+            const WinogradShape::Range points = shape.points(stage.bits, a);
+            f.bound(s.j[a], points.begin, points.count).bound(s.p[a], 0, shape.axes[a].phases);
+            order.emplace_back(s.j[a]);
+        }
+        append(order, s.p);
+        f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
+        if (parallel) {
+            Var outer = rank > 1 ? s.j[0] : panel;
+            for (size_t a = rank > 1 ? 1 : 0; a < rank; a++) {
+                f.fuse(outer, s.j[a], shared);
+                outer = shared;
+            }
+            f.parallel(shared);
+        }
+
+        acc.compute_at(f, tiles).store_in(MemoryType::Register);
+        acc.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.tile);
+        Stage sum = acc.update();
+        const Halide::RVar depth(sum.get_schedule().rvars()[0].var);
+        std::vector<VarOrRVar> sum_order = {s.c, vector, s.tile};
+        sum.split(s.c, vector, s.c, schedule.lanes);
+        if (schedule.unroll > 1) {
+            const RVar inner("inner"), outer("outer");
+            sum.split(depth, outer, inner, schedule.unroll).unroll(inner);
+            append(sum_order, std::vector<RVar>{inner, outer});
+        } else {
+            sum_order.emplace_back(depth);
+        }
+        for (size_t a = 0; a < rank; a++) {
+            sum_order.emplace_back(RVar(sum.get_schedule().rvars()[a + 1].var));
+        }
+        sum.reorder(sum_order).vectorize(s.c).unroll(vector).unroll(s.tile);
+    }
+}
+
+void schedule_outputs(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule, const Place &place,
+                      bool parallel) {
+    const WinogradShape &shape = s.shape;
+    // Whole vectors of channels, as the products have them.
+    int lanes = schedule.lanes;
+    while (shape.panels * shape.panel % lanes != 0) {
+        lanes /= 2;
+    }
+    std::vector<VarOrRVar> phases;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        if (shape.axes[a].phases > 1 || !s.in_place) {
+            phases.emplace_back(s.p[a]);
+        }
+    }
+    Func &target = s.in_place ? s.y : s.result;
+    if (!s.in_place) {
+        const std::vector<Var> at = target.args();
+        place.compute(target);
+        target.bound(s.c, 0, ceil_div(static_cast<int>(problem.out_channels), lanes) * lanes);
+        for (size_t a = 0; a < shape.axes.size(); a++) {
+            target.bound(at[1 + 2 * a], 0, shape.axes[a].covered()).bound(s.p[a], 0, shape.axes[a].phases);
+        }
+        target.bound(s.n, 0, shape.images);
+    }
+    for (size_t k = 0; k < s.outputs.size(); k++) {
+        schedule_transform(target, static_cast<int>(k), s, s.outputs[k], lanes, phases, parallel);
+    }
+}
+
+// The copy from the scratch to y, a chunk at a time where there are several. Returns where the chunk's other stages
+// are.
+Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    Place place;
+    if (s.in_place) {
+        return place;
+    }
+    const std::vector<Var> at = s.y.args();
+    // y's dimensions: c, each axis, and after those seen by phases their phase, n.
+    const std::vector<int> phases = s.seen_phases;
+    Var outermost = at[at.size() - 2];
+    if (phases[rank - 1] > 1) {
+        outermost = at[at.size() - 3];
+    }
+    if (s.turned_y.defined()) {
+        const int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
+        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, static_cast<int>(problem.out_channels), 8);
+    } else {
+        vectorize_channels(s.y, s.c, static_cast<int>(problem.out_channels), schedule.lanes);
+    }
+    Var shared = problem.batch > 1 ? s.n : outermost;
+    const WinogradAxis &axis = shape.axes[rank - 1];
+    if (axis.chunks > 1) {
+        const Var chunk("chunk");
+        const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : axis.phases);
+        std::vector<VarOrRVar> order;
+        place = {&s.y, chunk};
+        s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
+        shared = problem.batch > 1 ? s.n : chunk;
+        s.y.reorder({chunk, s.n});
+    } else if (shape.image_chunks > 1) {
+        place = {&s.y, s.n};
+        if (shape.images > 1) {
+            const Var chunk("chunk");
+            s.y.split(s.n, chunk, s.n, shape.images);
+            place.chunk = shared = chunk;
+        }
+    }
+    if (schedule.parallel) {
+        s.y.parallel(shared);
+    }
+    return place;
+}
+
+}  // namespace
+
+void schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+    const Place place = schedule_copy(s, problem, schedule);
+    const bool parallel = schedule.parallel && place.y == nullptr;  // else y's chunks are
+    schedule_image(s, problem, schedule);
+    schedule_inputs(s, schedule, place, parallel);
+    schedule_products(s, schedule, place, parallel);
+    schedule_outputs(s, problem, schedule, place, parallel);
+}
+
+WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetModel &target) {
+    const int of_group = static_cast<int>(problem.out_channels / problem.groups);
+    WinogradSchedule schedule;
+    schedule.lanes = target.lanes(32);
+    schedule.vectors = 2;
+    if (problem.groups > 1) {  // a panel stays within its group, so that its input is one broadcast
+        while (of_group % schedule.lanes != 0) {
+            schedule.lanes /= 2;
+        }
+        schedule.vectors = of_group % schedule.panel() == 0 ? 2 : 1;
+    }
+    schedule.block = (target.vector_registers - schedule.vectors - 1) / schedule.vectors;
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    for (size_t a = 0; a < axes.size(); a++) {
+        const int most = std::min(axes[a].length, axes[a].taps > 1 ? 4 : 1);
+        schedule.tile[a] = std::max(1, std::min(most, max_cook_toom_points + 1 - axes[a].taps));
+    }
+    schedule.images = static_cast<int>(problem.batch);
+    schedule.parallel = problem.flops() > 2e6;
+    return schedule;
+}
+
+}  // namespace kiln::dense

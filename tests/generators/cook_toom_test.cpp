@@ -1,0 +1,133 @@
+// Winograd's transforms, in exact arithmetic, and the index arithmetic of their tiles against the definition.
+#include "dense/cook_toom.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "dense/winograd_axis.h"
+#include "kiln/problem.h"
+
+namespace kiln::dense {
+namespace {
+
+TEST(CookToom, computes_a_correlation_exactly) {
+    for (int r = 1; r <= 5; r++) {
+        for (int m = 1; m + r - 1 <= max_cook_toom_points; m++) {
+            for (int shared = m + r - 1; shared <= max_cook_toom_points; shared++) {
+                const CookToom f = cook_toom(m, r, shared);
+                for (int i = 0; i < m; i++) {
+                    for (int j = 0; j < r; j++) {
+                        for (int l = 0; l < f.points; l++) {
+                            Rational sum;
+                            for (int k = 0; k < f.points; k++) {
+                                sum = sum + f.a_t[i][k] * f.g[k][j] * f.b_t[k][l];
+                            }
+                            ASSERT_EQ(sum, Rational(l == i + j))
+                                << "F(" << m << ", " << r << ") of " << shared << " points";
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(CookToom, smaller_tiles_share_the_filter) {
+    for (int r = 1; r <= 5; r++) {
+        const CookToom whole = cook_toom(max_cook_toom_points + 1 - r, r, max_cook_toom_points);
+        for (int m = 1; m < whole.outputs; m++) {
+            const CookToom smaller = cook_toom(m, r, max_cook_toom_points);
+            for (int k = 0; k < smaller.points; k++) {
+                EXPECT_EQ(smaller.g[k], whole.g[k]) << "F(" << m << ", " << r << ") at point " << k;
+            }
+        }
+    }
+}
+
+TEST(CookToom, multiplies_nothing_by_a_last_tap_but_at_infinity) {
+    const CookToom f = cook_toom(4, 3, 6);
+    EXPECT_EQ(f.g[cook_toom_infinity], (std::vector<Rational>{0, 0, 1}));
+}
+
+TEST(CookToom, has_the_transforms_that_lavin_and_gray_print_for_F_2_3) {
+    const CookToom f = cook_toom(2, 3, 4);  // points 0, infinity, 1, -1; theirs are 0, 1, -1, infinity, up to signs
+    EXPECT_EQ(f.b_t[0], (std::vector<Rational>{-1, 0, 1, 0}));
+    EXPECT_EQ(f.b_t[2], (std::vector<Rational>{0, 1, 1, 0}));
+    EXPECT_EQ(f.g[2], (std::vector<Rational>{Rational(1, 2), Rational(1, 2), Rational(1, 2)}));
+    EXPECT_EQ(f.a_t[1], (std::vector<Rational>{0, 1, 1, -1}));
+}
+
+using Products = std::multiset<std::tuple<int, int, int>>;  // output, input position, tap
+
+// By the definition in kiln/problem.h.
+Products defined(const Problem &p) {
+    Products products;
+    for (int o = 0; o < p.out[0]; o++) {
+        for (int t = 0; t < p.kernel[0]; t++) {
+            const int64_t at = p.op == Operator::conv ? o * p.stride[0] + t * p.dilation[0] - p.pad_begin[0]
+                                                      : o + p.pad_begin[0] - t * p.dilation[0];
+            if (p.op == Operator::conv) {
+                products.emplace(o, at, t);
+            } else if ((at % p.stride[0] + p.stride[0]) % p.stride[0] == 0) {
+                products.emplace(o, at / p.stride[0], t);
+            }
+        }
+    }
+    return products;
+}
+
+int value_of(const Halide::Expr &e) {
+    const auto value = Halide::Internal::as_const_int(Halide::Internal::simplify(e));
+    EXPECT_TRUE(value) << e;
+    return value ? static_cast<int>(*value) : 0;
+}
+
+Products mapped(const WinogradAxis &axis) {
+    Products products;
+    for (int v = 0; v < axis.length; v++) {
+        for (int u = 0; u < axis.subs; u++) {
+            for (int p = 0; p < axis.phases; p++) {
+                for (int e = 0; e < axis.folds; e++) {
+                    for (int j = 0; j < axis.taps; j++) {
+                        const int o = (v * axis.subs + u) * axis.phases + p, tap = value_of(axis.tap(p, e, j));
+                        if (o < axis.out && tap >= 0 && tap < axis.kernel) {
+                            products.emplace(o, (v + j) * axis.step + value_of(axis.origin(u, e, axis.shift_of(p))),
+                                             tap);
+                        }
+                        if (j == axis.taps - 1 && axis.folds > 1) {
+                            EXPECT_EQ(tap < axis.kernel, e < axis.first_short_fold());
+                        }
+                    }
+                }
+            }
+        }
+    }
+    return products;
+}
+
+TEST(WinogradAxis, has_the_products_of_the_definition) {
+    std::mt19937 random(1);
+    const auto draw = [&random](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+    for (int round = 0; round < 300; round++) {
+        Problem p;
+        p.op = draw(0, 1) ? Operator::conv : Operator::conv_transpose;
+        p.rank = 1;
+        p.in[0] = draw(1, 12);
+        p.kernel[0] = draw(1, 7);
+        p.stride[0] = draw(1, 6);
+        p.dilation[0] = p.op == Operator::conv || p.stride[0] == 1 ? draw(1, 6) : 1;
+        p.pad_begin[0] = draw(-3, 6);
+        p.out[0] = draw(1, 20);
+        const WinogradAxis axis =
+            p.op == Operator::conv ? WinogradAxis::conv(p, 0) : WinogradAxis::conv_transpose(p, 0);
+        ASSERT_EQ(mapped(axis), defined(p))
+            << "round " << round << " op " << int(p.op) << " kernel " << p.kernel[0] << " stride " << p.stride[0]
+            << " dilation " << p.dilation[0] << " pad " << p.pad_begin[0] << " out " << p.out[0];
+    }
+}
+
+}  // namespace
+}  // namespace kiln::dense
