@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,10 @@ constexpr std::string_view case_keys[] = {
     "name",    "attributes", "inputs",  "output",     "operator",          "dialect",  "opset",
     "profile", "dtype",      "layouts", "activation", "activation_params", "accuracy", "quantization"};
 
+bool is_8_bit(DType type) {
+    return type == DType::s8 || type == DType::u8;
+}
+
 // An input of an operator, under its document's name, and what it is to Kiln.
 struct Input {
     std::string_view name;
@@ -31,22 +36,90 @@ struct Input {
 };
 constexpr Input onnx_inputs[] = {{"X", &Case::x},           {"W", &Case::w},       {"B", &Case::bias},
                                  {"offset", &Case::offset}, {"mask", &Case::mask}, {"residual", &Case::residual}};
+constexpr Input qlinear_conv_inputs[] = {{"x", &Case::x}, {"w", &Case::w}, {"B", &Case::bias}};
+constexpr Input conv_integer_inputs[] = {{"x", &Case::x}, {"w", &Case::w}};
 constexpr Input onednn_inputs[] = {
     {"input", &Case::x}, {"filter", &Case::w}, {"bias", &Case::bias}, {"residual", &Case::residual}};
 constexpr Input tensorrt_inputs[] = {
     {"input", &Case::x}, {"kernel", &Case::w}, {"bias", &Case::bias}, {"residual", &Case::residual}};
 
-std::vector<Input> inputs_of(Dialect dialect) {
-    switch (dialect) {
-        case Dialect::onnx:
-        case Dialect::ms_nhwc:
-            return {std::begin(onnx_inputs), std::end(onnx_inputs)};
-        case Dialect::onednn_graph:
-            return {std::begin(onednn_inputs), std::end(onednn_inputs)};
-        case Dialect::tensorrt:
-            return {std::begin(tensorrt_inputs), std::end(tensorrt_inputs)};
-    }
-    return {};
+template <size_t count>
+std::vector<Input> to_vector(const Input (&inputs)[count]) {
+    return {std::begin(inputs), std::end(inputs)};
+}
+
+bool is_qlinear_conv(const LayerSpec &layer) {
+    return layer.dialect == Dialect::onnx && layer.op == "QLinearConv";
+}
+bool is_conv_integer(const LayerSpec &layer) {
+    return layer.dialect == Dialect::onnx && layer.op == "ConvInteger";
+}
+
+// The tensors; x comes first, then w.
+std::vector<Input> inputs_of(const LayerSpec &layer) {
+    if (is_qlinear_conv(layer)) return to_vector(qlinear_conv_inputs);
+    if (is_conv_integer(layer)) return to_vector(conv_integer_inputs);
+    if (layer.dialect == Dialect::onednn_graph) return to_vector(onednn_inputs);
+    return layer.dialect == Dialect::tensorrt ? to_vector(tensorrt_inputs) : to_vector(onnx_inputs);
+}
+
+DType integer_type(const std::string &npy_type) {
+    return npy_type == "u1" ? DType::u8 : DType::s8;
+}
+
+std::vector<double> scales(const std::string &name, const NpyArray &array) {
+    if (array.type != npy_type(DType::f32))
+        throw Error(fmt::format("inputs.{} is {}: a scale is {}", name, array.type, npy_type(DType::f32)));
+    std::vector<float> values(static_cast<size_t>(array.elements()));
+    std::memcpy(values.data(), array.data.data(), array.data.size());
+    return {values.begin(), values.end()};
+}
+
+// Of a tensor of this type.
+std::vector<int64_t> zero_points(const std::string &name, const NpyArray &array, DType type) {
+    if (array.type != npy_type(type))
+        throw Error(fmt::format("inputs.{} is {}: it must be {}, as its tensor", name, array.type, npy_type(type)));
+    std::vector<int64_t> values;
+    for (const std::byte value : array.data)
+        values.push_back(type == DType::u8 ? std::to_integer<uint8_t>(value) : std::to_integer<int8_t>(value));
+    return values;
+}
+
+template <typename Value>
+Value one(const std::string &name, const std::vector<Value> &values) {
+    if (values.size() != 1) throw Error(fmt::format("inputs.{} has {} values: one is needed", name, values.size()));
+    return values.front();
+}
+
+// A scale or zero points, which a layer takes as numbers. x and w are read before.
+struct NumberInput {
+    std::string_view name;
+    bool has_conv_integer;  // whether ConvInteger has it too, there as an optional one
+    void (*set)(LayerSpec &layer, const std::string &name, const NpyArray &array);
+};
+using L = LayerSpec &;
+using S = const std::string &;
+using A = const NpyArray &;
+constexpr NumberInput number_inputs[] = {
+    {"x_scale", false, [](L layer, S name, A a) { layer.quantization.x_scale = one(name, scales(name, a)); }},
+    {"x_zero_point", true,
+     [](L layer, S name, A a) { layer.quantization.x_zero_point = one(name, zero_points(name, a, layer.dtype)); }},
+    {"w_scale", false, [](L layer, S name, A a) { layer.quantization.w_scale = scales(name, a); }},
+    {"w_zero_point", true,
+     [](L layer, S name, A a) { layer.quantization.w_zero_point = zero_points(name, a, layer.w_dtype); }},
+    {"y_scale", false, [](L layer, S name, A a) { layer.quantization.y_scale = one(name, scales(name, a)); }},
+    {"y_zero_point", false,
+     [](L layer, S name, A a) {
+         layer.y_dtype = integer_type(a.type);
+         layer.quantization.y_zero_point = one(name, zero_points(name, a, layer.y_dtype));
+     }},
+};
+
+std::vector<NumberInput> number_inputs_of(const LayerSpec &layer) {
+    std::vector<NumberInput> inputs;
+    for (const NumberInput &input : number_inputs)
+        if (is_qlinear_conv(layer) || (is_conv_integer(layer) && input.has_conv_integer)) inputs.push_back(input);
+    return inputs;
 }
 
 template <typename Names>
@@ -74,17 +147,9 @@ Shape to_shape(const std::string &name, const NpyHeader &header) {
 
 // The type an input's file must have.
 DType input_type(const LayerSpec &layer, std::string Case::*input) {
-    const bool integer = layer.dtype == DType::s8 || layer.dtype == DType::u8;
-    return integer && input == &Case::bias && layer.dialect != Dialect::tensorrt ? DType::s32
-           : integer && input == &Case::bias                                     ? DType::f32
-                                                                                 : layer.dtype;
-}
-
-// Whether `type` is right for the input; weights and data of 8 bits are each signed or not.
-bool fits(const LayerSpec &layer, std::string Case::*input, const std::string &type) {
-    const DType needed = input_type(layer, input);
-    const bool eight_bits = needed == DType::s8 || needed == DType::u8;
-    return type == npy_type(needed) || (eight_bits && input == &Case::w && (type == "i1" || type == "u1"));
+    if (!is_8_bit(layer.dtype) || input == &Case::x) return layer.dtype;
+    if (input == &Case::w) return layer.w_dtype;
+    return input == &Case::bias && layer.dialect != Dialect::tensorrt ? DType::s32 : DType::f32;
 }
 
 void set_shape(Case &result, std::string Case::*input, const Shape &shape) {
@@ -97,24 +162,77 @@ void set_shape(Case &result, std::string Case::*input, const Shape &shape) {
     if (input == &Case::residual) layer.residual = true, layer.residual_shape = shape;
 }
 
-void read_input(Case &result, const std::string &name, const json &file, const std::string &folder) {
-    const std::vector<Input> inputs = inputs_of(result.layer.dialect);
-    std::vector<std::string_view> names;
-    for (const Input &input : inputs) names.push_back(input.name);
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end())
-        throw Error(fmt::format("inputs.{} is unknown in dialect {}: did you mean {}?", name,
-                                document_name(result.layer.dialect), nearest_name(name, names)));
+std::string file_path(const std::string &name, const json &file, const std::string &folder) {
     if (!file.is_string()) throw Error(fmt::format("inputs.{} is {}: a path is needed", name, shown(file)));
-
     const std::filesystem::path path = std::filesystem::path(folder) / file.get<std::string>();
-    const auto input = inputs[static_cast<size_t>(found - names.begin())].path;
-    const NpyHeader header = read_npy_header(path.string());
-    if (!fits(result.layer, input, header.type))
-        throw Error(fmt::format("inputs.{} is {} in {}: dtype {} needs {}", name, header.type, path.string(),
-                                document_name(result.layer.dtype), npy_type(input_type(result.layer, input))));
-    set_shape(result, input, to_shape(name, header));
-    result.*input = std::filesystem::absolute(path).lexically_normal().string();
+    return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+void read_input(Case &result, const Input &input, const json &file, const std::string &folder) {
+    const std::string name(input.name), path = file_path(name, file, folder);
+    const NpyHeader header = read_npy_header(path);
+    const DType needed = input_type(result.layer, input.path);
+    if (header.type != npy_type(needed))
+        throw Error(fmt::format("inputs.{} is {} in {}: dtype {} needs {}", name, header.type, path,
+                                document_name(result.layer.dtype), npy_type(needed)));
+    set_shape(result, input.path, to_shape(name, header));
+    result.*input.path = path;
+}
+
+void check_input_names(const LayerSpec &layer, const json &inputs) {
+    std::vector<std::string_view> names;
+    for (const Input &input : inputs_of(layer)) names.push_back(input.name);
+    for (const NumberInput &input : number_inputs_of(layer)) names.push_back(input.name);
+    for (const auto &[name, file] : inputs.items())
+        if (!contains(names, name))
+            throw Error(fmt::format("inputs.{} is unknown in dialect {}, operator {}: did you mean {}?", name,
+                                    document_name(layer.dialect), layer.op, nearest_name(name, names)));
+}
+
+// Where tensors are of 8 bits, their files say whether they are signed, unless the line does.
+void read_integer_types(LayerSpec &layer, const json &line, const std::string &folder) {
+    const json &inputs = object(line, "inputs");
+    const auto type_of = [&](const char *name) {
+        return integer_type(read_npy_header(file_path(name, inputs.at(name), folder)).type);
+    };
+    const bool has_x_type = line.contains("dtype"), has_w_type = object(line, "quantization").contains("w_dtype");
+    const std::string x(inputs_of(layer)[0].name), w(inputs_of(layer)[1].name);
+    if (!number_inputs_of(layer).empty() && !has_x_type && inputs.contains(x)) layer.dtype = type_of(x.c_str());
+    if (is_8_bit(layer.dtype) && !has_w_type && inputs.contains(w)) layer.w_dtype = type_of(w.c_str());
+}
+
+// How a case says what its 8-bit numbers stand for: by inputs, or by `quantization`; a case without is none.
+void check_quantization(LayerSpec &layer, const json &line) {
+    const bool given = line.contains("quantization");
+    if (given && !number_inputs_of(layer).empty())
+        throw Error(fmt::format("quantization is given, but {} takes scales and zero points as inputs", layer.op));
+    if (!number_inputs_of(layer).empty() || !is_8_bit(layer.dtype) || given) return;
+    if (layer.dialect == Dialect::tensorrt)
+        throw Error(fmt::format("quantization is missing: dtype {} needs x_scale, w_scale and y_scale",
+                                document_name(layer.dtype)));
+    layer.y_dtype = DType::s32;
+}
+
+void read_inputs(Case &result, const json &line, const std::string &folder) {
+    LayerSpec &layer = result.layer;
+    const json &inputs = object(line, "inputs");
+    check_input_names(layer, inputs);
+    read_integer_types(layer, line, folder);
+    check_quantization(layer, line);
+    for (const Input &input : inputs_of(layer)) {
+        const std::string name(input.name);
+        if (inputs.contains(name))
+            read_input(result, input, inputs.at(name), folder);
+        else if (input.path == &Case::x || input.path == &Case::w)
+            throw Error(fmt::format("inputs.{} is missing", name));
+    }
+    for (const NumberInput &input : number_inputs_of(layer)) {
+        const std::string name(input.name);
+        if (inputs.contains(name))
+            input.set(layer, name, read_npy(file_path(name, inputs.at(name), folder)));
+        else if (is_qlinear_conv(layer))
+            throw Error(fmt::format("inputs.{} is missing", name));
+    }
 }
 
 // The parts of a layer that do not come from files. x and w stand in until the inputs are read.
@@ -131,21 +249,11 @@ LayerSpec read_layer(const json &line, const std::string &folder) {
     return layer;
 }
 
-// The operator's inputs are an unsupported operator's own: their names are not known here.
-bool has_quantised_inputs(const LayerSpec &layer) {
-    return layer.op == "QLinearConv" || layer.op == "ConvInteger";
-}
-
 Case to_case(const json &line, const std::string &folder) {
     check_keys(line);
     Case result;
     result.layer = read_layer(line, folder);
-    if (has_quantised_inputs(result.layer))
-        throw Error(fmt::format("operator is {}: it is not supported yet", result.layer.op), StatusCode::unsupported);
-    for (const auto &[name, file] : object(line, "inputs").items()) read_input(result, name, file, folder);
-    for (const Input &input : inputs_of(result.layer.dialect))
-        if ((input.path == &Case::x || input.path == &Case::w) && (result.*input.path).empty())
-            throw Error(fmt::format("inputs.{} is missing", input.name));
+    read_inputs(result, line, folder);
     if (result.layer.op == "DeformConv" && result.offset.empty()) throw Error("inputs.offset is missing");
     if (result.layer.op != "DeformConv" && !result.offset.empty())
         throw Error(fmt::format("inputs.offset is given, but only DeformConv has one, not {}", result.layer.op));

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "fmt/format.h"
+#include "rules.h"
 #include "translate.h"
 
 namespace kiln::tools {
@@ -13,7 +14,12 @@ namespace {
 using nlohmann::json;
 
 std::string axes_text(const Axes &axes, int rank, const char *separator) {
-    return fmt::format("{}", fmt::join(axes.begin(), axes.begin() + rank, separator));
+    std::vector<std::string> texts;
+    for (int axis = 0; axis < rank; ++axis) {
+        const int64_t value = axes[static_cast<size_t>(axis)];
+        texts.push_back(value == open_size ? "?" : fmt::format("{}", value));
+    }
+    return fmt::format("{}", fmt::join(texts, separator));
 }
 
 std::string problem_text(const Resolution &resolution) {
@@ -23,7 +29,16 @@ std::string problem_text(const Resolution &resolution) {
 // The versions of an operator, of which an opset means the newest not newer than itself.
 std::vector<int> onnx_versions(const std::string &op) {
     if (op == "DeformConv") return {19, 22};
+    if (op == "ConvInteger" || op == "QLinearConv") return {10};
     return {1, 11, 22};
+}
+
+// The version that the layer's opset means.
+int version_of(const LayerSpec &layer) {
+    int version = 0;
+    for (const int candidate : onnx_versions(layer.op))
+        if (candidate <= layer.opset) version = candidate;
+    return version;
 }
 
 std::string reading_name(const LayerSpec &layer) {
@@ -76,7 +91,12 @@ json to_json(const Shape &shape) {
 }
 
 json to_json(const Axes &axes, int rank) {
-    return std::vector<int64_t>(axes.begin(), axes.begin() + rank);
+    json values = json::array();
+    for (int axis = 0; axis < rank; ++axis) {
+        const int64_t value = axes[static_cast<size_t>(axis)];
+        values.push_back(value == open_size ? json("?") : json(value));
+    }
+    return values;
 }
 
 // The keys a reading adds to an answer.
@@ -92,6 +112,8 @@ void add_reading(const Reading &reading, json &answer) {
     answer["output_shape"] = to_json(resolution.y);
     answer["pads_begin"] = to_json(resolution.pads_begin, resolution.problem.rank);
     answer["pads_end"] = to_json(resolution.pads_end, resolution.problem.rank);
+    for (int axis = 0; axis < resolution.problem.rank; ++axis)
+        answer["rules"].push_back(sentence(resolution.rules[static_cast<size_t>(axis)]));
 }
 
 // Where a reading departs from the layer's own; "" where it does not, or cannot be compared.
@@ -122,18 +144,98 @@ Row to_row(const Explanation &explanation) {
             explanation.choice.empty() ? "none" : explanation.choice};
 }
 
-std::string readings_text(const Explanation &explanation) {
-    size_t width = 0;
-    for (const Reading &reading : explanation.readings) width = std::max(width, reading.name.size());
-    std::string text;
-    for (const Reading &reading : explanation.readings) {
-        const std::string what = !reading.resolution                         ? message(reading)
-                                 : departs(reading, explanation.own).empty() ? "same"
-                                                                             : departs(reading, explanation.own);
-        const char *mark = what == "same" ? " " : reading.resolution ? "!" : "-";
-        text += fmt::format("    {} {:<{}}  {}\n", mark, reading.name, width, what);
+// Whether two readings are of the same rules: the layer's opset may lie between two versions of its operator.
+bool is_own(const Reading &reading, const LayerSpec &layer) {
+    LayerSpec version = layer;
+    version.opset = version_of(layer);
+    return reading.name == reading_name(version);
+}
+
+// Notes under a table: each stands there once, and is referred to by its number.
+class Notes {
+  public:
+    // "[1]" or "[1][3]"
+    std::string refer(const std::vector<std::string> &notes) {
+        std::string text;
+        for (const std::string &note : notes) {
+            const auto found = std::find(notes_.begin(), notes_.end(), note);
+            text += fmt::format("[{}]", found - notes_.begin() + 1);
+            if (found == notes_.end()) notes_.push_back(note);
+        }
+        return text;
     }
-    return text;
+    std::string text() const {
+        std::string text;
+        for (size_t i = 0; i < notes_.size(); ++i) text += fmt::format("    [{}] {}\n", i + 1, notes_[i]);
+        return text;
+    }
+
+  private:
+    std::vector<std::string> notes_;
+};
+
+// The layer's own rules where another reading has others.
+std::vector<std::string> own_reasons(const Explanation &explanation) {
+    std::vector<std::string> all;
+    for (const Reading &reading : explanation.readings) {
+        if (!reading.resolution || !explanation.own.resolution) continue;
+        for (const std::string &reason : reasons(*explanation.own.resolution, *reading.resolution))
+            if (std::find(all.begin(), all.end(), reason) == all.end()) all.push_back(reason);
+    }
+    return all;
+}
+
+// Every reading in a row, its numbers marked where they are not the layer's own, and why under the table.
+std::string readings_text(const Explanation &explanation) {
+    if (explanation.readings.empty()) return "";
+    const Reading &own = explanation.own;
+    Notes notes;
+    std::vector<std::array<std::string, 5>> rows = {{"  under", "output", "pads begin", "end", ""}};
+    for (const Reading &reading : explanation.readings) {
+        std::array<std::string, 5> row = {"  " + reading.name, "-", "-", "-", ""};
+        const bool is_layers = is_own(reading, *explanation.layer);
+        if (is_layers) row[0][0] = '>';
+        if (!reading.resolution) {
+            row[4] = notes.refer(
+                {reading.code == StatusCode::invalid_argument ? "invalid: " + reading.error : reading.error});
+        } else {
+            const Resolution &r = *reading.resolution, &o = own.resolution ? *own.resolution : r;
+            const auto cell = [&](const Axes &axes, const Axes &others, const char *separator) {
+                return axes_text(axes, r.problem.rank, separator) + (axes == others ? "" : " !");
+            };
+            row[1] = cell(r.problem.out, o.problem.out, "x");
+            row[2] = cell(r.pads_begin, o.pads_begin, ",");
+            row[3] = cell(r.pads_end, o.pads_end, ",");
+            row[4] = notes.refer(is_layers ? own_reasons(explanation) : reasons(r, o));
+        }
+        rows.push_back(row);
+    }
+    std::array<size_t, 5> widths{};
+    for (const auto &row : rows)
+        for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    std::string text;
+    for (const auto &row : rows) {
+        std::string line = "   ";
+        for (size_t i = 0; i < row.size(); ++i) line += fmt::format(" {:<{}} ", row[i], widths[i]);
+        text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return text + notes.text();
+}
+
+// What the marks mean, and which layers are worth a look; "" where readings were not asked for.
+std::string summary(const std::vector<Explanation> &explanations) {
+    std::vector<std::string> differing;
+    bool has_readings = false;
+    for (const Explanation &explanation : explanations) {
+        has_readings = has_readings || !explanation.readings.empty();
+        if (std::any_of(explanation.readings.begin(), explanation.readings.end(),
+                        [&](const Reading &reading) { return !departs(reading, explanation.own).empty(); }))
+            differing.push_back(explanation.layer->name);
+    }
+    if (!has_readings) return "";
+    const std::string legend = "> is how the layer itself is read, ! what another reading makes otherwise\n";
+    return legend + (differing.empty() ? "every dialect that has a layer's operator makes the same of it\n"
+                                       : fmt::format("read otherwise elsewhere: {}\n", fmt::join(differing, ", ")));
 }
 
 Explanation explain(const LayerSpec &layer, const std::string &target, const ExplainOptions &options,
@@ -170,6 +272,7 @@ int report_failures(const Spec &spec, const std::vector<Explanation> &explanatio
 
 std::vector<Reading> all_readings(const LayerSpec &layer) {
     std::vector<Reading> readings;
+    if (!layer.problem.empty()) return readings;
     for (const int version : onnx_versions(layer.op))
         for (const Profile profile : {Profile::spec, Profile::ort})
             readings.push_back(read_as(layer, Dialect::onnx, version, profile));
@@ -199,6 +302,32 @@ std::string difference(const Resolution &resolution, const Resolution &own) {
     return problem == own.problem ? "" : fmt::format("another problem: {}", problem_text(resolution));
 }
 
+std::vector<std::string> reasons(const Resolution &resolution, const Resolution &own) {
+    const Problem &problem = resolution.problem;
+    std::vector<std::pair<std::string, std::vector<int>>> axes_of;  // by sentence
+    for (int axis = 0; axis < problem.rank; ++axis) {
+        const auto a = static_cast<size_t>(axis);
+        const bool same = problem.out[a] == own.problem.out[a] && resolution.pads_begin[a] == own.pads_begin[a] &&
+                          resolution.pads_end[a] == own.pads_end[a];
+        if (same) continue;
+        const std::string here = sentence(resolution.rules[a]);
+        const auto found =
+            std::find_if(axes_of.begin(), axes_of.end(), [&](const auto &of) { return of.first == here; });
+        if (found == axes_of.end())
+            axes_of.emplace_back(here, std::vector<int>{axis});
+        else
+            found->second.push_back(axis);
+    }
+    std::vector<std::string> sentences;
+    for (const auto &[sentence, axes] : axes_of)
+        sentences.push_back(problem.rank == 1 ? sentence
+                                              : fmt::format("{} {}: {}", axes.size() == 1 ? "axis" : "axes",
+                                                            fmt::join(axes, ", "), sentence));
+    if (sentences.empty() && !(problem == own.problem))
+        sentences.push_back(fmt::format("another problem: {}", problem_text(resolution)));
+    return sentences;
+}
+
 std::string to_text(const Spec &spec, const std::vector<Explanation> &explanations) {
     std::vector<Row> rows = {{"layer", "operator", "x", "w", "y", "pads begin", "end", "kernel"}};
     std::array<size_t, 8> widths{};
@@ -216,6 +345,7 @@ std::string to_text(const Spec &spec, const std::vector<Explanation> &explanatio
             text += fmt::format("{}\n    {}\n", explanation.layer->name, message(explanation.own));
         text += readings_text(explanation);
     }
+    text += summary(explanations);
     for (const std::string &note : spec.notes) text += fmt::format("note: {}\n", note);
     return text;
 }
@@ -236,7 +366,10 @@ json to_json(const Spec &spec, const std::vector<Explanation> &explanations) {
         for (const Reading &reading : explanation.readings) {
             json other = {{"reading", reading.name}};
             add_reading(reading, other);
-            if (const std::string text = departs(reading, explanation.own); !text.empty()) other["differs"] = text;
+            if (const std::string text = departs(reading, explanation.own); !text.empty()) {
+                other["differs"] = text;
+                other["why"] = reasons(*reading.resolution, *explanation.own.resolution);
+            }
             answer["dialects"].push_back(other);
         }
         layers.push_back(answer);

@@ -17,12 +17,15 @@ struct Reading {
     std::string error;
 };
 
-// Every dialect, every opset that made a difference, and every profile, on the layer with its attributes said in that
-// dialect's words. The layer's own reading is among them.
+// Every dialect, every version of the operator, and every profile, on the layer with its attributes said in that
+// dialect's words. The layer's own reading is among them. Empty for a layer that is a problem's text.
 std::vector<Reading> all_readings(const LayerSpec &layer);
 
-// What differs between two resolutions, in words: "output is [1, 2, 11, 5], not [1, 2, 10, 5]"; "" if nothing does.
+// What differs between two resolutions, in words: "another output size: 11x5, not 10x5"; "" if nothing does.
 std::string difference(const Resolution &resolution, const Resolution &own);
+
+// Which rules make that difference, a sentence each, with the axes they hold on; empty where they are the same.
+std::vector<std::string> reasons(const Resolution &resolution, const Resolution &own);
 
 // A layer of the answer.
 struct Explanation {

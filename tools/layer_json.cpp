@@ -24,9 +24,6 @@ constexpr std::string_view attribute_names[] = {
     "dilation_nd", "kernel_size_nd", "num_groups", "num_output_maps", "padding_mode", "padding_nd", "post_padding",
     "pre_padding", "stride_nd"};
 
-constexpr std::string_view quantization_keys[] = {"x_scale", "x_zero_point", "w_scale", "w_zero_point",
-                                                  "y_scale", "y_zero_point", "y_dtype"};
-
 // A word and what it stands for.
 template <typename Value>
 struct Word {
@@ -45,7 +42,10 @@ constexpr std::array<Word<Dialect>, 4> dialects = {{{"onnx", Dialect::onnx},
                                                     {"tensorrt", Dialect::tensorrt}}};
 constexpr std::array<Word<Profile>, 2> profiles = {{{"spec", Profile::spec}, {"ort", Profile::ort}}};
 constexpr std::array<Word<Accuracy>, 2> accuracies = {{{"normal", Accuracy::normal}, {"strict", Accuracy::strict}}};
-constexpr std::array<Word<Layout>, 2> layouts = {{{"NCX", Layout::ncx}, {"NXC", Layout::nxc}}};
+constexpr std::array<Word<Layout>, 3> layouts = {{{"NCX", Layout::ncx}, {"NXC", Layout::nxc}, {"?", Layout::open}}};
+constexpr std::array<Word<DType>, 2> w_dtypes = {{{"int8", DType::s8}, {"uint8", DType::u8}}};
+constexpr std::array<Word<DType>, 4> y_dtypes = {
+    {{"int8", DType::s8}, {"uint8", DType::u8}, {"float32", DType::f32}, {"int32", DType::s32}}};
 
 [[noreturn]] void fail(const std::string &key, const json &value, const std::string &rule) {
     throw KeyError(key, fmt::format("{} is {}: {}", key, shown(value), rule));
@@ -67,12 +67,16 @@ std::string indexed(const std::string &key, size_t index) {
     return fmt::format("{}[{}]", key, index);
 }
 
+double number(const std::string &key, const json &value) {
+    if (!value.is_number()) fail(key, value, "a number is needed");
+    return value.get<double>();
+}
+
 std::vector<double> numbers(const std::string &key, const json &value) {
     if (!value.is_array()) fail(key, value, "a list of numbers is needed");
     std::vector<double> values;
     for (const json &item : value) {
-        if (!item.is_number()) fail(indexed(key, values.size()), item, "a number is needed");
-        values.push_back(item.get<double>());
+        values.push_back(number(indexed(key, values.size()), item));
     }
     return values;
 }
@@ -99,7 +103,7 @@ const char *name_of(Value value, const std::array<Word<Value>, count> &words) {
 struct Reader {
     LayerSpec layer;
     std::string folder;
-    bool has_x_layout = false, has_y_layout = false, has_offset = false;
+    bool has_x_layout = false, has_y_layout = false, has_offset = false, has_y_dtype = false;
 };
 
 // An optional input: whether there is one, or its shape.
@@ -161,16 +165,6 @@ void read_offset(Reader &reader, const std::string &key, const json &value) {
     read_optional(key, value, &reader.has_offset, &reader.layer.offset_shape);
 }
 
-void read_quantization(Reader &, const std::string &key, const json &value) {
-    if (!value.is_object()) fail(key, value, "a table with x_scale, w_scale, y_scale and the like is needed");
-    for (const auto &[name, ignored] : value.items())
-        if (std::find(std::begin(quantization_keys), std::end(quantization_keys), name) == std::end(quantization_keys))
-            throw KeyError(key, fmt::format("{} has an unknown key {}: did you mean {}?", key, shown(name),
-                                            nearest_name(name, quantization_keys)));
-    throw KeyError(key, fmt::format("{} is {}: quantised layers are not supported yet", key, shown(value)),
-                   StatusCode::unsupported);
-}
-
 // Kiln's own keys, and what reads each.
 struct Key {
     std::string_view name;
@@ -179,9 +173,92 @@ struct Key {
 using R = Reader &;
 using S = const std::string &;
 using J = const json &;
+
+// A whole number, or "?" to leave it open.
+int64_t open_integer(const std::string &key, const json &value) {
+    return value == "?" ? open_size : integer(key, value);
+}
+
+// One for all output channels, or a list of one each.
+std::vector<double> channel_numbers(const std::string &key, const json &value) {
+    return value.is_array() ? numbers(key, value) : std::vector<double>{number(key, value)};
+}
+
+std::vector<int64_t> channel_integers(const std::string &key, const json &value) {
+    if (!value.is_array()) return {integer(key, value)};
+    std::vector<int64_t> values;
+    for (const json &item : value) values.push_back(integer(indexed(key, values.size()), item));
+    return values;
+}
+
+void read_y_dtype(Reader &reader, const std::string &key, const json &value) {
+    reader.layer.y_dtype = word(key, value, y_dtypes);
+    reader.has_y_dtype = true;
+}
+
+constexpr Key quantization_keys[] = {
+    {"x_scale", [](R r, S key, J value) { r.layer.quantization.x_scale = number(key, value); }},
+    {"x_zero_point", [](R r, S key, J value) { r.layer.quantization.x_zero_point = open_integer(key, value); }},
+    {"w_scale", [](R r, S key, J value) { r.layer.quantization.w_scale = channel_numbers(key, value); }},
+    {"w_zero_point", [](R r, S key, J value) { r.layer.quantization.w_zero_point = channel_integers(key, value); }},
+    {"y_scale", [](R r, S key, J value) { r.layer.quantization.y_scale = number(key, value); }},
+    {"y_zero_point", [](R r, S key, J value) { r.layer.quantization.y_zero_point = open_integer(key, value); }},
+    {"w_dtype", [](R r, S key, J value) { r.layer.w_dtype = word(key, value, w_dtypes); }},
+    {"y_dtype", read_y_dtype},
+};
+
+void read_quantization(Reader &reader, const std::string &key, const json &value) {
+    if (!value.is_object()) fail(key, value, "a table with x_scale, w_scale, y_scale and the like is needed");
+    for (const auto &[name, item] : value.items()) {
+        std::vector<std::string_view> names;
+        const Key *found = nullptr;
+        for (const Key &known : quantization_keys) {
+            if (known.name == name) found = &known;
+            names.push_back(known.name);
+        }
+        if (!found)
+            throw KeyError(key, fmt::format("{} has an unknown key {}: did you mean {}?", key, shown(name),
+                                            nearest_name(name, names)));
+        found->read(reader, key + "." + name, item);
+    }
+}
+
+Shape shape_of(std::initializer_list<int64_t> front, const Axes &axes, int rank) {
+    Shape shape;
+    for (const int64_t size : front) shape.sizes[shape.rank++] = size;
+    for (int axis = 0; axis < rank; ++axis) shape.sizes[shape.rank++] = axes[static_cast<size_t>(axis)];
+    return shape;
+}
+
+int64_t of_group(int64_t channels, int64_t groups) {
+    return channels == open_size || groups == open_size ? open_size : channels / groups;
+}
+
+// A problem's text says everything; the layer's own words for it are for people, and for what names inputs.
+void read_problem(Reader &reader, const std::string &key, const json &value) {
+    LayerSpec &layer = reader.layer;
+    Problem p;
+    layer.problem = text(key, value);
+    if (const Status status = parse(layer.problem, &p); !status.ok())
+        throw KeyError(key, fmt::format("{}: {}", key, status.message()), status.code());
+    const bool transposed = p.op == Operator::conv_transpose;
+    layer.op = transposed ? "ConvTranspose" : p.op == Operator::deform_conv ? "DeformConv" : "Conv";
+    layer.dtype = p.x_type;
+    layer.w_dtype = p.w_type;
+    layer.y_dtype = p.y_type;
+    layer.x = shape_of({p.batch, p.in_channels}, p.in, p.rank);
+    layer.w = transposed ? shape_of({p.in_channels, of_group(p.out_channels, p.groups)}, p.kernel, p.rank)
+                         : shape_of({p.out_channels, of_group(p.in_channels, p.groups)}, p.kernel, p.rank);
+    layer.bias = p.bias;
+    layer.mask = p.mask;
+    layer.residual = p.residual;
+    layer.x_layout = p.x_layout;
+    layer.y_layout = p.y_layout;
+    layer.accuracy = p.accuracy;
+}
+
 constexpr Key keys[] = {
     {"name", read_name},
-    {"problem", [](R r, S key, J value) { r.layer.problem = text(key, value); }},
     {"operator", [](R r, S key, J value) { r.layer.op = text(key, value); }},
     {"dialect", [](R r, S key, J value) { r.layer.dialect = word(key, value, dialects); }},
     {"opset", read_opset},
@@ -200,7 +277,11 @@ constexpr Key keys[] = {
     {"weights", [](R r, S key, J value) { r.layer.weights_file = file_path(r, key, value); }},
     {"bias_values", [](R r, S key, J value) { r.layer.bias_file = file_path(r, key, value); }},
     {"quantization", read_quantization},
+    {"problem", read_problem},
 };
+
+// What may stand beside `problem`: it says all else.
+constexpr std::string_view keys_beside_problem[] = {"name", "weights", "bias_values", "quantization"};
 
 // Other documents' names of the inputs that are always there: oneDNN Graph's and TensorRT's.
 struct Alias {
@@ -220,15 +301,27 @@ bool is_attribute(std::string_view name) {
     return std::find(std::begin(attribute_names), std::end(attribute_names), name) != std::end(attribute_names);
 }
 
-// What may stand beside a problem's text: all else is part of it.
-constexpr std::string_view keys_beside_problem[] = {"name", "problem", "quantization", "weights"};
+void check_alone(const json &table) {
+    for (const auto &[name, value] : table.items()) {
+        const auto &allowed = keys_beside_problem;
+        if (name == "problem" || std::find(std::begin(allowed), std::end(allowed), name) != std::end(allowed)) continue;
+        throw KeyError(
+            name, fmt::format("{} is given beside problem, which says all but {}", name, fmt::join(allowed, ", ")));
+    }
+    constexpr std::string_view numbers[] = {"x_scale", "w_scale", "w_zero_point", "y_scale"};
+    if (table.contains("quantization"))
+        for (const auto &[name, value] : table.at("quantization").items())
+            if (std::find(std::begin(numbers), std::end(numbers), name) == std::end(numbers))
+                throw KeyError("quantization", fmt::format("quantization.{} is given beside problem, which says all "
+                                                           "but {}",
+                                                           name, fmt::join(numbers, ", ")));
+}
 
-void check_beside_problem(const json &table) {
-    for (const auto &[key, value] : table.items())
-        if (std::find(std::begin(keys_beside_problem), std::end(keys_beside_problem), key) ==
-            std::end(keys_beside_problem))
-            throw KeyError(key, fmt::format("{} is given beside problem: only {} may be", key,
-                                            fmt::join(keys_beside_problem, ", ")));
+// 8-bit layers give the type they take, unless they say another; ConvInteger gives sums.
+void complete_types(Reader &reader) {
+    LayerSpec &layer = reader.layer;
+    const bool is_8_bit = layer.dtype == DType::s8 || layer.dtype == DType::u8;
+    if (is_8_bit && !reader.has_y_dtype && layer.op != "ConvInteger") layer.y_dtype = layer.dtype;
 }
 
 void check_complete(const Reader &reader) {
@@ -330,10 +423,12 @@ LayerSpec layer_from_json(const json &table, const std::string &folder) {
         key->read(reader, name, value);
     }
     if (!reader.layer.problem.empty()) {
-        check_beside_problem(table);
+        check_alone(table);
+        check_complete(reader);
         return reader.layer;
     }
     check_complete(reader);
+    complete_types(reader);
     if (!reader.has_x_layout) reader.layer.x_layout = own_layout(reader.layer);
     if (!reader.has_y_layout) reader.layer.y_layout = own_layout(reader.layer);
     return reader.layer;

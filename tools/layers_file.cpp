@@ -170,7 +170,8 @@ class LayersFile {
         for (const toml::node &node : *root["layer"].as_array()) {
             const Table table = to_table(*node.as_table());
             if (!table.lines.count("name")) fail(table.line, "a [[layer]] without name");
-            add_entry({identifier(table, "name"), merged(defaults, table)});
+            // A problem says everything itself.
+            add_entry({identifier(table, "name"), table.lines.count("problem") ? table : merged(defaults, table)});
         }
     }
 

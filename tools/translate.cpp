@@ -42,21 +42,41 @@ void split_pads(std::string_view name, const Value &value, bool both_ends_alike,
     attributes.emplace("pads_end", List(half, pads->end()));
 }
 
-// The word of auto_pad in ONNX's spelling; TensorRT's explicit mode is its NOTSET.
+// The word of auto_pad in ONNX's spelling. TensorRT's explicit modes are its NOTSET: nobody else rounds up, which is
+// what a comparison shows.
 Value common_auto_pad(const Value &value) {
     std::string word = std::holds_alternative<std::string>(value) ? std::get<std::string>(value) : "";
     for (char &c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    if (word == "EXPLICIT_ROUND_DOWN" || word == "NONE") return "NOTSET";
-    if (word == "EXPLICIT_ROUND_UP")
-        throw Error("padding_mode is EXPLICIT_ROUND_UP, which other dialects have not", StatusCode::unsupported);
-    return word;
+    const bool is_explicit = word == "EXPLICIT_ROUND_DOWN" || word == "EXPLICIT_ROUND_UP" || word == "NONE";
+    return is_explicit ? "NOTSET" : word;
 }
 
-// The layer's attributes under the table's first names.
-Attributes common_attributes(const LayerSpec &layer) {
+bool has_attribute(const LayerSpec &layer, std::string_view name) {
+    return std::any_of(layer.attributes.begin(), layer.attributes.end(),
+                       [&](const LayerSpec::AttributeValue &attribute) { return attribute.name == name; });
+}
+
+// ms-nhwc says the activation as attributes; a layer of any dialect as keys of its own.
+bool move_activation(const LayerSpec::AttributeValue &attribute, LayerSpec &result) {
+    if (attribute.name == "activation") {
+        if (const auto *name = std::get_if<std::string>(&attribute.value)) result.activation = *name;
+        return true;
+    }
+    if (attribute.name != "activation_params") return false;
+    if (const auto *floats = std::get_if<std::vector<double>>(&attribute.value)) result.activation_params = *floats;
+    if (const List *ints = std::get_if<List>(&attribute.value)) result.activation_params = {ints->begin(), ints->end()};
+    return true;
+}
+
+// The layer's attributes under the table's first names; those that `result` says by keys of its own go there.
+Attributes common_attributes(const LayerSpec &layer, LayerSpec &result) {
     Attributes attributes;
-    for (const auto &[name, value] : layer.attributes) {
+    for (const auto &attribute : layer.attributes) {
+        const auto &[name, value] = attribute;
         if (std::find(std::begin(implied), std::end(implied), name) != std::end(implied)) continue;
+        if (move_activation(attribute, result)) continue;
+        if (name == "padding_nd" && (has_attribute(layer, "pre_padding") || has_attribute(layer, "post_padding")))
+            continue;
         if (name == "pads" || name == "padding_nd") {
             split_pads(name, value, name == "padding_nd", attributes);
             continue;
@@ -106,10 +126,11 @@ void join_pads(Attributes &attributes, const LayerSpec &layer, LayerSpec &result
 
 std::string operator_in(const LayerSpec &layer, Dialect dialect) {
     const std::string common = layer.op == "Convolution" ? "Conv" : layer.op;
-    if (common == "DeformConv") throw Error("only onnx has a DeformConv", StatusCode::unsupported);
-    if (dialect != Dialect::tensorrt) return common;
-    if (common != "Conv") throw Error(fmt::format("tensorrt has no {}", layer.op), StatusCode::unsupported);
-    return "Convolution";
+    const bool known = common == "Conv"            ? dialect == Dialect::onnx || dialect == Dialect::tensorrt
+                       : common == "ConvTranspose" ? dialect != Dialect::tensorrt
+                                                   : dialect == Dialect::onnx;
+    if (!known) throw Error(fmt::format("{} has no {}", document_name(dialect), common), StatusCode::unsupported);
+    return dialect == Dialect::tensorrt ? "Convolution" : common;
 }
 
 std::string text_attribute(const LayerSpec &layer, std::string_view name, const char *otherwise) {
@@ -168,11 +189,12 @@ void set_shapes(const LayerSpec &layer, LayerSpec &result) {
 
 LayerSpec translate(const LayerSpec &layer, Dialect dialect) {
     if (layer.dialect == dialect) return layer;
+    if (!layer.problem.empty()) throw Error("a problem is no dialect's", StatusCode::unsupported);
     LayerSpec result = layer;
     result.dialect = dialect;
     result.op = operator_in(layer, dialect);
     result.attributes.clear();
-    Attributes attributes = common_attributes(layer);
+    Attributes attributes = common_attributes(layer, result);
     complete(attributes, layer, dialect);
     if (dialect == Dialect::onnx || dialect == Dialect::ms_nhwc) join_pads(attributes, layer, result);
     for (auto &[name, value] : attributes) {

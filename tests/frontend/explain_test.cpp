@@ -1,5 +1,6 @@
 #include "explain.h"
 
+#include "rules.h"
 #include "testing.h"
 #include "translate.h"
 
@@ -69,13 +70,38 @@ TEST(Translate, WhatCannotBeSaid) {
     };
     EXPECT_EQ(error(up, Dialect::tensorrt), "tensorrt has no ConvTranspose");
     EXPECT_EQ(error(R"({"operator": "DeformConv", "x": [1], "w": [1]})", Dialect::ms_nhwc),
-              "only onnx has a DeformConv");
+              "ms-nhwc has no DeformConv");
+    EXPECT_EQ(error(R"({"operator": "Conv", "x": [1], "w": [1]})", Dialect::ms_nhwc), "ms-nhwc has no Conv");
+    EXPECT_EQ(error(R"({"operator": "Conv", "x": [1], "w": [1]})", Dialect::onednn_graph), "onednn-graph has no Conv");
+    EXPECT_EQ(error(R"({"operator": "QLinearConv", "x": [1], "w": [1]})", Dialect::tensorrt),
+              "tensorrt has no QLinearConv");
+    EXPECT_EQ(error(R"({"problem": "conv1d-f32-n1-c1-i5-m1-o3-k3-s1-d1-p0,0-g1-ncx,ncx"})", Dialect::tensorrt),
+              "a problem is no dialect's");
     EXPECT_THAT(error(R"({"operator": "Conv", "x": [1], "w": [1], "pads": [1]})", Dialect::tensorrt),
                 HasSubstr("pads is no"));
-    EXPECT_THAT(error(R"({"operator": "Convolution", "dialect": "tensorrt", "x": [1], "w": [1],
-                          "padding_mode": "EXPLICIT_ROUND_UP"})",
-                      Dialect::onnx),
-                HasSubstr("EXPLICIT_ROUND_UP"));
+}
+
+// Which TensorRT alone has: the others round down, and that is what a comparison shows.
+TEST(Translate, RoundingUp) {
+    const LayerSpec other = translate(layer(R"({"operator": "Convolution", "dialect": "tensorrt", "x": [1, 1, 8],
+        "w": [1, 1, 3], "padding_mode": "EXPLICIT_ROUND_UP", "pre_padding": [1], "padding_nd": [7]})"),
+                                      Dialect::onnx);
+    EXPECT_EQ(attributes(other), R"({"auto_pad":"NOTSET","pads":[1,0]})");  // padding_nd does not count
+}
+
+// ms-nhwc has attributes for it, the others a key of the layer.
+TEST(Translate, Activation) {
+    const LayerSpec nhwc = layer(R"({"operator": "ConvTranspose", "dialect": "ms-nhwc", "x": [1, 5, 5, 1],
+        "w": [1, 1, 3, 3], "activation": "Clip", "activation_params": [0, 6]})");
+    EXPECT_EQ(translate(nhwc, Dialect::onnx).activation, "Clip");
+    LayerSpec attributes = nhwc;
+    attributes.activation.clear();
+    attributes.activation_params.clear();
+    attributes.attributes = {{"activation", "Clip"}, {"activation_params", std::vector<int64_t>{0, 6}}};
+    const LayerSpec other = translate(attributes, Dialect::onednn_graph);
+    EXPECT_EQ(other.activation, "Clip");
+    EXPECT_EQ(other.activation_params, (std::vector<double>{0, 6}));
+    EXPECT_EQ(resolve(other).problem, resolve(nhwc).problem);
 }
 
 TEST(Explain, ReadingsCoverEveryDialectAndProfile) {
@@ -95,6 +121,31 @@ TEST(Explain, OpsetsThatSplitPadsDifferently) {
     EXPECT_EQ(difference(*readings[0].resolution, *readings[2].resolution),
               "the same padding, split another way: begin 0,0 end 1,1, not begin 1,1 end 0,0");
     EXPECT_EQ(difference(*readings[2].resolution, *readings[2].resolution), "");
+    EXPECT_THAT(
+        reasons(*readings[0].resolution, *readings[2].resolution),
+        ElementsAre("axes 0, 1: output_shape without SAME_UPPER, by ConvTranspose-1's equation: the extra of an "
+                    "odd total pad goes to the end; ConvTranspose-11 has it the other way round"));
+    EXPECT_THAT(reasons(*readings[2].resolution, *readings[2].resolution), ElementsAre());
+}
+
+TEST(Explain, EveryRuleHasASentence) {
+    for (int rule = static_cast<int>(Rule::conv_pads); rule <= static_cast<int>(Rule::output_shape_split_surplus);
+         ++rule)
+        EXPECT_GT(std::string(sentence(static_cast<Rule>(rule))).size(), 20u) << rule;
+}
+
+TEST(Explain, OperatorsOfOneDialect) {
+    const auto names = [](const char *text) {
+        std::string result;
+        for (const Reading &reading : all_readings(layer(text)))
+            if (reading.resolution) result += reading.name + "; ";
+        return result;
+    };
+    EXPECT_EQ(names(R"({"operator": "DeformConv", "x": [1, 4, 5, 5], "w": [4, 4, 3, 3], "mask": true})"),
+              "onnx 19 spec; onnx 19 ort; onnx 22 spec; onnx 22 ort; ");
+    EXPECT_EQ(names(R"({"operator": "ConvInteger", "dtype": "uint8", "x": [1, 4, 5, 5], "w": [4, 4, 3, 3]})"),
+              "onnx 10 spec; onnx 10 ort; ");
+    EXPECT_EQ(names(R"({"problem": "conv1d-f32-n1-c1-i5-m1-o3-k3-s1-d1-p0,0-g1-ncx,ncx"})"), "");
 }
 
 TEST(Explain, OtherOutputsAreTold) {
@@ -199,8 +250,63 @@ w = [16, 4, 3]
 
 TEST_F(ExplainFile, DialectsAsText) {
     run(good, false, true);
-    EXPECT_THAT(output_, HasSubstr("      onnx 11 spec  same\n"));
-    EXPECT_THAT(output_, HasSubstr("    - ms-nhwc spec  unsupported: "));
+    EXPECT_THAT(output_, HasSubstr("      under         output  pads begin  end\n"
+                                   "      onnx 1 spec   8x8     1,1         1,1\n"));
+    EXPECT_THAT(output_, HasSubstr("    > onnx 22 spec  8x8     1,1         1,1\n"));
+    EXPECT_THAT(output_, HasSubstr("      ms-nhwc ort   -       -           -    [1]\n"));
+    EXPECT_THAT(output_, HasSubstr("    [1] ms-nhwc has no Conv\n"));
+    EXPECT_THAT(output_, HasSubstr("every dialect that has a layer's operator makes the same of it"));
+}
+
+constexpr const char *odd = R"(
+[[layer]]
+name = "up"
+operator = "ConvTranspose"
+opset = 13
+x = [1, 1, 3, 4]
+w = [1, 1, 3, 4]
+strides = [2, 2]
+output_shape = [6, 8]
+)";
+
+// Where dialects differ: the numbers are marked, and a sentence says why.
+TEST_F(ExplainFile, DifferencesAsText) {
+    run(odd, false, true);
+    EXPECT_THAT(output_, HasSubstr("      onnx 1 spec   6x8     0,1 !       1,1 !  [1]\n"
+                                   "      onnx 1 ort    6x8     1,1         0,1\n"
+                                   "    > onnx 11 spec  6x8     1,1         0,1    [2]\n"));
+    EXPECT_THAT(output_, HasSubstr("      ms-nhwc spec  6x8     0,1 !       1,1 !  [1]\n"));
+    EXPECT_THAT(output_, HasSubstr("    [1] axis 0: output_shape without SAME_UPPER, by ConvTranspose-1's equation"));
+    EXPECT_THAT(output_, HasSubstr("    [2] axis 0: output_shape without SAME_UPPER: the extra of an odd total pad"));
+    EXPECT_THAT(output_, HasSubstr("    [3] tensorrt has no ConvTranspose\n"));
+    EXPECT_THAT(output_, HasSubstr("read otherwise elsewhere: up\n"));
+}
+
+TEST_F(ExplainFile, DifferencesAsJson) {
+    run(odd, true, true);
+    const json first = json::parse(output_).at("layers").at(0).at("dialects").at(0);
+    EXPECT_EQ(first.at("reading"), "onnx 1 spec");
+    EXPECT_EQ(first.at("pads_begin"), json({0, 1}));
+    EXPECT_EQ(first.at("rules").size(), 2u);
+    EXPECT_THAT(first.at("differs").get<std::string>(), HasSubstr("the same padding, split another way"));
+    EXPECT_THAT(first.at("why").at(0).get<std::string>(), HasSubstr("ConvTranspose-1's equation"));
+}
+
+TEST_F(ExplainFile, OpenSizes) {
+    run(R"(
+[[layer]]
+name = "same"
+operator = "Conv"
+x = [1, 1, "?", 8]
+w = [1, 1, 3, 3]
+strides = [2, 2]
+auto_pad = "SAME_UPPER"
+)",
+        true, false);
+    const json first = json::parse(output_).at("layers").at(0);
+    EXPECT_EQ(first.at("output_shape"), json({1, 1, "?", 4}));
+    EXPECT_EQ(first.at("pads_begin"), json({"?", 0}));
+    EXPECT_EQ(first.at("pads_end"), json({"?", 1}));
 }
 
 }  // namespace

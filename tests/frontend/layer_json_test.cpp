@@ -131,7 +131,7 @@ const BadLayer bad_layers[] = {
     {R"("x": [1], "w": [1], "bias": 1)", "bias is 1: true, false or a shape is needed", "bias"},
     {R"("x": [1], "w": [1], "offset": true)", "only DeformConv has one, not Conv", "offset"},
     {R"("x": [1], "w": [1], "layouts": "NXC")", "layouts is \"NXC\": a table", "layouts"},
-    {R"("x": [1], "w": [1], "layouts": {"x": "NHWC"})", "layouts.x is \"NHWC\": it may be NCX, NXC", "layouts.x"},
+    {R"("x": [1], "w": [1], "layouts": {"x": "NHWC"})", "layouts.x is \"NHWC\": it may be NCX, NXC, ?", "layouts.x"},
     {R"("x": [1], "w": [1], "layouts": {"w": "OXX"})", "layouts.w is \"OXX\": it has the letters O, I and X once",
      "layouts"},
     {R"("x": [1], "w": [1], "layouts": {"z": "NCX"})", "layouts has an unknown key \"z\"", "layouts"},
@@ -144,7 +144,20 @@ const BadLayer bad_layers[] = {
     {R"("x": [1], "w": [1], "strides": [true])", "strides[0] is true", "strides[0]"},
     {R"("x": [1], "w": [1], "group": 18446744073709551615)", "it does not fit 64 bits", "group"},
     {R"("x": [1], "w": [1], "quantization": {"x_skale": 1})", "did you mean x_scale?", "quantization"},
-    {R"("x": [1], "w": [1], "quantization": {"x_scale": 1})", "quantised layers are not supported yet", "quantization"},
+    {R"("x": [1], "w": [1], "quantization": 1)", "quantization is 1: a table with x_scale", "quantization"},
+    {R"("x": [1], "w": [1], "quantization": {"x_scale": "1"})", "quantization.x_scale is \"1\": a number is needed",
+     "quantization.x_scale"},
+    {R"("x": [1], "w": [1], "quantization": {"w_scale": [1, true]})", "quantization.w_scale[1] is true", nullptr},
+    {R"("x": [1], "w": [1], "quantization": {"x_zero_point": 1.5})", "quantization.x_zero_point is 1.5: a whole number",
+     nullptr},
+    {R"("x": [1], "w": [1], "quantization": {"w_zero_point": [1, "?"]})", "quantization.w_zero_point[1] is \"?\"",
+     nullptr},
+    {R"("x": [1], "w": [1], "quantization": {"y_dtype": "float16"})",
+     "quantization.y_dtype is \"float16\": it may be int8", nullptr},
+    {R"("x": [1], "w": [1], "quantization": {"w_dtype": "int4"})", "it may be int8, uint8; did you mean int8?",
+     nullptr},
+    {R"("problem": "conv1d-f32-n1-c1-i5-m1-o3-k3-s1-d1-p0,0-g1-ncx,ncx")", "operator is given beside problem",
+     "operator"},
 };
 
 TEST(LayerJson, BadLayers) {
@@ -160,13 +173,69 @@ TEST(LayerJson, BadLayers) {
     }
 }
 
-TEST(LayerJson, QuantisedIsUnsupportedNotInvalid) {
-    try {
-        layer(R"({"operator": "Conv", "x": [1], "w": [1], "quantization": {"x_scale": 1}})");
-        ADD_FAILURE();
-    } catch (const Error &error) {
-        EXPECT_EQ(error.code, StatusCode::unsupported);
-    }
+TEST(LayerJson, Quantization) {
+    const LayerSpec conv = layer(R"({"operator": "Conv", "dtype": "uint8", "x": [1, 4, 5, 5], "w": [2, 4, 3, 3],
+        "quantization": {"x_scale": 0.5, "x_zero_point": 128, "w_scale": [0.25, 1], "w_zero_point": [0, 3], "y_scale": 2,
+                         "y_zero_point": -7, "y_dtype": "int8", "w_dtype": "uint8"}})");
+    EXPECT_EQ(conv.w_dtype, DType::u8);
+    EXPECT_EQ(conv.y_dtype, DType::s8);
+    const Problem problem = resolve(conv).problem;
+    EXPECT_EQ(std::string(print(problem)),
+              "conv2d-u8.u8.s8-n1-c4-i5x5-m2-o3x3-k3x3-s1x1-d1x1-p0x0,0x0-g1-xz128-yz~7-ncx,ncx-wz");
+    EXPECT_EQ(conv.output_scale(problem), (std::vector<float>{0.5f * 0.25f / 2, 0.5f / 2, 2}));
+    EXPECT_EQ(conv.weight_zero_points(problem), (std::vector<int32_t>{0, 3}));
+}
+
+// Scales of 1 and zero points of 0; y as x, weights int8, unless said otherwise. ConvInteger gives sums.
+TEST(LayerJson, QuantizationDefaults) {
+    const auto problem = [](const std::string &text) {
+        return std::string(
+            print(resolve(layer(("{" + text + R"(, "x": [1, 4, 5], "w": [2, 4, 3]})").c_str())).problem));
+    };
+    EXPECT_THAT(problem(R"("operator": "Conv", "dtype": "uint8")"), HasSubstr("conv1d-u8.s8.u8-"));
+    EXPECT_THAT(problem(R"("operator": "Conv", "dtype": "int8")"), HasSubstr("conv1d-s8-"));
+    EXPECT_THAT(problem(R"("operator": "QLinearConv", "dtype": "uint8", "quantization": {"w_scale": 3})"),
+                HasSubstr("conv1d-u8.s8.u8-"));
+    EXPECT_THAT(problem(R"("operator": "ConvInteger", "dtype": "uint8", "quantization": {"x_zero_point": "?"})"),
+                HasSubstr("g1-xz?-ncx"));
+    EXPECT_THAT(problem(R"("operator": "Convolution", "dialect": "tensorrt", "dtype": "int8", "bias": true)"),
+                HasSubstr("-biasf32"));
+    // another dtype does not look at it: a variant may set dtype alone
+    EXPECT_THAT(problem(R"("operator": "Conv", "quantization": {"x_scale": 3})"), HasSubstr("conv1d-f32-"));
+}
+
+TEST(LayerJson, ProblemsAsLayers) {
+    const char *text = "convtranspose2d-f32-n?-c64-i?x9-m32-o?x19-k3x3-s2x2-d1x1-p0x0,?x0-g2-nxc,nxc-bias-relu";
+    const LayerSpec up = layer((R"({"name": "up", "problem": ")" + std::string(text) + R"("})").c_str());
+    EXPECT_EQ(up.name, "up");
+    EXPECT_EQ(up.op, "ConvTranspose");
+    EXPECT_EQ(shown(up.x), "[?, 64, ?, 9]");
+    EXPECT_EQ(shown(up.w), "[64, 16, 3, 3]");
+    EXPECT_TRUE(up.bias);
+    const Resolution resolution = resolve(up);
+    EXPECT_EQ(std::string(print(resolution.problem)), text);
+    EXPECT_EQ(shown(resolution.y), "[?, 32, ?, 19]");
+    EXPECT_EQ(resolution.weight_strides[0], 16 * 9);
+    const LayerSpec any = layer(R"({"problem":
+        "conv1d-u8.s8.u8-n?-c?-i?-m?-o?-k?-s?-d?-p?,?-g?-xz?-yz?-?,?-wz-epilogue?", "quantization": {"y_scale": 2}})");
+    EXPECT_EQ(resolve(any).weight_strides[0], 0);  // not known yet
+    EXPECT_EQ(any.y_dtype, DType::u8);
+}
+
+TEST(LayerJson, WhatStandsBesideAProblem) {
+    const auto error = [](const std::string &more) {
+        const std::string text =
+            R"({"problem": "conv1d-s8-n1-c1-i5-m1-o3-k3-s1-d1-p0,0-g1-xz0-yz0-ncx,ncx", )" + more + "}";
+        return error_of([&] { layer(text.c_str()); });
+    };
+    EXPECT_EQ(error(R"("name": "a", "quantization": {"x_scale": 2, "w_scale": 3, "y_scale": 4, "w_zero_point": 0})"),
+              "");
+    EXPECT_THAT(error(R"("x": [1, 1, 5])"), HasSubstr("x is given beside problem, which says all but name, weights"));
+    EXPECT_THAT(error(R"("strides": [1])"), HasSubstr("strides is given beside problem"));
+    EXPECT_THAT(error(R"("quantization": {"x_zero_point": 1})"),
+                HasSubstr("quantization.x_zero_point is given beside"));
+    EXPECT_THAT(error_of([] { layer(R"({"problem": "conv1d-f32-n1"})"); }), HasSubstr("problem: "));
+    EXPECT_THAT(error_of([] { layer(R"({"problem": 1})"); }), HasSubstr("problem is 1: a text is needed"));
 }
 
 TEST(LayerJson, Identifiers) {

@@ -63,6 +63,47 @@ LayerBuilder LayerBuilder::activation(std::string name, std::vector<double> para
     return changed;
 }
 
+LayerBuilder LayerBuilder::quantized(DType x, DType w, DType y) const {
+    return with(&Layer::dtype, x).with(&Layer::w_dtype, w).with(&Layer::y_dtype, y);
+}
+
+LayerBuilder LayerBuilder::scales(double x, std::vector<double> w, double y) const {
+    LayerBuilder changed = *this;
+    changed.layer_.quantization.x_scale = x;
+    changed.layer_.quantization.y_scale = y;
+    changed.w_scale_ = std::move(w);
+    return changed;
+}
+
+LayerBuilder LayerBuilder::zero_points(int64_t x, std::vector<int64_t> w, int64_t y) const {
+    LayerBuilder changed = *this;
+    changed.layer_.quantization.x_zero_point = x;
+    changed.layer_.quantization.y_zero_point = y;
+    changed.w_zero_point_ = std::move(w);
+    return changed;
+}
+
+bool LayerBuilder::has_channels_last() const {
+    if (layer_.dialect == Dialect::ms_nhwc) return true;
+    return layer_.dialect == Dialect::onednn_graph &&
+           std::none_of(values_.begin(), values_.end(), [](const Value &value) {
+               return value.name == "data_format" && std::get<std::string>(value.value) == "NCX";
+           });
+}
+
+LayerBuilder onednn(const std::vector<int64_t> &x, const std::vector<int64_t> &w, std::vector<int64_t> strides,
+                    std::vector<int64_t> pads_begin, std::vector<int64_t> pads_end, std::vector<int64_t> dilations) {
+    const auto or_all = [&](std::vector<int64_t> values, int64_t otherwise) {
+        return values.empty() ? std::vector<int64_t>(x.size() - 2, otherwise) : values;
+    };
+    return conv_transpose(x, w)
+        .dialect(Dialect::onednn_graph)
+        .list("strides", or_all(std::move(strides), 1))
+        .list("pads_begin", or_all(std::move(pads_begin), 0))
+        .list("pads_end", or_all(std::move(pads_end), 0))
+        .list("dilations", or_all(std::move(dilations), 1));
+}
+
 Layer LayerBuilder::view(std::vector<Attribute> *attributes) const {
     attributes->clear();
     for (const Value &value : values_) {
@@ -90,6 +131,10 @@ Layer LayerBuilder::view(std::vector<Attribute> *attributes) const {
     layer.activation = activation_;
     layer.activation_params = activation_params_.data();
     layer.activation_param_count = activation_params_.size();
+    layer.quantization.w_scale = w_scale_.data();
+    layer.quantization.w_scale_count = w_scale_.size();
+    layer.quantization.w_zero_point = w_zero_point_.data();
+    layer.quantization.w_zero_point_count = w_zero_point_.size();
     return layer;
 }
 
@@ -109,8 +154,11 @@ void expect_resolves(const ResolvedCase &expected) {
     EXPECT_EQ(first(resolution.pads_end, problem.rank), expected.pads_end);
     // The problem says the same as y.
     EXPECT_EQ(problem.batch, expected.y[0]);
-    EXPECT_EQ(problem.out_channels, expected.y[1]);
-    EXPECT_EQ(first(problem.out, problem.rank), std::vector<int64_t>(expected.y.begin() + 2, expected.y.end()));
+    std::vector<int64_t> out(expected.y.begin() + 1, expected.y.end());
+    const auto channels = expected.layer.has_channels_last() ? out.end() - 1 : out.begin();
+    EXPECT_EQ(problem.out_channels, *channels);
+    out.erase(channels);
+    EXPECT_EQ(first(problem.out, problem.rank), out);
     EXPECT_EQ(first(problem.pad_begin, problem.rank), expected.pads_begin);
     EXPECT_EQ(problem, canonicalize(problem));
 }

@@ -35,6 +35,12 @@ class LayerBuilder {
     LayerBuilder strict() const { return with(&Layer::accuracy, Accuracy::strict); }
     LayerBuilder layouts(Layout x, Layout y, std::string w = "") const;
     LayerBuilder activation(std::string name, std::vector<double> params = {}) const;
+    // 8-bit tensors.
+    LayerBuilder quantized(DType x, DType w, DType y) const;
+    LayerBuilder scales(double x, std::vector<double> w, double y) const;
+    LayerBuilder zero_points(int64_t x, std::vector<int64_t> w, int64_t y) const;
+    // Whether the dialect puts the channels of x and y last.
+    bool has_channels_last() const;
 
     // The layer, which points into this object and into `attributes`.
     Layer view(std::vector<Attribute> *attributes) const;
@@ -57,7 +63,8 @@ class LayerBuilder {
 
     Layer layer_;
     std::string op_, w_layout_, activation_;
-    std::vector<double> activation_params_;
+    std::vector<double> activation_params_, w_scale_;
+    std::vector<int64_t> w_zero_point_;
     std::vector<Value> values_;
 };
 
@@ -67,6 +74,25 @@ inline LayerBuilder conv(const std::vector<int64_t> &x, const std::vector<int64_
 inline LayerBuilder conv_transpose(const std::vector<int64_t> &x, const std::vector<int64_t> &w) {
     return {"ConvTranspose", x, w};
 }
+inline LayerBuilder deform_conv(const std::vector<int64_t> &x, const std::vector<int64_t> &w) {
+    return {"DeformConv", x, w};
+}
+inline LayerBuilder conv_integer(const std::vector<int64_t> &x, const std::vector<int64_t> &w) {
+    return LayerBuilder("ConvInteger", x, w).quantized(DType::u8, DType::s8, DType::s32);
+}
+inline LayerBuilder qlinear_conv(const std::vector<int64_t> &x, const std::vector<int64_t> &w) {
+    return LayerBuilder("QLinearConv", x, w).quantized(DType::u8, DType::s8, DType::u8);
+}
+inline LayerBuilder ms_nhwc(const std::vector<int64_t> &x, const std::vector<int64_t> &w) {
+    return conv_transpose(x, w).dialect(Dialect::ms_nhwc);
+}
+inline LayerBuilder convolution(const std::vector<int64_t> &x, const std::vector<int64_t> &w) {
+    return LayerBuilder("Convolution", x, w).dialect(Dialect::tensorrt);
+}
+// With all that oneDNN Graph requires: strides and dilations of 1 and pads of 0 where none are given.
+LayerBuilder onednn(const std::vector<int64_t> &x, const std::vector<int64_t> &w, std::vector<int64_t> strides = {},
+                    std::vector<int64_t> pads_begin = {}, std::vector<int64_t> pads_end = {},
+                    std::vector<int64_t> dilations = {});
 
 // A layer that resolves: what is expected of it.
 struct ResolvedCase {
