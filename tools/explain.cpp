@@ -323,7 +323,11 @@ std::vector<std::string> reasons(const Resolution &resolution, const Resolution 
         sentences.push_back(problem.rank == 1 ? sentence
                                               : fmt::format("{} {}: {}", axes.size() == 1 ? "axis" : "axes",
                                                             fmt::join(axes, ", "), sentence));
-    if (sentences.empty() && !(problem == own.problem))
+    if (!sentences.empty() || problem == own.problem) return sentences;
+    if (problem.bias_type != own.problem.bias_type)
+        sentences.push_back(fmt::format("the bias is {} there, not {}", document_name(problem.bias_type),
+                                        document_name(own.problem.bias_type)));
+    else
         sentences.push_back(fmt::format("another problem: {}", problem_text(resolution)));
     return sentences;
 }

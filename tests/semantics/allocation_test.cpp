@@ -89,6 +89,34 @@ TEST(Allocation, NoneByResolve) {
     EXPECT_FALSE(bad_ok);
 }
 
+TEST(Allocation, NoneByAnyDialect) {
+    const LayerBuilder layers[] = {
+        deform_conv({1, 4, 5, 5}, {6, 4, 3, 3}).integer("offset_group", 2).mask(),
+        conv_integer({1, 4, 5}, {6, 4, 3}).zero_points(1, {2}, 0),
+        qlinear_conv({1, 4, open}, {2, 4, 3}).scales(0.5, {1, 2}, 3).zero_points(1, {2, 3}, 4),
+        ms_nhwc({1, 5, 4}, {4, 6, 3}).text("activation", "Clip").list("activation_params", {0, 6}),
+        onednn({1, 5, 4}, {3, 4, 6}).auto_pad("Same_Upper"),
+        convolution({1, 4, 5}, {72}).integer("num_output_maps", 6).list("kernel_size_nd", {3}),
+    };
+    for (const LayerBuilder &builder : layers) {
+        std::vector<Attribute> attributes;
+        const Layer layer = builder.view(&attributes);
+        Resolution resolution;
+        float scale[3];
+        int32_t zero_points[2];
+        bool ok = false;
+        EXPECT_EQ(allocations_of([&] {
+                      ok = resolve(layer, &resolution).ok();
+                      if (layer.op == "QLinearConv") {
+                          ok = ok && output_scale(resolution.problem, layer.quantization, scale).ok() &&
+                               weight_zero_points(resolution.problem, layer.quantization, zero_points).ok();
+                      }
+                  }),
+                  0);
+        EXPECT_TRUE(ok) << std::string(layer.op);
+    }
+}
+
 const char text[] = "conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-leakyrelu:0.01";
 
 TEST(Allocation, NoneByTheText) {
