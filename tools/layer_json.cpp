@@ -317,6 +317,14 @@ void check_alone(const json &table) {
                                                            name, fmt::join(numbers, ", ")));
 }
 
+// Packing needs every size of the filter.
+void check_filter_is_known(const LayerSpec &layer) {
+    const auto *sizes = layer.w.sizes;
+    if (!layer.weights_file.empty() && std::find(sizes, sizes + layer.w.rank, open_size) != sizes + layer.w.rank)
+        throw KeyError("weights", fmt::format("weights is given, but problem leaves the filter's sizes open: {}",
+                                              shown(layer.w)));
+}
+
 // 8-bit layers give the type they take, unless they say another; ConvInteger gives sums.
 void complete_types(Reader &reader) {
     LayerSpec &layer = reader.layer;
@@ -425,6 +433,7 @@ LayerSpec layer_from_json(const json &table, const std::string &folder) {
     if (!reader.layer.problem.empty()) {
         check_alone(table);
         check_complete(reader);
+        check_filter_is_known(reader.layer);
         return reader.layer;
     }
     check_complete(reader);

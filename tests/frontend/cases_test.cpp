@@ -187,6 +187,8 @@ const BadCase bad_cases[] = {
      "inputs.x_zero_point is i1: it must be u1, as its tensor"},
     {R"({"name":"a","operator":"ConvInteger","quantization":{},"inputs":{"x":"qx.npy","w":"qw.npy"}})", "a",
      "quantization is given, but ConvInteger takes scales and zero points as inputs"},
+    {R"({"name":"a","operator":"Conv","quantization":{},"inputs":{"X":"x.npy","W":"w.npy"}})", "a",
+     "quantization is given, but dtype is float32: int8 and uint8 have one"},
     {R"({"name":"a","operator":"QLinearConv","inputs":{"x":"qx.npy","w":"qw.npy"}})", "a", "inputs.x_scale is missing"},
     {R"({"name":"a","operator":"QLinearConv","inputs":{"x":"qx.npy","w":"qw.npy","x_scale":"u.npy"}})", "a",
      "inputs.x_scale is u1: a scale is f4"},

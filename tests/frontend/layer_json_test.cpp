@@ -234,6 +234,13 @@ TEST(LayerJson, WhatStandsBesideAProblem) {
     EXPECT_THAT(error(R"("strides": [1])"), HasSubstr("strides is given beside problem"));
     EXPECT_THAT(error(R"("quantization": {"x_zero_point": 1})"),
                 HasSubstr("quantization.x_zero_point is given beside"));
+    const Files files;
+    files.write("w.npy", "");
+    EXPECT_EQ(error_of([&] {
+                  layer(R"({"problem": "conv1d-f32-n1-c4-i?-m?-o?-k3-s1-d1-p0,?-g1-ncx,ncx", "weights": "w.npy"})",
+                        files.folder());
+              }),
+              "weights is given, but problem leaves the filter's sizes open: [?, 4, 3]");
     EXPECT_THAT(error_of([] { layer(R"({"problem": "conv1d-f32-n1"})"); }), HasSubstr("problem: "));
     EXPECT_THAT(error_of([] { layer(R"({"problem": 1})"); }), HasSubstr("problem is 1: a text is needed"));
 }
