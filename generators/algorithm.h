@@ -20,19 +20,26 @@ struct Algorithm {
     bool (*applies)(const Problem &problem);
     // The schedule's text where nobody tuned it.
     std::string (*default_schedule)(const Problem &problem, const TargetModel &target);
-    // In how many phases build() sees each axis of y, the innermost first: an axis of p > 1 phases is two dimensions,
-    // its position being q * p + phase; the residual is seen likewise.
-    std::vector<int> (*output_phases)(const Problem &problem);
+    // In how many phases build() sees each axis of y, the innermost first: an axis whose phases are not the constant 1
+    // is two dimensions, its position being q * phases + phase; the residual is seen likewise.
+    std::vector<Halide::Expr> (*output_phases)(const Problem &problem, const Sizes &sizes);
     // The scheduled output, over (channel, spatial axes, batch). Throws std::invalid_argument where the schedule's text
     // is wrong.
     Halide::Func (*build)(const Problem &problem, const std::string &schedule, const Operands &operands);
     // The packed weights are a dense tensor of operand_type() and of these extents, the innermost first ...
-    std::vector<int> (*packed_extents)(const Problem &problem, const std::string &schedule);
+    std::vector<Halide::Expr> (*packed_extents)(const Problem &problem, const std::string &schedule,
+                                                const Sizes &sizes);
     // ... that follows from the weights w, less their zero points, whose dimensions are (output channel, input channel
     // of its group, taps outermost axis first) for a Conv and (input channel, output channel of its group, taps) for a
     // ConvTranspose. w is of operand_type() already.
-    Halide::Func (*pack)(const Problem &problem, const std::string &schedule, const Halide::Func &w);
+    Halide::Func (*pack)(const Problem &problem, const std::string &schedule, const Sizes &sizes,
+                         const Halide::Func &w);
 };
+
+// Whether build() sees the channels of y and the residual as two dimensions, channel of the group and group.
+inline bool splits_groups(const Problem &problem) {
+    return problem.groups == open_size;
+}
 
 std::span<const Algorithm> algorithms();
 

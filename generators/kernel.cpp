@@ -12,6 +12,7 @@
 #include "common/flat_function.h"
 #include "common/fold.h"
 #include "common/types.h"
+#include "tensors.h"
 
 namespace kiln {
 
@@ -21,15 +22,48 @@ namespace {
 
 using Halide::Target;
 
-const FlatSignature kernel_signature = {
-    {"x", "packed", "bias", "residual", "offset", "mask", "scale", "y", "sizes", "workspace", "threads"},
-    "y",
-    "",
-    "",
-    "workspace",
-    "threads"};
-const FlatSignature pack_signature = {
-    {"w", "strides", "zero_points", "sizes", "packed"}, "packed", "strides", "w", "", ""};
+// What Halide would read from the buffers of tensors.
+std::vector<std::pair<std::string, Halide::Expr>> dimensions_of(const std::vector<Tensor> &tensors) {
+    std::vector<std::pair<std::string, Halide::Expr>> result;
+    for (const Tensor &tensor : tensors) {
+        for (size_t d = 0; d < tensor.dimensions.size(); d++) {
+            result.emplace_back(tensor.name + ".extent." + std::to_string(d), tensor.dimensions[d].extent);
+            if (tensor.dimensions[d].stride.defined()) {
+                result.emplace_back(tensor.name + ".stride." + std::to_string(d), tensor.dimensions[d].stride);
+            }
+        }
+    }
+    return result;
+}
+
+FlatSignature kernel_signature(const Problem &problem, const std::vector<Tensor> &tensors) {
+    FlatSignature signature = {.arguments = {"x", "packed", "bias", "residual", "offset", "mask", "scale", "y", "sizes",
+                                             "workspace", "threads"},
+                               .output = "y",
+                               .workspace = "workspace",
+                               .threads = "threads",
+                               .sizes = "sizes",
+                               .dimensions = dimensions_of(tensors)};
+    if (problem.open_epilogue) {
+        // Each is at least as large as what it stands in for.
+        signature.stand_ins = {{"bias", "packed"}, {"residual", "y"}, {"mask", "offset"}};
+    }
+    return signature;
+}
+
+FlatSignature pack_signature(const Problem &problem, const std::vector<Tensor> &tensors) {
+    FlatSignature signature = {.arguments = {"w", "strides", "zero_points", "sizes", "packed"},
+                               .output = "packed",
+                               .strides = "strides",
+                               .strided = "w",
+                               .sizes = "sizes",
+                               .dimensions = dimensions_of(tensors)};
+    if (problem.w_zero_points) {
+        signature.stand_ins = {{"zero_points", "packed"}};
+        signature.presences = {{"has_zero_points", "zero_points"}};
+    }
+    return signature;
+}
 
 // The target as pipelines are lowered for it: callers have validated what Halide would assert.
 Target lowering_target(const TargetModel &model) {
@@ -72,18 +106,28 @@ int64_t stack_bytes(const std::string &assembly_file) {
     return deepest;
 }
 
-int64_t product(const std::vector<int> &extents) {
-    int64_t result = 1;
-    for (const int extent : extents) {
-        result *= extent;
+// Of packed weights, from constants or open sizes.
+Halide::Expr packed_bytes(const Problem &problem, const Decision &decision) {
+    const Problem folded = fold_pointwise_axes(problem);
+    Halide::Expr bytes = Halide::Internal::make_const(Halide::Int(32), operand_type(problem).bytes());
+    const Algorithm &algorithm = find_algorithm(decision.algorithm);
+    for (const Halide::Expr &extent : algorithm.packed_extents(folded, decision.schedule, Sizes(folded))) {
+        bytes *= extent;
     }
-    return result;
+    return Halide::Internal::simplify(bytes);
+}
+
+int64_t constant(const Halide::Expr &value) {
+    return *Halide::Internal::as_const_int(value);
 }
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
 std::string unsupported_part(const Problem &problem) {
+    if (problem.has_open_sizes() && problem.op == Operator::deform_conv) {
+        return "a DeformConv's kernel needs every size: this problem leaves some open (\"?\")";
+    }
     if (problem.has_open_sizes()) {
-        return "a kernel needs every size: this problem leaves some open (\"?\")";
+        return "";  // a plan checks those of a run
     }
     const int64_t most = INT32_MAX / 8;  // Halide counts bytes of a tensor, and positions in it, in 32 bits
     if (problem.x_elements() > most || problem.y_elements() > most || problem.w_elements() > most) {
@@ -137,7 +181,7 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
     if (!algorithm.applies(folded)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " does not apply");
     }
-    algorithm.packed_extents(folded, decision.schedule);
+    algorithm.packed_extents(folded, decision.schedule, Sizes(folded));
 }
 
 int algorithm_revision(const std::string &algorithm) {
@@ -147,19 +191,25 @@ int algorithm_revision(const std::string &algorithm) {
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
     Halide::Module module(request.symbol, Target(request.target->halide).with_feature(Target::NoRuntime));
-    const Scratch scratch =
-        append_flat(module, lower(request, "kernel", request.symbol), request.symbol, kernel_signature);
-    const std::string pack = request.symbol + "_pack";
-    append_flat(module, lower(request, "pack", pack), pack, pack_signature);
+    const Problem folded = fold_pointwise_axes(request.problem);
+    const Algorithm &algorithm = find_algorithm(request.decision.algorithm);
+    const std::string &schedule = request.decision.schedule, pack = request.symbol + "_pack";
+    const Sizes sizes(folded);
+    const Scratch scratch = append_flat(module, lower(request, "kernel", request.symbol), request.symbol,
+                                        kernel_signature(folded, kernel_tensors(folded, algorithm, schedule, sizes)));
+    append_flat(module, lower(request, "pack", pack), pack,
+                pack_signature(folded, pack_tensors(folded, algorithm, schedule, sizes)));
+    const Halide::Expr packed = packed_bytes(request.problem, request.decision);
+    KernelFacts facts;
+    if (const int open = open_sizes(request.problem); open > 0) {
+        append_bytes_function(module, request.symbol + "_bytes", open, packed, scratch);
+    } else {
+        facts.packed_bytes = constant(packed);
+        facts.worker_workspace_bytes = constant(scratch.worker_bytes);
+        facts.workspace_bytes = constant(scratch.bytes) + facts.worker_workspace_bytes;
+    }
     const std::string assembly_file = object_file + ".s";
     module.compile({{Halide::OutputFileType::object, object_file}, {Halide::OutputFileType::assembly, assembly_file}});
-
-    KernelFacts facts;
-    facts.packed_bytes = operand_type(request.problem).bytes() *
-                         product(find_algorithm(request.decision.algorithm)
-                                     .packed_extents(fold_pointwise_axes(request.problem), request.decision.schedule));
-    facts.workspace_bytes = scratch.bytes + scratch.worker_bytes;
-    facts.worker_workspace_bytes = scratch.worker_bytes;
     facts.stack_bytes = stack_bytes(assembly_file);
     return facts;
 } catch (const Halide::Error &error) {
@@ -185,14 +235,21 @@ std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decisi
         points.set(Halide::Buffer<>(Halide::Int(32), const_cast<int32_t *>(zero_points),
                                     {static_cast<int>(problem.out_channels)}));
     }
+    if (problem.has_open_sizes()) {
+        throw std::runtime_error("weights are packed at run time where sizes are open");
+    }
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
-    const std::vector<int> extents = algorithm.packed_extents(folded, decision.schedule);
-    const Halide::Type type = operand_type(problem);
-    std::vector<uint8_t> packed(type.bytes() * product(extents));
-    Halide::Buffer<> result(type, packed.data(), extents);
+    const Sizes sizes(folded);
+    std::vector<int> extents;
+    for (const Halide::Expr &extent : algorithm.packed_extents(folded, decision.schedule, sizes)) {
+        extents.push_back(static_cast<int>(constant(extent)));
+    }
+    std::vector<uint8_t> packed(constant(packed_bytes(problem, decision)));
+    Halide::Buffer<> result(operand_type(problem), packed.data(), extents);
     const Halide::Func wide =
-        widen_weights(folded, weights, zero_points != nullptr ? Halide::Func(points) : Halide::Func());
-    algorithm.pack(folded, decision.schedule, wide).realize(result);
+        widen_weights(folded, sizes, weights, zero_points != nullptr ? Halide::Func(points) : Halide::Func(),
+                      Halide::Internal::const_true());
+    algorithm.pack(folded, decision.schedule, sizes, wide).realize(result);
     return packed;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

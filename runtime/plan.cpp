@@ -20,6 +20,21 @@ bool runs_here(const kiln_kernel &kernel) {
     return (kernel.features & ~kiln_cpu_features()) == 0;
 }
 
+// Kernels count elements and bytes in 32 bits.
+Status check_countable(const Problem &problem) {
+    constexpr int64_t most = std::numeric_limits<int32_t>::max() / 8;
+    bool fits = problem.x_elements() <= most && problem.y_elements() <= most && problem.w_elements() <= most;
+    for (int axis = 0; axis < problem.rank; axis++) {
+        // Each is far below 2^63: validate() has checked their sums and products.
+        fits = fits && problem.in[axis] <= most && problem.out[axis] <= most && problem.stride[axis] <= most &&
+               problem.effective_kernel(axis) <= most && problem.pad_begin[axis] <= most &&
+               problem.pad_begin[axis] >= -most && problem.pad_end[axis] <= most && problem.pad_end[axis] >= -most;
+    }
+    if (fits) return {};
+    return Status::unsupported("tensors, strides, dilated kernels and pads above %" PRId64 " have no kernels: %s", most,
+                               print(problem).c_str());
+}
+
 Status parse_kernel(const kiln_kernel &kernel, Problem *pattern) {
     if (const Status status = parse(kernel.problem, pattern); !status.ok()) {
         return Status::invalid_argument("a kernel's problem cannot be read: %s", status.message());
@@ -167,6 +182,7 @@ Status Plan::bind(const kiln_kernel &kernel, const Problem &pattern) {
         sizes_[i] = static_cast<int32_t>(values[i]);
     }
     has_sizes_ = count > 0;
+    if (has_sizes_) KILN_RETURN_IF_ERROR(check_countable(problem_));
     kernel_ = &kernel;
     bytes_ = kernel.bytes;
     return kernel.bytes_for == nullptr ? Status()

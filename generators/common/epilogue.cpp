@@ -19,11 +19,11 @@ Expr tanh_of(const Expr &v) {
     return one - two / (Halide::exp(two * v) + one);
 }
 
-Expr activate(const Problem &problem, const Expr &v) {
+// The activation of this number at v, with its parameters a and b.
+Expr activate(Activation activation, const Expr &v, const Expr &a, const Expr &b) {
     const auto constant = [&v](double value) { return make_const(v.type(), value); };
-    const Expr a = constant(problem.activation_params[0]), b = constant(problem.activation_params[1]);
     const Expr zero = constant(0), one = constant(1);
-    switch (problem.activation) {
+    switch (activation) {
         case Activation::none:
             return v;
         case Activation::relu:
@@ -44,53 +44,90 @@ Expr activate(const Problem &problem, const Expr &v) {
     return v;
 }
 
+Expr activate(const Problem &problem, const Sizes &sizes, const Expr &v) {
+    if (!problem.open_epilogue) {
+        const auto &params = problem.activation_params;
+        return activate(problem.activation, v, make_const(v.type(), params[0]), make_const(v.type(), params[1]));
+    }
+    Expr result = v;
+    for (const Activation activation : {Activation::relu, Activation::leaky_relu, Activation::tanh, Activation::sigmoid,
+                                        Activation::hard_sigmoid, Activation::clip, Activation::hard_swish}) {
+        const Expr a = Halide::cast(v.type(), sizes.activation_params[0]);
+        const Expr b = Halide::cast(v.type(), sizes.activation_params[1]);
+        result =
+            Halide::select(sizes.activation == static_cast<int>(activation), activate(activation, v, a, b), result);
+    }
+    return result;
+}
+
+// v + addend, where there is one.
+Expr add_if(const Expr &present, const Expr &v, const Expr &addend) {
+    const Expr sum = v + Halide::cast(v.type(), addend);
+    return Halide::Internal::is_const_one(present) ? sum : Halide::select(present, sum, v);
+}
+
 // saturate(round_half_even(v) + zero point). Saturating first keeps the conversion within 32 bits.
-Expr quantize(const Problem &problem, const Expr &v) {
-    const Halide::Type type = halide_type(problem.y_type);
-    const auto zero_point = static_cast<int>(problem.y_zero_point);
+Expr quantize(const Problem &problem, const Sizes &sizes, const Expr &v) {
     const float least = problem.y_type == DType::s8 ? -128.0f : 0.0f;
-    const float low = least - static_cast<float>(zero_point);
+    const Expr low = least - Halide::cast<float>(sizes.y_zero_point);
     const Expr rounded = Halide::clamp(Halide::round(v), low, low + 255.0f);
-    return Halide::cast(type, Halide::cast<int32_t>(rounded) + zero_point);
+    return Halide::cast(halide_type(problem.y_type), Halide::cast<int32_t>(rounded) + sizes.y_zero_point);
+}
+
+// Problem::rescales_once(), at run time.
+Expr rescales_once(const Problem &problem, const Sizes &sizes) {
+    if (!problem.open_epilogue) {
+        return problem.rescales_once() ? Halide::Internal::const_true() : Halide::Internal::const_false();
+    }
+    const Expr simple = sizes.activation <= static_cast<int>(Activation::relu);
+    return problem.bias_type == DType::f32 ? simple && !sizes.has_bias : simple;
 }
 
 // Every operation is rounded by itself, so that all targets give the same bits.
 Expr rescale(const Problem &problem, Expr sum, const Operands &operands, const Expr &c) {
-    const bool real_bias = problem.bias && problem.bias_type == DType::f32;
-    if (problem.bias && !real_bias) {
-        sum += operands.bias(c);
+    const Sizes &sizes = operands.sizes;
+    const bool real_bias = problem.bias_type == DType::f32;
+    if (operands.bias.defined() && !real_bias) {
+        sum = add_if(sizes.has_bias, sum, operands.bias(c));
     }
     if (problem.y_type == DType::s32) {
         return sum;
     }
     Expr v = Halide::strict_float(Halide::cast<float>(sum) * operands.scale(c));
-    if (real_bias) {
-        v = Halide::strict_float(v + operands.bias(c));
+    if (operands.bias.defined() && real_bias) {
+        v = Halide::strict_float(add_if(sizes.has_bias, v, operands.bias(c)));
     }
-    v = Halide::strict_float(activate(problem, v));
+    v = Halide::strict_float(activate(problem, sizes, v));
     if (problem.y_type == DType::f32) {
         return v;
     }
-    if (!problem.rescales_once()) {
-        v = Halide::strict_float(v / operands.scale(static_cast<int>(problem.out_channels)));
+    const Expr once = rescales_once(problem, sizes);
+    if (!Halide::Internal::is_const_one(once)) {
+        v = Halide::select(once, v, Halide::strict_float(v / operands.scale(sizes.out_channels)));
     }
-    return quantize(problem, v);
+    return quantize(problem, sizes, v);
 }
 
 }  // namespace
 
-Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands, const std::vector<Expr> &at) {
+Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands, const std::vector<Expr> &at,
+              const Expr &channel) {
     if (problem.is_quantized()) {
-        return rescale(problem, sum, operands, at[0]);
+        return rescale(problem, sum, operands, channel);
     }
+    const Sizes &sizes = operands.sizes;
     Expr v = sum;
-    if (problem.bias) {
-        v += Halide::cast(sum.type(), operands.bias(at[0]));
+    if (operands.bias.defined()) {
+        v = add_if(sizes.has_bias, v, operands.bias(channel));
     }
-    if (problem.residual) {
-        v += Halide::cast(sum.type(), operands.residual(at));
+    if (operands.residual.defined()) {
+        v = add_if(sizes.has_residual, v, operands.residual(at));
     }
-    return Halide::cast(halide_type(problem.y_type), activate(problem, v));
+    return Halide::cast(halide_type(problem.y_type), activate(problem, sizes, v));
+}
+
+Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands, const std::vector<Expr> &at) {
+    return epilogue(problem, sum, operands, at, at[0]);
 }
 
 }  // namespace kiln

@@ -15,4 +15,8 @@ namespace kiln {
 Halide::Expr epilogue(const Problem &problem, const Halide::Expr &sum, const Operands &operands,
                       const std::vector<Halide::Expr> &at);
 
+// The same where the first of `at` is not the channel itself.
+Halide::Expr epilogue(const Problem &problem, const Halide::Expr &sum, const Operands &operands,
+                      const std::vector<Halide::Expr> &at, const Halide::Expr &channel);
+
 }  // namespace kiln

@@ -7,6 +7,9 @@
 #include <set>
 #include <sstream>
 
+#include "common/sizes.h"
+#include "kiln/kernel.h"
+
 namespace kiln {
 namespace {
 
@@ -72,13 +75,52 @@ class Workspace {
     int64_t peak_ = 0;
 };
 
+// An expression in 64 bits, whose 32-bit parts may overflow.
+class Widen : public IRMutator {
+  protected:
+    using IRMutator::visit;
+    Expr visit(const IntImm *op) override { return make_const(Int(64), op->value); }
+    Expr visit(const Variable *op) override { return op->type == Int(32) ? cast(Int(64), Expr(op)) : Expr(op); }
+    Expr visit(const Cast *op) override {
+        const Expr value = mutate(op->value);
+        return value.type() == op->type ? value : cast(op->type, value);
+    }
+};
+
+int64_t round_up(int64_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+Expr round_up(const Expr &bytes) {
+    return simplify((bytes + make_const(Int(64), alignment - 1)) / make_const(Int(64), alignment) *
+                    make_const(Int(64), alignment));
+}
+
+// Throws unless an expression, the size of something, depends on open sizes alone.
+class RequireOpen : public IRMutator {
+  public:
+    explicit RequireOpen(std::string of) : of_(std::move(of)) {}
+
+  protected:
+    using IRMutator::visit;
+    Expr visit(const Variable *op) override {
+        require(op->name.rfind("open", 0) == 0, "the size of " + of_ + " depends on ", op->name);
+        return op;
+    }
+
+  private:
+    std::string of_;
+};
+
 // Rewrites one function. `worker_scratch` and `worker_bytes` say where the bodies of its parallel loops find theirs.
 class Flatten : public IRMutator {
   public:
     // `output`: the name that lowering gave the pipeline's output buffer.
     Flatten(const FlatSignature &signature, std::string output) : signature_(signature), output_(std::move(output)) {}
 
-    int64_t scratch_bytes() const { return workspace_.peak(); }
+    Expr scratch_bytes() const { return simplify(make_const(Int(64), round_up(workspace_.peak())) + open_bytes_); }
+    // What comes before the blocks whose sizes depend on open sizes.
+    int64_t constant_bytes() const { return round_up(workspace_.peak()); }
+    static constexpr const char *open_scratch = "kiln.open_scratch";
     static constexpr const char *worker_scratch = "kiln.worker_scratch";
     static constexpr const char *worker_bytes = "kiln.worker_bytes";
 
@@ -90,11 +132,8 @@ class Flatten : public IRMutator {
             const std::string buffer = buffer_of(op);
             return pointer((buffer == output_ ? signature_.output : buffer) + ".pointer");
         }
-        if (op->name == Call::buffer_get_stride) {
-            require(buffer_of(op) == signature_.strided, "the strides of ", buffer_of(op));
-            const Expr stride = Load::make(Int(64), signature_.strides + ".pointer", op->args[1], Halide::Buffer<>(),
-                                           Halide::Parameter(), const_true(), ModulusRemainder());
-            return cast(Int(32), stride);
+        if (op->name == Call::buffer_get_stride || op->name == Call::buffer_get_extent) {
+            return dimension(op);
         }
         if (op->name == Call::buffer_get_min) {
             return make_zero(Int(32));
@@ -110,7 +149,9 @@ class Flatten : public IRMutator {
             return IRMutator::visit(op);
         }
         const int64_t elements = op->extents.empty() ? 1 : op->constant_allocation_size();
-        require(elements > 0, "the size of ", op->name);
+        if (elements <= 0) {
+            return place_open(op);
+        }
         const int64_t at = workspace_.allocate(op->name, (elements + op->padding) * op->type.bytes());
         placed_.insert(op->name);
         const Halide::Internal::Stmt body = mutate(op->body);
@@ -126,7 +167,56 @@ class Flatten : public IRMutator {
         return Evaluate::make(0);
     }
 
+    Halide::Internal::Stmt visit(const LetStmt *op) override {
+        lets_.emplace_back(op->name, op->value);
+        const Halide::Internal::Stmt result = IRMutator::visit(op);
+        lets_.pop_back();
+        return result;
+    }
+
   private:
+    Expr dimension(const Call *op) const {
+        const std::string buffer = buffer_of(op);
+        const bool stride = op->name == Call::buffer_get_stride;
+        if (stride && buffer == signature_.strided) {
+            const Expr value = Load::make(Int(64), signature_.strides + ".pointer", op->args[1], Halide::Buffer<>(),
+                                          Halide::Parameter(), const_true(), ModulusRemainder());
+            return cast(Int(32), value);
+        }
+        const std::string name = (buffer == output_ ? signature_.output : buffer) + (stride ? ".stride." : ".extent.") +
+                                 std::to_string(*as_const_int(op->args[1]));
+        const auto found = std::find_if(signature_.dimensions.begin(), signature_.dimensions.end(),
+                                        [&](const auto &entry) { return entry.first == name; });
+        require(found != signature_.dimensions.end(), "what is read from a buffer: ", Expr(op));
+        return found->second;
+    }
+
+    // A block whose size depends on open sizes. Such blocks lie one behind the other, behind all others.
+    Halide::Internal::Stmt place_open(const Allocate *op) {
+        Expr bytes = make_const(Int(64), op->type.bytes());
+        Expr elements = make_one(Int(64));
+        for (const Expr &extent : op->extents) {
+            elements = elements * Widen().mutate(closed_form(extent, op->name));
+        }
+        bytes = round_up(bytes * (elements + make_const(Int(64), op->padding)));
+        const Expr at = cast(UInt(64), Variable::make(Int(64), open_scratch) + open_bytes_);
+        open_bytes_ = simplify(open_bytes_ + bytes);
+        placed_.insert(op->name);
+        return LetStmt::make(op->name, offset_pointer(pointer(scratch_name), at), mutate(op->body));
+    }
+
+    // An expression in terms of open sizes alone.
+    Expr closed_form(Expr value, const std::string &of) const {
+        for (size_t i = lets_.size(); i-- > 0;) {
+            if (lets_[i].first.rfind("open", 0) != 0) {
+                value = substitute(lets_[i].first, lets_[i].second, value);
+            }
+        }
+        value = simplify(value);
+        RequireOpen(of).mutate(value);
+        return value;
+    }
+
     static std::string buffer_of(const Call *op) {
         const Variable *buffer = op->args[0].as<Variable>();
         require(buffer, "not a buffer: ", op->args[0]);
@@ -146,39 +236,66 @@ class Flatten : public IRMutator {
     const FlatSignature &signature_;
     const std::string output_;
     Workspace workspace_;
+    Expr open_bytes_ = make_zero(Int(64));
+    std::vector<std::pair<std::string, Expr>> lets_;
     std::set<std::string> placed_;
 };
 
-int64_t round_up(int64_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
+// Reads the parameters that a pipeline takes as scalars, and lets stand-ins stand in.
+Halide::Internal::Stmt with_parameters(Halide::Internal::Stmt body, const std::vector<LoweredArgument> &arguments,
+                                       const FlatSignature &signature) {
+    for (const auto &[tensor, other] : signature.stand_ins) {
+        const Expr here = reinterpret(UInt(64), pointer(tensor + ".pointer")) != make_zero(UInt(64));
+        body = LetStmt::make(tensor + ".pointer",
+                             select(here, pointer(tensor + ".pointer"), pointer(other + ".pointer")), body);
+    }
+    for (const auto &[name, tensor] : signature.presences) {
+        const Expr here = reinterpret(UInt(64), pointer(tensor + ".pointer")) != make_zero(UInt(64));
+        body = LetStmt::make(name, cast(Int(32), here), body);
+    }
+    int open = 0;
+    for (const LoweredArgument &argument : arguments) {
+        if (argument.name == open_name(open)) {
+            const Expr value = Load::make(Int(32), signature.sizes + ".pointer", open, Halide::Buffer<>(),
+                                          Halide::Parameter(), const_true(), ModulusRemainder());
+            body = LetStmt::make(open_name(open++), value, body);
+        }
+    }
+    return body;
 }
 
 }  // namespace
 
 Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const std::string &symbol,
                     const FlatSignature &signature) {
-    Scratch scratch;
+    Scratch scratch = {make_zero(Int(64)), make_zero(Int(64))};
     LoweredFunc main = lowered.get_function_by_name(lowered.name());
     const auto output =
         std::find_if(main.args.begin(), main.args.end(), [](const auto &arg) { return arg.is_output(); });
     require(output != main.args.end(), "no output in ", lowered.name());
     const std::string output_name = output->name;
+    const auto place_open = [](LoweredFunc &function, const Flatten &flatten) {
+        function.body = substitute(Flatten::open_scratch, make_const(Int(64), flatten.constant_bytes()), function.body);
+    };
     for (LoweredFunc function : lowered.functions()) {
         if (function.name == lowered.name()) {
             continue;
         }
         Flatten flatten(signature, output_name);  // the body of a parallel loop
         function.body = flatten.mutate(function.body);
+        place_open(function, flatten);
         function.name_mangling = Halide::NameMangling::C;
         function.linkage = Halide::LinkageType::Internal;
-        scratch.worker_bytes = std::max(scratch.worker_bytes, round_up(flatten.scratch_bytes()));
+        scratch.worker_bytes = simplify(max(scratch.worker_bytes, flatten.scratch_bytes()));
         result.append(function);
     }
     Flatten flatten(signature, output_name);
     main.body = flatten.mutate(main.body);
-    scratch.bytes = round_up(flatten.scratch_bytes());
-    main.body = substitute(Flatten::worker_scratch, make_const(Int(64), scratch.bytes), main.body);
-    main.body = substitute(Flatten::worker_bytes, make_const(Int(64), scratch.worker_bytes), main.body);
+    place_open(main, flatten);
+    scratch.bytes = flatten.scratch_bytes();
+    main.body = substitute(Flatten::worker_scratch, scratch.bytes, main.body);
+    main.body = substitute(Flatten::worker_bytes, scratch.worker_bytes, main.body);
+    main.body = with_parameters(main.body, main.args, signature);
     main.name = symbol;
     main.linkage = Halide::LinkageType::External;
     main.name_mangling = Halide::NameMangling::C;
@@ -189,6 +306,30 @@ Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const
     }
     result.append(main);
     return scratch;
+}
+
+void append_bytes_function(Halide::Module &result, const std::string &symbol, int open, const Expr &packed_bytes,
+                           const Scratch &scratch) {
+    const auto store = [](int index, const Expr &value) {
+        return Store::make("bytes.pointer", value, index, Halide::Parameter(), const_true(), ModulusRemainder());
+    };
+    const Expr packed = round_up(Widen().mutate(packed_bytes));
+    const Expr most = make_const(Int(64), INT32_MAX);
+    const Expr fits = packed <= most && scratch.bytes <= most && scratch.worker_bytes <= most;
+    Halide::Internal::Stmt body =
+        Block::make({AssertStmt::make(fits, make_const(Int(32), kiln_unsupported)), store(0, packed),
+                     store(1, simplify(scratch.bytes + scratch.worker_bytes)), store(2, scratch.worker_bytes)});
+    for (int i = open; i-- > 0;) {
+        const Expr value = Load::make(Int(32), "sizes.pointer", i, Halide::Buffer<>(), Halide::Parameter(),
+                                      const_true(), ModulusRemainder());
+        body = LetStmt::make(open_name(i), value, body);
+    }
+    LoweredFunc function(symbol, std::vector<Halide::Argument>{}, body, Halide::LinkageType::External,
+                         Halide::NameMangling::C);
+    for (const char *name : {"sizes.pointer", "bytes.pointer"}) {
+        function.args.emplace_back(name, Halide::Argument::InputScalar, Handle(), 0, Halide::ArgumentEstimates{});
+    }
+    result.append(function);
 }
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -13,21 +14,35 @@ namespace kiln {
 // pipeline's buffer of that name, and null is passed where the pipeline has no such buffer.
 struct FlatSignature {
     std::vector<std::string> arguments;
-    std::string output;   // the one the pipeline writes
-    std::string strides;  // holds the strides (int64_t, in elements) of the buffer `strided`
-    std::string strided;
-    std::string workspace;  // what large allocations are taken from
-    std::string threads;    // kiln_threads, or null
+    std::string output;        // the one the pipeline writes
+    std::string strides = {};  // holds the strides (int64_t, in elements) of the buffer `strided`
+    std::string strided = {};
+    std::string workspace = {};  // what large allocations are taken from
+    std::string threads = {};    // kiln_threads, or null
+    std::string sizes = {};      // holds the pipeline's parameters open_name(i), int32_t each
+    // Numbers that depend on open sizes, which Halide would read from a buffer: {"x.stride.1", ...}.
+    std::vector<std::pair<std::string, Halide::Expr>> dimensions = {};
+    // A pipeline that reads a tensor whether it is null or not, and ignores what it read: {"bias", "packed"} reads
+    // packed in place of a null bias.
+    std::vector<std::pair<std::string, std::string>> stand_ins = {};
+    // A parameter that tells whether a tensor is there: {"has_bias", "bias"}.
+    std::vector<std::pair<std::string, std::string>> presences = {};
 };
 
+// In bytes, 64-bit; constants unless they depend on open sizes, the variables open_name(i).
 struct Scratch {
-    int64_t bytes = 0;         // of the workspace, before any worker's share
-    int64_t worker_bytes = 0;  // of each worker's share
+    Halide::Expr bytes;         // of the workspace, before any worker's share
+    Halide::Expr worker_bytes;  // of each worker's share
 };
 
 // Appends the functions of a lowered pipeline to `result`, the first under the name `symbol`. Throws
-// Halide::InternalError where an allocation's size is not a constant.
+// Halide::InternalError where an allocation's size is known only inside a loop.
 Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const std::string &symbol,
                     const FlatSignature &signature);
+
+// Appends a kiln_bytes_function for `open` parameters: it refuses (kiln_unsupported) what does not fit the 32 bits that
+// kernels count in.
+void append_bytes_function(Halide::Module &result, const std::string &symbol, int open,
+                           const Halide::Expr &packed_bytes, const Scratch &scratch);
 
 }  // namespace kiln

@@ -22,7 +22,7 @@ void erase_axis(Problem &p, int axis) {
 
 Problem fold_pointwise_axes(const Problem &problem) {
     Problem p = problem;
-    if (p.op == Operator::deform_conv) {  // its offsets have one channel an axis
+    if (p.has_open_sizes() || p.op == Operator::deform_conv) {  // whose offsets have one channel an axis
         return p;
     }
     for (int axis = p.rank - 1; axis > 0; axis--) {

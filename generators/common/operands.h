@@ -3,13 +3,16 @@
 
 #include <Halide.h>
 
+#include "common/sizes.h"
 #include "kiln/problem.h"
 
 namespace kiln {
 
 // Over (channel, spatial axes innermost first, batch), `packed`, `bias` and `scale` excepted; undefined where the
-// problem has none. Of the types the problem names.
+// problem has none. Of the types the problem names. Where the epilogue is open, bias, residual and mask are all
+// there, and hold nothing of meaning where `sizes` says that the run has none.
 struct Operands {
+    Sizes sizes;
     Halide::Func x, packed, bias, residual;
     Halide::Func offset, mask;  // DeformConv: their channels are those of the document
     Halide::Func scale;         // [out_channels + 1], f32: kernel.h

@@ -36,16 +36,18 @@ Halide::Type operand_type(const Problem &problem) {
 
 int products_per_lane(const Problem &problem) {
     // Where a group has one channel there is no neighbour to sum with.
-    return problem.is_quantized() && problem.in_channels > problem.groups ? 2 : 1;
+    const bool one_channel = problem.in_channels != open_size && problem.in_channels == problem.groups;
+    return problem.is_quantized() && !one_channel ? 2 : 1;
 }
 
-Halide::Expr widen_x(const Problem &problem, const Halide::Expr &x) {
+Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {
     const Halide::Expr wide = Halide::cast(operand_type(problem), x);
     const bool shifted = problem.is_quantized() && problem.x_zero_point != 0;
-    return shifted ? wide - Halide::cast<int16_t>(static_cast<int>(problem.x_zero_point)) : wide;
+    return shifted ? wide - Halide::cast<int16_t>(sizes.x_zero_point) : wide;
 }
 
-Halide::Func widen_weights(const Problem &problem, const Halide::Func &w, const Halide::Func &zero_points) {
+Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, const Halide::Func &w,
+                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points) {
     std::vector<Halide::Var> vars;
     for (int d = 0; d < problem.rank + 2; d++) {
         vars.emplace_back("w" + std::to_string(d));
@@ -53,11 +55,10 @@ Halide::Func widen_weights(const Problem &problem, const Halide::Func &w, const 
     const std::vector<Halide::Expr> at(vars.begin(), vars.end());
     Halide::Expr wide = Halide::cast(operand_type(problem), w(at));
     if (zero_points.defined()) {
-        const int of_group = static_cast<int>(problem.out_channels / problem.groups);
-        const int depth = static_cast<int>(problem.in_channels / problem.groups);
         const bool transposed = problem.op == Operator::conv_transpose;
-        const Halide::Expr channel = transposed ? at[0] / depth * of_group + at[1] : at[0];
-        wide -= Halide::cast(wide.type(), zero_points(channel));
+        const Halide::Expr channel = transposed ? at[0] / sizes.depth() * sizes.out_of_group() + at[1] : at[0];
+        const Halide::Expr point = Halide::cast(wide.type(), zero_points(channel));
+        wide -= Halide::select(has_zero_points, point, Halide::Internal::make_zero(wide.type()));
     }
     Halide::Func result("wide_weights");
     result(vars) = wide;

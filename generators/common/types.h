@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include "common/sizes.h"
 #include "kiln/problem.h"
 
 namespace kiln {
@@ -20,10 +21,11 @@ Halide::Type operand_type(const Problem &problem);
 int products_per_lane(const Problem &problem);
 
 // An element of x as an operand.
-Halide::Expr widen_x(const Problem &problem, const Halide::Expr &x);
+Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x);
 
-// Weights as operands: w less its zero points, which are over output channels and undefined where there are none. The
-// dimensions are those of Algorithm::pack.
-Halide::Func widen_weights(const Problem &problem, const Halide::Func &w, const Halide::Func &zero_points);
+// Weights as operands: w less its zero points, which are over output channels and undefined where there are none; they
+// count only where has_zero_points is true. The dimensions are those of Algorithm::pack.
+Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, const Halide::Func &w,
+                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points);
 
 }  // namespace kiln

@@ -97,20 +97,31 @@ Func corners(const Problem &problem, const SampledStages &s, const Operands &ope
 }
 
 // The sample of channel c at point p of the output (p itself, or one beyond the last, which is as good as the last) and
-// tap k. Corners outside have weight 0 and read an inside corner of the same sample; where all are outside the sum is
-// dropped, as what they read may be NaN.
-Expr sample_of(const Problem &problem, const SampledStages &s, const Func &image) {
+// tap k. Corners outside have weight 0 and read an inside corner of the same sample; where all are outside nothing
+// counts, as what they read may be NaN.
+void define_sample(SampledStages &s, const Problem &problem, const Func &image) {
     const Expr point = Halide::min(s.p, to_int(problem.out_points()) - 1);
     const Expr group = problem.offset_groups == 1 ? Expr(0) : s.c / to_int(problem.in_channels / problem.offset_groups);
     const int corners = 1 << problem.rank, last = to_int(problem.in_points()) - 1;
-    const auto corner = [&](int q) { return s.corner(q, point, s.k, group, s.n); };
-    Expr sum = Halide::Internal::make_zero(sum_type(problem));
-    for (int q = 0; q < corners; q++) {
+    const auto corner = [&](const Expr &q) { return s.corner(q, point, s.k, group, s.n); };
+    const auto term = [&](const Expr &q) {
         const Expr address = Halide::unsafe_promise_clamped(reinterpret(Halide::Int(32), corner(q)[1]), 0, last);
-        sum += Expr(corner(q)[0]) * image(s.c, address, s.n);
+        return Expr(corner(q)[0]) * image(s.c, address, s.n);
+    };
+    const Expr zero = Halide::Internal::make_zero(sum_type(problem));
+    const Expr inside = reinterpret(Halide::Int(32), corner(corners)[1]) != 0;
+    if (unrolls_corners(problem)) {
+        Expr sum = term(0);
+        for (int q = 1; q < corners; q++) {
+            sum += term(q);
+        }
+        s.sample(s.c, s.p, s.k, s.n) = Halide::select(inside, sum, zero);
+    } else {
+        s.rq = Halide::RDom(0, corners, "rq");
+        s.rq.where(inside);
+        s.sample(s.c, s.p, s.k, s.n) = zero;
+        s.sample(s.c, s.p, s.k, s.n) += term(s.rq);
     }
-    return Halide::select(reinterpret(Halide::Int(32), corner(corners)[1]) != 0, sum,
-                          Halide::Internal::make_zero(sum.type()));
 }
 
 // The input channel that output channel c's group reads at depth k.
@@ -175,11 +186,18 @@ SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, c
     const bool copies = problem.x_layout != Layout::nxc || halide_type(problem.x_type) != sum_type(problem);
     if (copies) {
         s.image = Func("image");
-        s.image(s.c, s.p, s.n) = widen_x(problem, operands.x(s.c, s.p, s.n));
+        const Expr wide = widen_x(problem, operands.sizes, operands.x(s.c, s.p, s.n));
+        if (problem.x_layout == Layout::nxc) {
+            s.image(s.c, s.p, s.n) = wide;
+        } else {
+            s.turned_x = Func("turned_x");
+            s.turned_x(s.c, s.p, s.n) = wide;
+            s.image(s.c, s.p, s.n) = s.turned_x(s.c, s.p, s.n);
+        }
     }
     s.corner = corners(problem, s, operands);
     s.sample = Func("sample");
-    s.sample(s.c, s.p, s.k, s.n) = sample_of(problem, s, copies ? s.image : operands.x);
+    define_sample(s, problem, copies ? s.image : operands.x);
 
     const int panel = schedule.panel();
     s.r = Halide::RDom({{0, to_int(problem.in_channels / problem.groups)}, {0, to_int(problem.taps())}}, "r");
@@ -192,11 +210,15 @@ SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, c
     };
     s.y = Func("y");
     s.product = s.y;
-    if (problem.y_layout != Layout::nxc) {
+    if (problem.y_layout == Layout::nxc) {
+        s.y(s.c, s.p, s.n) = finished(s.acc);
+    } else {
         s.product = Func("product");
         s.product(s.c, s.p, s.n) = s.acc(s.c, s.p, s.n);
+        s.turned_y = Func("turned_y");
+        s.turned_y(s.c, s.p, s.n) = s.product(s.c, s.p, s.n);
+        s.y(s.c, s.p, s.n) = finished(s.turned_y);
     }
-    s.y(s.c, s.p, s.n) = finished(problem.y_layout == Layout::nxc ? s.acc : s.product);
     return s;
 }
 

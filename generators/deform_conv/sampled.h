@@ -48,16 +48,25 @@ Halide::Func pack(const Problem &problem, const SampledSchedule &schedule, const
 struct SampledStages {
     // Corner, channel, output point, tap, offset group, batch.
     Halide::Var q{"q"}, c{"c"}, p{"p"}, k{"k"}, g{"g"}, n{"n"};
-    Halide::RDom r;        // input channel of the group, tap
-    Halide::Func image;    // (c, p, n): the input widened, channels innermost; undefined where x will do
-    Halide::Func corner;   // (q, p, k, g, n): (weight, point of x as the bits of a float); q = 2^rank: (0, whether any
-                           //   corner is inside)
-    Halide::Func sample;   // (c, p, k, n)
-    Halide::Func acc;      // (c, p, n)
-    Halide::Func product;  // (c, p, n): the finished sums, a register tile at a time: y itself, unless y is channels
-                           //   first
-    Halide::Func y;        // (c, p, n)
+    Halide::RDom r;  // input channel of the group, tap
+    // (c, p, n): the input widened, channels innermost, undefined where x will do; where x is channels first, squares
+    // of it on their way there.
+    Halide::Func image, turned_x;
+    // (q, p, k, g, n): weight, and point of x as the bits of a float; of q = 2^rank: 0, and whether any corner is
+    // inside.
+    Halide::Func corner;
+    Halide::Func sample;  // (c, p, k, n): an expression of all its corners, or a sum over `rq` where they are many
+    Halide::RDom rq;
+    Halide::Func acc;  // (c, p, n)
+    // (c, p, n): the finished sums, a register tile at a time: y itself, unless y is channels first; then `turned_y` is
+    // squares of it on their way there.
+    Halide::Func product, turned_y, y;
 };
+
+// Whether a sample's corners are few enough to be written out.
+inline bool unrolls_corners(const Problem &problem) {
+    return problem.rank <= 3;
+}
 
 SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, const Operands &operands);
 

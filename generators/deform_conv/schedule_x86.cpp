@@ -1,6 +1,7 @@
 // The sampled algorithm's schedule for x86: which numbers to take where nobody tuned it, and what they mean.
 #include <algorithm>
 
+#include "common/turn.h"
 #include "common/types.h"
 #include "deform_conv/sampled.h"
 #include "dense/direct.h"
@@ -87,12 +88,11 @@ namespace {
 void schedule_turned_output(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
                             const Var &chunk) {
     const int points = to_int(problem.out_points());
-    const int wide = lanes_within(schedule.chunk(), 8, true);
-    const Var vector("vector");
-    s.y.split(s.p, chunk, s.p, schedule.chunk(), tail(points, schedule.chunk()))
-        .split(s.p, vector, s.p, wide)
-        .reorder({s.p, s.c, vector, chunk, s.n})
-        .vectorize(s.p);
+    const Var inner("inner"), outer("outer");
+    s.y.split(s.p, chunk, s.p, schedule.chunk(), tail(points, schedule.chunk()));
+    schedule_turn(s.y, s.turned_y, s.p, s.c, lanes_within(schedule.chunk(), 8, true),
+                  lanes_within(to_int(problem.out_channels), 8, false), inner, outer);
+    s.y.reorder(inner, outer, chunk, s.n);
     s.product.compute_at(s.y, chunk);
 }
 
@@ -138,19 +138,25 @@ void schedule_sum(SampledStages &s, const SampledSchedule &schedule, const Var &
 void schedule_samples(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
                       const Var &around_block) {
     const int channels = to_int(problem.in_channels), of_group = channels / to_int(problem.offset_groups);
-    const bool grouped = problem.offset_groups > 1;
-    const int lanes = lanes_within(of_group, schedule.sample_lanes, grouped);
+    const bool even = problem.offset_groups > 1 || !unrolls_corners(problem);  // a surplus would be in another group
+    const int lanes = lanes_within(of_group, schedule.sample_lanes, even);
     const Var group("group"), vector("vector"), several("several");
     s.sample.compute_at(s.product, around_block)
         .bound(s.c, 0, channels)
         .bound(s.k, 0, to_int(problem.taps()))
         .bound_extent(s.p, schedule.block());
-    s.sample.split(s.c, group, s.c, of_group)
-        .split(s.c, several, s.c, lanes * lanes_within(of_group / lanes, 8, true), TailStrategy::ShiftInwards)
-        .split(s.c, vector, s.c, lanes)
-        .reorder({s.c, vector, several, group, s.p, s.k, s.n})
-        .vectorize(s.c)
-        .unroll(vector);
+    const auto split = [&](Halide::Stage stage) {
+        return stage.split(s.c, group, s.c, of_group)
+            .split(s.c, several, s.c, lanes * lanes_within(of_group / lanes, 8, true),
+                   even ? TailStrategy::Auto : TailStrategy::ShiftInwards)
+            .split(s.c, vector, s.c, lanes)
+            .vectorize(s.c)
+            .unroll(vector);
+    };
+    split(s.sample).reorder({s.c, vector, several, group, s.k, s.p, s.n});
+    if (!unrolls_corners(problem)) {
+        split(s.sample.update()).reorder({s.c, vector, several, s.rq, group, s.k, s.p, s.n});
+    }
 }
 
 // Weights and points of the corners, a chunk at a time, in vectors of output points.
@@ -162,19 +168,30 @@ void schedule_corners(SampledStages &s, const Problem &problem, const SampledSch
         .bound(s.q, 0, corners + 1)
         .bound(s.k, 0, to_int(problem.taps()))
         .bound(s.g, 0, to_int(problem.offset_groups))
-        .reorder(s.q, s.p, s.k, s.g, s.n)
-        .unroll(s.q)
+        .reorder_storage(s.p, s.q, s.k, s.g, s.n)
         .vectorize(s.p, lanes_within(schedule.chunk(), schedule.sample_lanes, false),
-                   even ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf);
+                   even ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf)
+        .reorder(s.q, s.k, s.g, s.p, s.n);
+    if (unrolls_corners(problem)) {
+        s.corner.unroll(s.q);
+    }
 }
 
 // The copy of the input, ahead of everything else.
 void schedule_image(SampledStages &s, const Problem &problem, const SampledSchedule &schedule) {
     const int channels = to_int(problem.in_channels);
     s.image.compute_root().bound(s.c, 0, channels).bound(s.p, 0, to_int(problem.in_points()));
-    s.image.vectorize(s.c, lanes_within(channels, schedule.sample_lanes, false), TailStrategy::ShiftInwards);
+    const int lanes = lanes_within(channels, 8, false);
+    Var rows = s.p;
+    if (s.turned_x.defined()) {
+        rows = Var("squares");
+        schedule_turn(s.image, s.turned_x, s.c, s.p, lanes, lanes_within(to_int(problem.in_points()), 8, false),
+                      Var("inner"), rows);
+    } else {
+        s.image.vectorize(s.c, lanes, TailStrategy::ShiftInwards);
+    }
     if (schedule.parallel) {
-        s.image.parallel(s.p, 256, TailStrategy::GuardWithIf);
+        s.image.parallel(rows, 32, TailStrategy::GuardWithIf);
     }
 }
 

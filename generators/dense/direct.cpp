@@ -32,7 +32,8 @@ bool skips_padding(const DirectSchedule &schedule, size_t axis) {
 
 // The input with channels innermost and zeros outside it on the axes that pad and for groups that do not exist;
 // undefined where x itself will do.
-Func pad(const Problem &problem, const DirectStages &s, const Func &x) {
+Func pad(const Problem &problem, const DirectStages &s, const Operands &operands) {
+    const Func &x = operands.x;
     Halide::Region bounds(s.axes.size() + 2);
     bool pads = s.channels > problem.in_channels;
     if (pads) {
@@ -50,7 +51,7 @@ Func pad(const Problem &problem, const DirectStages &s, const Func &x) {
     Func wide("wide"), padded("padded");
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
-    wide(at) = widen_x(problem, x(same));
+    wide(at) = widen_x(problem, operands.sizes, x(same));
     const Expr zero = Halide::Internal::make_zero(operand_type(problem));
     padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at) : wide(same);
     return padded;
@@ -246,7 +247,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     }
     const PackedWeights packed = packed_weights(problem, schedule);
     s.channels = channels_read(problem, packed);
-    s.padded = pad(problem, s, operands.x);
+    s.padded = pad(problem, s, operands);
     Halide::Region domain = {{0, packed.pair}, {0, packed.steps()}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);

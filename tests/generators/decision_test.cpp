@@ -49,7 +49,7 @@ std::string error_of(const std::function<void()> &call) {
 TEST(Decision, says_what_has_no_kernels) {
     const TargetModel &target = find_target("x86-64-avx2");
     const std::pair<const char *, const char *> cases[] = {
-        {"conv1d-f32-n1-c1-i?-m1-o?-k1-s1-d1-p0,?-g1-ncx,ncx", "open"}};
+        {"deformconv1d-f32-n1-c1-i?-m1-o?-k1-s1-d1-p0,?-g1-og1-ncx,ncx", "open"}};
     for (const auto &[text, part] : cases) {
         EXPECT_THAT(error_of([&, text = text] { default_decision(parsed(text), target); }), testing::HasSubstr(part));
     }

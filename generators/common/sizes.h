@@ -1,0 +1,39 @@
+// A problem's numbers as Halide sees them: constants, and parameters where they are left to run time.
+#pragma once
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+#include "kiln/problem.h"
+
+namespace kiln {
+
+// What the i-th open number is called in generated functions.
+std::string open_name(int i);
+
+// Axes stand innermost first, as Halide counts dimensions.
+struct Sizes {
+    Halide::Expr batch, in_channels, out_channels, groups, offset_groups, x_zero_point, y_zero_point;
+    std::vector<Halide::Expr> in, out, kernel, stride, dilation, pad_begin;
+    Halide::Expr x_is_nxc, y_is_nxc;                // bool
+    Halide::Expr has_bias, has_residual, has_mask;  // bool
+    Halide::Expr activation;                        // its number; undefined unless the epilogue is open,
+    std::vector<Halide::Expr> activation_params;    //   and so are these two
+
+    // `open` holds what the problem leaves open, in the order of kiln_run_function's sizes.
+    Sizes(const Problem &problem, const std::vector<Halide::Expr> &open);
+
+    // With the variables open_name(i) for what is open.
+    explicit Sizes(const Problem &problem);
+
+    // Of a group.
+    Halide::Expr depth() const { return in_channels / groups; }
+    Halide::Expr out_of_group() const { return out_channels / groups; }
+};
+
+// Whether an expression is the constant 1.
+bool is_one(const Halide::Expr &value);
+
+}  // namespace kiln

@@ -1,0 +1,15 @@
+// Copies between layouts.
+#pragma once
+
+#include <Halide.h>
+
+namespace kiln {
+
+// Schedules `result`, a copy of what `block`, its only producer, over the same Vars, finds contiguous along `from`, and
+// which is itself contiguous along `to`: squares of `wide` along `to` by `narrow` are loaded, and turned in registers,
+// where a copy element by element would gather. `inner` and `outer` become the loops over squares, along `to` and
+// `from`. Both extents must be at least a square's, or be guarded by `tail`.
+void schedule_turn(Halide::Func &result, Halide::Func &block, const Halide::Var &to, const Halide::Var &from, int wide,
+                   int narrow, const Halide::Var &inner, const Halide::Var &outer);
+
+}  // namespace kiln

@@ -1,0 +1,34 @@
+// The tensors of a kernel and of its pack function: their names, types and how they lie in memory.
+#pragma once
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+#include "algorithm.h"
+#include "common/sizes.h"
+#include "kiln/problem.h"
+
+namespace kiln {
+
+struct Tensor {
+    struct Dimension {
+        Halide::Expr extent;
+        Halide::Expr stride;  // in elements; undefined where it is known at run time only
+    };
+    std::string name;  // as kiln_run_function's and kiln_pack_function's arguments are called
+    Halide::Type type;
+    std::vector<Dimension> dimensions;
+};
+
+// Those that the problem has, y last. x, residual and y are over (channel, spatial axes innermost first, batch), split
+// as Algorithm::output_phases and splits_groups() say.
+std::vector<Tensor> kernel_tensors(const Problem &problem, const Algorithm &algorithm, const std::string &schedule,
+                                   const Sizes &sizes);
+
+// The weights, their zero points where they have any, and the packed weights.
+std::vector<Tensor> pack_tensors(const Problem &problem, const Algorithm &algorithm, const std::string &schedule,
+                                 const Sizes &sizes);
+
+}  // namespace kiln
