@@ -98,10 +98,15 @@ class RunCommand(unittest.TestCase):
             for case in cases:
                 np.testing.assert_array_equal(outputs[case["name"]], outputs["own"], case["name"])
 
-    def test_generic_engine_says_that_there_is_none(self):
-        answers, _, process = kiln_run.run([conv("a")], self.folder, "--engine", "generic")
-        self.assertEqual(process.returncode, 1)
-        self.assertEqual((answers[0]["status"], answers[0]["code"]), ("error", "unsupported"))
+    def test_generic_engine_computes_what_the_specialised_one_does(self):
+        cases = [conv("small"), conv("large", inputs={"X": np.ones((1, 1, 9, 7), np.float32), "W": np.ones((1, 1, 3, 3), np.float32)})]
+        generic, outputs, process = kiln_run.run(cases, self.folder, "--engine", "generic")
+        self.assertEqual(process.returncode, 0, generic)
+        self.assertEqual({answer["kernel"].split("@")[0] for answer in generic}, {"open"})
+        (self.folder / "specialized").mkdir()
+        _, expected, _ = kiln_run.run(cases, self.folder / "specialized")
+        for name, values in expected.items():
+            np.testing.assert_array_equal(outputs[name], values)
 
     def test_runner_starts_the_program(self):
         trace = self.folder / "started"
