@@ -44,6 +44,7 @@ double winograd_growth(const Problem &problem);
 // The algorithms that verify knows. Those that only reorder the definition's sums have growth 1.
 inline constexpr AlgorithmError algorithm_errors[] = {
     {"empty", [](const Problem &) { return 1.0; }, false},
+    {"open", [](const Problem &) { return 1.0; }, false},
     {"direct", [](const Problem &) { return 1.0; }, false},
     {"polyphase", [](const Problem &) { return 1.0; }, false},
     {"sampled", sampled_growth, false},
