@@ -56,8 +56,22 @@ Expr finite(const Expr &offset) {
     return reinterpret(type, Halide::min(reinterpret(as_uint, bits), reinterpret(as_uint, -most)));
 }
 
+// A copy of `value`, an expression of (c, p, n).
+SampledStages::Copy copy(const SampledStages &s, const std::string &name, const Expr &value, bool turns) {
+    SampledStages::Copy c;
+    c.result = Func(name);
+    if (turns) {
+        c.squares = Func(name + "_squares");
+        c.squares(s.c, s.p, s.n) = value;
+        c.result(s.c, s.p, s.n) = c.squares(s.c, s.p, s.n);
+    } else {
+        c.result(s.c, s.p, s.n) = value;
+    }
+    return c;
+}
+
 // corner(q, p, k, g, n): bit a of q chooses the lower or the upper neighbour on axis a.
-Func corners(const Problem &problem, const SampledStages &s, const Operands &operands) {
+Func corners(const Problem &problem, const SampledStages &s, const Func &offsets, const Func &mask) {
     const std::vector<Axis> axes = axes_of(problem);
     std::vector<int> outs, kernels;
     for (const Axis &axis : axes) {
@@ -69,13 +83,13 @@ Func corners(const Problem &problem, const SampledStages &s, const Operands &ope
 
     const Type type = sum_type(problem);
     const Expr zero = Halide::Internal::make_zero(type), one = Halide::Internal::make_one(type);
-    Expr weight = problem.mask ? cast(type, operands.mask(of_group, s.p, s.n)) : one;
+    Expr weight = problem.mask ? cast(type, mask(of_group, s.p, s.n)) : one;
     Expr address = 0, corner_inside = Halide::Internal::const_true(), any_inside = corner_inside;
     int points = 1;
     for (size_t a = 0; a < axes.size(); a++) {
         const Axis &axis = axes[a];
         const int document_axis = problem.rank - 1 - to_int(a);
-        const Expr offset = finite(cast(type, operands.offset(of_group * problem.rank + document_axis, s.p, s.n)));
+        const Expr offset = finite(cast(type, offsets(of_group * problem.rank + document_axis, s.p, s.n)));
         const Expr whole = Halide::floor(offset), fraction = offset - whole;
         const Expr low = cast<int>(whole) + (point[a] * axis.stride - axis.pad + tap[a] * axis.dilation);
         const Expr upper = (s.q >> to_int(a)) % 2;
@@ -183,21 +197,22 @@ Func pack(const Problem &problem, const SampledSchedule &schedule, const Func &w
 
 SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, const Operands &operands) {
     SampledStages s;
-    const bool copies = problem.x_layout != Layout::nxc || halide_type(problem.x_type) != sum_type(problem);
-    if (copies) {
-        s.image = Func("image");
-        const Expr wide = widen_x(problem, operands.sizes, operands.x(s.c, s.p, s.n));
-        if (problem.x_layout == Layout::nxc) {
-            s.image(s.c, s.p, s.n) = wide;
-        } else {
-            s.turned_x = Func("turned_x");
-            s.turned_x(s.c, s.p, s.n) = wide;
-            s.image(s.c, s.p, s.n) = s.turned_x(s.c, s.p, s.n);
-        }
+    const bool channels_last = problem.x_layout == Layout::nxc;
+    if (!channels_last || halide_type(problem.x_type) != sum_type(problem)) {
+        s.image = copy(s, "image", widen_x(problem, operands.sizes, operands.x(s.c, s.p, s.n)), !channels_last);
     }
-    s.corner = corners(problem, s, operands);
+    if (channels_last) {
+        s.offset = copy(s, "offsets", operands.offset(s.c, s.p, s.n), true);
+    }
+    if (channels_last && problem.mask) {
+        s.mask = copy(s, "masks", operands.mask(s.c, s.p, s.n), true);
+    }
+    const auto or_operand = [](const SampledStages::Copy &c, const Func &operand) {
+        return c.result.defined() ? c.result : operand;
+    };
+    s.corner = corners(problem, s, or_operand(s.offset, operands.offset), or_operand(s.mask, operands.mask));
     s.sample = Func("sample");
-    define_sample(s, problem, copies ? s.image : operands.x);
+    define_sample(s, problem, or_operand(s.image, operands.x));
 
     const int panel = schedule.panel();
     s.r = Halide::RDom({{0, to_int(problem.in_channels / problem.groups)}, {0, to_int(problem.taps())}}, "r");

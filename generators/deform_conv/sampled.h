@@ -49,9 +49,12 @@ struct SampledStages {
     // Corner, channel, output point, tap, offset group, batch.
     Halide::Var q{"q"}, c{"c"}, p{"p"}, k{"k"}, g{"g"}, n{"n"};
     Halide::RDom r;  // input channel of the group, tap
-    // (c, p, n): the input widened, channels innermost, undefined where x will do; where x is channels first, squares
-    // of it on their way there.
-    Halide::Func image, turned_x;
+    // Copies, over (c, p, n); undefined where the operand will do: of x widened, with channels innermost; of offset and
+    // mask, with points innermost. Those that turn a layout do so in squares.
+    struct Copy {
+        Halide::Func result, squares;
+    };
+    Copy image, offset, mask;
     // (q, p, k, g, n): weight, and point of x as the bits of a float; of q = 2^rank: 0, and whether any corner is
     // inside.
     Halide::Func corner;

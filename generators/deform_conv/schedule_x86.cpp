@@ -18,8 +18,12 @@ int to_int(int64_t value) {
     return static_cast<int>(value);
 }
 
+int ceil_div(int a, int b) {
+    return (a + b - 1) / b;
+}
+
 int round_up(int value, int multiple) {
-    return (value + multiple - 1) / multiple * multiple;
+    return ceil_div(value, multiple) * multiple;
 }
 
 // The widest vector of 1, 2, 4, ... up to `most` lanes that fits into `extent`, or, if it must, divides it.
@@ -33,6 +37,11 @@ int lanes_within(int extent, int most, bool divides) {
 
 TailStrategy tail(int extent, int factor) {
     return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf;
+}
+
+// The last chunk overlaps the one before, so that all are whole; an only one may reach beyond the last point.
+TailStrategy chunk_tail(int points, int chunk) {
+    return points < chunk ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
 }
 
 // The dense convolution that is left once the samples are there.
@@ -58,23 +67,24 @@ SampledSchedule default_sampled_schedule(const Problem &problem, const TargetMod
     s.vectors = dense.vectors;
     s.pixels = dense.pixels;
     s.unroll = dense.unroll;
-    // A block's samples share L2 with the weights; where these are too many for it, a longer block reads them less
-    // often.
     const int element = sum_type(problem).bytes();
     s.sample_lanes = target.lanes(8 * element);
-    const int64_t sample_bytes = element * problem.in_channels * problem.taps() * s.pixels;
-    const bool large_weights = element * problem.w_elements() > target.l2_bytes / 2;
-    s.tiles = large_weights ? to_int(std::clamp<int64_t>(target.l2_bytes / 4 / sample_bytes, 1, 8)) : 1;
-    // Positions are computed in vectors of points: for some of them at a time, in as few surplus blocks as may be.
-    const int points = to_int(problem.out_points());
-    int best = 0;
-    for (int blocks = 1; blocks <= 8; blocks++) {
+    // Where L2 cannot hold the weights it holds samples: the longer their blocks, the less often weights pass.
+    const int points = to_int(problem.out_points()), tiles = ceil_div(points, s.pixels);
+    if (element * problem.w_elements() > target.l2_bytes) {
+        const int64_t sample_bytes = element * problem.in_channels * problem.taps() * s.pixels;
+        const int most = to_int(std::clamp<int64_t>(target.l2_bytes / sample_bytes, 1, 16));
+        s.tiles = ceil_div(tiles, ceil_div(tiles, most));
+    }
+    // Positions are computed in vectors of points, for some blocks at a time: as few surplus points as may be.
+    double best = 0;
+    for (int blocks = 1; blocks <= 8 && blocks <= ceil_div(tiles, s.tiles); blocks++) {
         const int chunk = s.block() * blocks;
-        const int surplus = round_up(points, chunk) - round_up(points, s.block());
-        const int idle_lanes = round_up(chunk, s.sample_lanes) - chunk;
-        const int cost = 16 * surplus * 64 / points + 64 * idle_lanes / chunk;
-        if (blocks == 1 || cost < best) {
-            best = cost;
+        const double fit = points / static_cast<double>(round_up(points, chunk));
+        const double lanes_used = chunk / static_cast<double>(round_up(chunk, s.sample_lanes));
+        const double score = fit * (9 + lanes_used);
+        if (score > best) {
+            best = score;
             s.blocks = blocks;
         }
     }
@@ -89,21 +99,21 @@ void schedule_turned_output(SampledStages &s, const Problem &problem, const Samp
                             const Var &chunk) {
     const int points = to_int(problem.out_points());
     const Var inner("inner"), outer("outer");
-    s.y.split(s.p, chunk, s.p, schedule.chunk(), tail(points, schedule.chunk()));
+    s.y.split(s.p, chunk, s.p, schedule.chunk(), chunk_tail(points, schedule.chunk()));
     schedule_turn(s.y, s.turned_y, s.p, s.c, lanes_within(schedule.chunk(), 8, true),
                   lanes_within(to_int(problem.out_channels), 8, false), inner, outer);
     s.y.reorder(inner, outer, chunk, s.n);
     s.product.compute_at(s.y, chunk);
 }
 
-// The blocks, tiles and vectors of the product. Returns the loops around a tile and around a block.
-std::pair<Var, Var> schedule_product(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
-                                     const Var &chunk) {
+// The product's loops, the innermost around a register tile.
+void schedule_product(SampledStages &s, const Problem &problem, const SampledSchedule &schedule, const Var &chunk,
+                      const Var &block, const Var &panel, const Var &tile) {
     const int channels = to_int(problem.out_channels), points = to_int(problem.out_points());
-    const Var block("block"), tile("tile"), panel("panel"), vector("vector");
+    const Var vector("vector");
     std::vector<VarOrRVar> order = {s.c, vector, s.p, tile, panel, block};
     if (s.product.name() == s.y.name()) {
-        s.product.split(s.p, chunk, s.p, schedule.chunk(), tail(points, schedule.chunk()));
+        s.product.split(s.p, chunk, s.p, schedule.chunk(), chunk_tail(points, schedule.chunk()));
         order.push_back(chunk);
     } else {
         s.product.bound_extent(s.p, schedule.chunk());
@@ -114,7 +124,6 @@ std::pair<Var, Var> schedule_product(SampledStages &s, const Problem &problem, c
         .split(s.c, vector, s.c, schedule.lanes);
     order.push_back(s.n);
     s.product.reorder(order).vectorize(s.c).unroll(vector).unroll(s.p);
-    return {tile, block};
 }
 
 // The sums of a register tile, the weights' loads shared by its points and each point's broadcast by its vectors.
@@ -163,35 +172,60 @@ void schedule_samples(SampledStages &s, const Problem &problem, const SampledSch
 void schedule_corners(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
                       const Var &around_chunk) {
     const int corners = 1 << problem.rank;
-    const bool even = problem.out_points() % schedule.chunk() == 0;
+    const int points = std::min(schedule.chunk(), to_int(problem.out_points()));
     s.corner.compute_at(s.y, around_chunk)
         .bound(s.q, 0, corners + 1)
         .bound(s.k, 0, to_int(problem.taps()))
         .bound(s.g, 0, to_int(problem.offset_groups))
         .reorder_storage(s.p, s.q, s.k, s.g, s.n)
-        .vectorize(s.p, lanes_within(schedule.chunk(), schedule.sample_lanes, false),
-                   even ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf)
+        .vectorize(s.p, lanes_within(points, schedule.sample_lanes, false), TailStrategy::ShiftInwards)
         .reorder(s.q, s.k, s.g, s.p, s.n);
     if (unrolls_corners(problem)) {
         s.corner.unroll(s.q);
     }
 }
 
-// The copy of the input, ahead of everything else.
+// The offsets or masks of a chunk, points innermost.
+void schedule_turned(SampledStages &s, SampledStages::Copy &copy, int channels, const Problem &problem,
+                     const SampledSchedule &schedule, const Var &around_chunk) {
+    if (copy.result.defined()) {
+        const int points = std::min(schedule.chunk(), to_int(problem.out_points()));
+        copy.result.compute_at(s.y, around_chunk).reorder_storage(s.p, s.c, s.n).bound(s.c, 0, channels);
+        schedule_turn(copy.result, copy.squares, s.p, s.c, lanes_within(points, 8, false),
+                      lanes_within(channels, 8, false), Var("inner"), Var("outer"));
+    }
+}
+
+// The copy of x, ahead of everything else.
 void schedule_image(SampledStages &s, const Problem &problem, const SampledSchedule &schedule) {
-    const int channels = to_int(problem.in_channels);
-    s.image.compute_root().bound(s.c, 0, channels).bound(s.p, 0, to_int(problem.in_points()));
-    const int lanes = lanes_within(channels, 8, false);
+    const int channels = to_int(problem.in_channels), points = to_int(problem.in_points());
+    Func &image = s.image.result;
+    image.compute_root().bound(s.c, 0, channels).bound(s.p, 0, points);
     Var rows = s.p;
-    if (s.turned_x.defined()) {
+    if (s.image.squares.defined()) {
         rows = Var("squares");
-        schedule_turn(s.image, s.turned_x, s.c, s.p, lanes, lanes_within(to_int(problem.in_points()), 8, false),
-                      Var("inner"), rows);
+        schedule_turn(image, s.image.squares, s.c, s.p, lanes_within(channels, 8, false),
+                      lanes_within(points, 8, false), Var("inner"), rows);
     } else {
-        s.image.vectorize(s.c, lanes, TailStrategy::ShiftInwards);
+        image.vectorize(s.c, lanes_within(channels, schedule.sample_lanes, false), TailStrategy::ShiftInwards);
     }
     if (schedule.parallel) {
-        s.image.parallel(rows, 32, TailStrategy::GuardWithIf);
+        image.parallel(rows, 32, TailStrategy::GuardWithIf);
+    }
+}
+
+// What the caller's threads share: chunks; where these are few, images, or panels.
+void share_work(SampledStages &s, const Problem &problem, const SampledSchedule &schedule, const Var &chunk,
+                const Var &panel) {
+    const int chunks = ceil_div(to_int(problem.out_points()), schedule.chunk());
+    if (chunks >= 8) {
+        s.y.parallel(chunk);
+    } else if (problem.batch > 1) {
+        s.y.parallel(s.n);
+    } else if (problem.out_channels > schedule.panel() * chunks) {
+        s.product.parallel(panel);
+    } else {
+        s.y.parallel(chunk);
     }
 }
 
@@ -205,15 +239,19 @@ void schedule_sampled(SampledStages &s, const Problem &problem, const SampledSch
     if (s.product.name() != s.y.name()) {
         schedule_turned_output(s, problem, schedule, chunk);
     }
-    const auto [tile, block] = schedule_product(s, problem, schedule, chunk);
+    const Var block("block"), panel("panel"), tile("tile");
+    schedule_product(s, problem, schedule, chunk, block, panel, tile);
     schedule_sum(s, schedule, tile);
     schedule_samples(s, problem, schedule, block);
     schedule_corners(s, problem, schedule, chunk);
-    if (s.image.defined()) {
+    const int samples = to_int(problem.offset_groups * problem.taps());
+    schedule_turned(s, s.offset, samples * problem.rank, problem, schedule, chunk);
+    schedule_turned(s, s.mask, samples, problem, schedule, chunk);
+    if (s.image.result.defined()) {
         schedule_image(s, problem, schedule);
     }
     if (schedule.parallel) {
-        s.y.parallel(chunk);
+        share_work(s, problem, schedule, chunk, panel);
     }
 }
 
