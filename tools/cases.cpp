@@ -268,13 +268,22 @@ Case to_case(const json &line, const std::string &folder) {
     return result;
 }
 
+// Refuses what is nested so deep that printing or copying it would overflow the stack; a case has three levels.
+json parse_line(const std::string &line, int number) {
+    constexpr int most = 32;
+    return json::parse(line, [&](int depth, json::parse_event_t, const json &) {
+        if (depth > most) throw Error(fmt::format("line {} nests deeper than {} levels", number, most));
+        return true;
+    });
+}
+
 }  // namespace
 
 CaseLine read_case(const std::string &line, int number, const std::string &folder) {
     CaseLine result;
     result.name = fmt::format("line {}", number);
     try {
-        const json value = json::parse(line);
+        const json value = parse_line(line, number);
         if (!value.is_object()) throw Error(fmt::format("line {} is {}: an object is needed", number, shown(value)));
         if (value.contains("name")) {
             if (!value.at("name").is_string())

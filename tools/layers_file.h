@@ -12,4 +12,7 @@ namespace kiln::tools {
 // --shape is for models: giving one is an error.
 Spec load_layers_file(const std::string &path, const SpecOptions &options);
 
+// The same of a file's content; `path` is what messages and relative paths in it refer to.
+Spec parse_layers_file(const std::string &content, const std::string &path);
+
 }  // namespace kiln::tools

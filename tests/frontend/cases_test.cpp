@@ -216,6 +216,11 @@ TEST_F(Cases, BadLines) {
     }
 }
 
+TEST_F(Cases, ALineThatNestsDeep) {
+    const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
+    EXPECT_EQ(read("{\"name\":" + deep + "}").message, "line 7 nests deeper than 32 levels");
+}
+
 TEST_F(Cases, OneBadLineLeavesTheOthers) {
     const std::string good = R"("operator":"Conv","inputs":{"X":"x.npy","W":"w.npy"}})";
     const std::string path =

@@ -13,6 +13,11 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }
 
+#if defined(__has_feature)  // clang's way to say it
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 extern "C" void __sanitizer_malloc_hook(const volatile void *, size_t) {
     allocations++;

@@ -1,0 +1,25 @@
+# The tests of tests/sanitizers, a build of its own in build/sanitizers: the first makes it, the others run what is in it.
+set(folder "${CMAKE_BINARY_DIR}/sanitizers")
+
+add_test(NAME sanitizers_build
+         COMMAND "${CMAKE_CTEST_COMMAND}" --build-and-test "${CMAKE_CURRENT_SOURCE_DIR}/sanitizers" "${folder}"
+                 --build-generator Ninja --build-noclean --build-options "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}"
+                 "-DKILN_EXECUTABLE=$<TARGET_FILE:kiln>")
+cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
+set_tests_properties(sanitizers_build PROPERTIES FIXTURES_SETUP sanitizers PROCESSORS ${processors} TIMEOUT 900)
+
+foreach(test IN ITEMS kiln_semantics_tests frontend_test harness_test small_test)
+    add_test(NAME sanitizers_${test} COMMAND "${folder}/${test}")
+    set_tests_properties(sanitizers_${test} PROPERTIES FIXTURES_REQUIRED sanitizers)
+endforeach()
+
+# Each fuzz target on its seeds and, for some seconds, on what comes of them. What it finds stays in build/.
+file(GLOB sources CONFIGURE_DEPENDS fuzz/*.cpp)
+foreach(source IN LISTS sources)
+    get_filename_component(target ${source} NAME_WE)
+    set(found "${CMAKE_BINARY_DIR}/fuzz/${target}")
+    file(MAKE_DIRECTORY "${found}")
+    add_test(NAME fuzz_${target} COMMAND "${folder}/fuzz_${target}" -max_total_time=5 -timeout=10 -print_final_stats=1
+             "-artifact_prefix=${found}/" "${found}" "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${target}")
+    set_tests_properties(fuzz_${target} PROPERTIES FIXTURES_REQUIRED sanitizers)
+endforeach()
