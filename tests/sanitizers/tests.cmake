@@ -19,7 +19,7 @@ foreach(source IN LISTS sources)
     get_filename_component(target ${source} NAME_WE)
     set(found "${CMAKE_BINARY_DIR}/fuzz/${target}")
     file(MAKE_DIRECTORY "${found}")
-    add_test(NAME fuzz_${target} COMMAND "${folder}/fuzz_${target}" -max_total_time=5 -timeout=10 -print_final_stats=1
+    add_test(NAME fuzz_${target} COMMAND "${folder}/fuzz_${target}" -max_total_time=3 -timeout=10 -print_final_stats=1
              "-artifact_prefix=${found}/" "${found}" "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${target}")
     set_tests_properties(fuzz_${target} PROPERTIES FIXTURES_REQUIRED sanitizers)
 endforeach()
