@@ -42,8 +42,8 @@ NHWC = "com.ms.internal.nhwc"  # ONNX Runtime's own: x and y have their channels
 DIALECTS = {"": "onnx", "ai.onnx": "onnx", NHWC: "ms-nhwc"}
 ATTRIBUTES = {"auto_pad", "dilations", "group", "kernel_shape", "offset_group", "output_padding", "output_shape",
               "pads", "strides"}
-# Operators that can be fused as an activation, with their attributes' defaults in the order of activation_params. Clip is
-# one more.
+# Operators that can be fused as an activation, with their attributes' defaults in the order of activation_params; Clip
+# is one more.
 ACTIVATIONS = {"Relu": {}, "LeakyRelu": {"alpha": 0.01}, "Tanh": {}, "Sigmoid": {},
                "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}}
 DTYPES = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOAT16": "bfloat16", "INT8": "int8",
@@ -291,7 +291,8 @@ class Graph:
         if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
             # The reference implementation has them from 19 on; the versions before say the same of fewer types.
             opsets[node.domain] = max(opsets.get(node.domain, 1), 19)
-        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(*entry) for entry in opsets.items()])
+        imports = [onnx.helper.make_opsetid(*entry) for entry in opsets.items()]
+        model = onnx.helper.make_model(graph, opset_imports=imports)
         return onnx.reference.ReferenceEvaluator(model).run([name], inputs)[0]
 
 
@@ -436,7 +437,7 @@ class Importer:
         self.notes = [*self.fused_notes(), *self.notes, *names.notes(), *self.other_notes()]
 
     def attempt(self, layer, act):
-        """Does something for a layer that has not failed yet. What is wrong with its node becomes the layer's failure."""
+        """Does something for a layer that has not failed yet; what is wrong with its node becomes its failure."""
         if any(failure["layer"] == layer.name for failure in self.failures):
             return
         try:
@@ -611,8 +612,8 @@ class Importer:
         try:
             inputs, table, rounded = self.quantized_inputs(layer, dequantize)
         except NodeError as error:
-            self.notes.append(f"{layer.name} stays {DTYPES.get(self.graph.element_type(layer.inputs['x']), 'as it is')}, "
-                              f"though its input is quantised: {error}")
+            dtype = DTYPES.get(self.graph.element_type(layer.inputs["x"]), "as it is")
+            self.notes.append(f"{layer.name} stays {dtype}, though its input is quantised: {error}")
             return
         layer.inputs, layer.quantization = inputs, table
         if rounded:

@@ -406,8 +406,8 @@ class Quantised(ImportTest):
         return np.clip(np.round(result) + q["y_zero_point"], limits.min, limits.max).astype(q["y_dtype"])
 
     def convolved(self, layer, x, w):
-        known = ("group", "strides", "pads", "dilations")
-        node = helper.make_node(layer["operator"], ["x", "w"], ["y"], **{key: layer[key] for key in known if key in layer})
+        attributes = {key: layer[key] for key in ("group", "strides", "pads", "dilations") if key in layer}
+        node = helper.make_node(layer["operator"], ["x", "w"], ["y"], **attributes)
         model = model_of([node], [value(name, array.shape, TensorProto.FLOAT) for name, array in (("x", x), ("w", w))],
                          [value("y", None)])
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -425,14 +425,14 @@ class Quantised(ImportTest):
         self.assertEqual(notes, ["folded: QuantizeLinear x1", "folded: DequantizeLinear x3"])
 
     def test_scales_and_zero_points_for_each_channel(self):
-        layer, _ = self.check(qdq_model(w_scale=[0.01, 0.02, 0.03, 0.04], w_zero_point=np.array([1, 2, 3, 100], np.uint8),
-                                         x_zero_point=np.int8(-3), y_zero_point=np.int8(5), group=2))
+        layer, _ = self.check(qdq_model(w_scale=[0.01, 0.02, 0.03, 0.04], w_zero_point=np.uint8([1, 2, 3, 100]),
+                                        x_zero_point=np.int8(-3), y_zero_point=np.int8(5), group=2))
         self.assertEqual((layer["dtype"], layer["quantization"]["w_zero_point"]), ("int8", [1, 2, 3, 100]))
         self.assertEqual((layer["quantization"]["w_dtype"], layer["quantization"]["y_dtype"]), ("uint8", "int8"))
 
     def test_transposed_in_groups(self):
         layer, _ = self.check(qdq_model("ConvTranspose", (4, 3, 2, 2), [0.01, 0.02, 0.03], np.zeros(3, np.int8), 1,
-                                         group=2, strides=[2, 2]))
+                                        group=2, strides=[2, 2]))
         np.testing.assert_array_equal(np.float32(layer["quantization"]["w_scale"]), np.float32([0.01, 0.02, 0.03] * 2))
 
     def test_without_bias_and_with_relu(self):

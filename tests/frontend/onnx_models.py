@@ -34,8 +34,8 @@ def qdq_model(op="Conv", w_shape=(4, 2, 3, 3), w_scale=0.02, w_zero_point=np.int
     """DequantizeLinear of x, wq and bq, the node "conv" with these attributes, which makes c, the nodes `behind`, and
     QuantizeLinear, which makes y.
 
-    w's scales and zero points are along `axis`; the bias is "int32", "float" or None; without `y` the result is float32;
-    `extra` are more initializers."""
+    w's scales and zero points are along `axis`; the bias is "int32", "float" or None; without `y` the result is
+    float32; `extra` are more initializers."""
     rng = np.random.default_rng(8)
     transposed, group = op == "ConvTranspose", attributes.get("group", 1)
     in_channels, channels = (w_shape[0], w_shape[1] * group) if transposed else (w_shape[1] * group, w_shape[0])
