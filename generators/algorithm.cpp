@@ -33,6 +33,15 @@ std::vector<Halide::Expr> direct_phases(const Problem &problem, const Sizes &) {
     return {phases.begin(), phases.end()};
 }
 
+Halide::Type direct_packed_type(const Problem &problem, const std::string &schedule) {
+    return dot_types(problem, DirectSchedule::parse(schedule).dot).w;
+}
+
+// Of algorithms that take no narrower operands.
+Halide::Type wide_packed_type(const Problem &problem, const std::string &) {
+    return operand_type(problem);
+}
+
 std::vector<Halide::Expr> direct_packed_extents(const Problem &problem, const std::string &schedule, const Sizes &) {
     const DirectSchedule numbers = DirectSchedule::parse(schedule);
     numbers.check(problem);
@@ -130,22 +139,22 @@ Halide::Func winograd_pack(const Problem &problem, const std::string &schedule, 
 
 constexpr Algorithm list[] = {
     {"empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty,
-     [](const Problem &, const TargetModel &) { return std::string(); }, one_phase, empty_build,
+     [](const Problem &, const TargetModel &) { return std::string(); }, one_phase, empty_build, wide_packed_type,
      [](const Problem &, const std::string &, const Sizes &) { return std::vector<Halide::Expr>{1}; }, empty_pack},
     {"open", 1, "any of the problem's numbers read at run time, products summed in order",
      [](const Problem &problem) { return problem.op != Operator::deform_conv && problem.has_open_sizes(); },
-     open_default, open_phases, open_build, open_packed_extents, open_pack},
+     open_default, open_phases, open_build, wide_packed_type, open_packed_extents, open_pack},
     {"direct", 1, "a register tile of channels and pixels, products summed in order",
      [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, direct_default, direct_phases,
-     direct_build, direct_packed_extents, direct_pack},
+     direct_build, direct_packed_type, direct_packed_extents, direct_pack},
     {"polyphase", 1, "one stride-1 direct convolution for each output phase",
      [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, direct_default, direct_phases,
-     direct_build, direct_packed_extents, direct_pack},
+     direct_build, direct_packed_type, direct_packed_extents, direct_pack},
     {"sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
      [](const Problem &problem) { return is_fixed(problem, Operator::deform_conv); }, sampled_default, one_phase,
-     sampled_build, sampled_packed_extents, sampled_pack},
+     sampled_build, wide_packed_type, sampled_packed_extents, sampled_pack},
     {"winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point", dense::winograd_applies,
-     winograd_default, direct_phases, winograd_build, winograd_packed_extents, winograd_pack},
+     winograd_default, direct_phases, winograd_build, wide_packed_type, winograd_packed_extents, winograd_pack},
 };
 
 }  // namespace

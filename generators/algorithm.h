@@ -26,12 +26,13 @@ struct Algorithm {
     // The scheduled output, over (channel, spatial axes, batch). Throws std::invalid_argument where the schedule's text
     // is wrong.
     Halide::Func (*build)(const Problem &problem, const std::string &schedule, const Operands &operands);
-    // The packed weights are a dense tensor of operand_type() and of these extents, the innermost first ...
+    // The packed weights are a dense tensor of this type and of these extents, the innermost first ...
+    Halide::Type (*packed_type)(const Problem &problem, const std::string &schedule);
     std::vector<Halide::Expr> (*packed_extents)(const Problem &problem, const std::string &schedule,
                                                 const Sizes &sizes);
     // ... that follows from the weights w, less their zero points, whose dimensions are (output channel, input channel
     // of its group, taps outermost axis first) for a Conv and (input channel, output channel of its group, taps) for a
-    // ConvTranspose. w is of operand_type() already.
+    // ConvTranspose. w is of packed_type() already.
     Halide::Func (*pack)(const Problem &problem, const std::string &schedule, const Sizes &sizes,
                          const Halide::Func &w);
 };

@@ -109,8 +109,9 @@ int64_t stack_bytes(const std::string &assembly_file) {
 // Of packed weights, from constants or open sizes.
 Halide::Expr packed_bytes(const Problem &problem, const Decision &decision) {
     const Problem folded = fold_pointwise_axes(problem);
-    Halide::Expr bytes = Halide::Internal::make_const(Halide::Int(32), operand_type(problem).bytes());
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
+    Halide::Expr bytes =
+        Halide::Internal::make_const(Halide::Int(32), algorithm.packed_type(folded, decision.schedule).bytes());
     for (const Halide::Expr &extent : algorithm.packed_extents(folded, decision.schedule, Sizes(folded))) {
         bytes *= extent;
     }
@@ -245,9 +246,10 @@ std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decisi
         extents.push_back(static_cast<int>(constant(extent)));
     }
     std::vector<uint8_t> packed(constant(packed_bytes(problem, decision)));
-    Halide::Buffer<> result(operand_type(problem), packed.data(), extents);
+    const Halide::Type type = algorithm.packed_type(folded, decision.schedule);
+    Halide::Buffer<> result(type, packed.data(), extents);
     const Halide::Func wide =
-        widen_weights(folded, sizes, weights, zero_points != nullptr ? Halide::Func(points) : Halide::Func(),
+        widen_weights(folded, sizes, type, weights, zero_points != nullptr ? Halide::Func(points) : Halide::Func(),
                       Halide::Internal::const_true());
     algorithm.pack(folded, decision.schedule, sizes, wide).realize(result);
     return packed;

@@ -68,7 +68,8 @@ class Kernel : public Halide::Generator<Kernel> {
         }
         if (part.value() == "pack") {
             const Expr has_points = has_zero_points ? *has_zero_points != 0 : Expr();
-            const Func wide = kiln::widen_weights(problem, sizes, func("w"), func("zero_points"), has_points);
+            const Func wide =
+                kiln::widen_weights(problem, sizes, out->type(), func("w"), func("zero_points"), has_points);
             *out = algorithm.pack(problem, schedule_text, sizes, wide);
         } else {
             *out = algorithm.build(problem, schedule_text,

@@ -86,8 +86,8 @@ IrStmt pick(const std::vector<LayerFunctions::Kernel> &kernels, const CallKernel
     return LetStmt::make("features", Call::make(UInt(64), "kiln_cpu_features", {}, Call::Extern), choice);
 }
 
-const std::vector<std::string> kernel_arguments = {"x",    "packed_weights", "bias", "residual", "offset",    "mask",
-                                                   "scale", "y",             "sizes", "workspace", "threads"};
+const std::vector<std::string> kernel_arguments = {
+    "x", "packed_weights", "bias", "residual", "offset", "mask", "scale", "y", "sizes", "workspace", "threads"};
 
 // What a layer holds itself, of each kernel where they differ.
 struct Constants {
@@ -158,10 +158,11 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
         const std::vector<std::string> arguments = layer.has_sizes ? std::vector<std::string>{"w", "sizes", "packed"}
                                                                    : std::vector<std::string>{"w", "packed"};
         const Expr sizes = layer.has_sizes ? pointer("sizes") : null();
-        append(module, layer.symbol + "_pack", arguments, then(checks, pick(layer.kernels, [&](size_t i) {
-                   return call(layer.kernels[i].symbol + "_pack",
-                               {pointer("w"), strides, constants.zero_points, sizes, pointer("packed")});
-               })));
+        append(module, layer.symbol + "_pack", arguments,
+               then(checks, pick(layer.kernels, [&](size_t i) {
+                        return call(layer.kernels[i].symbol + "_pack",
+                                    {pointer("w"), strides, constants.zero_points, sizes, pointer("packed")});
+                    })));
     }
     module.compile({{Halide::OutputFileType::object, object_file}});
 } catch (const Halide::Error &error) {

@@ -71,9 +71,9 @@ std::vector<Tensor> kernel_tensors(const Problem &problem, const Algorithm &algo
     const std::vector<Expr> one_phase(in.size(), 1);
     const Dimensions x = data(sizes.x_is_nxc, sizes.in_channels, 1, in, one_phase, sizes.batch);
     const Dimensions y = data(sizes.y_is_nxc, sizes.out_channels, groups, out, phases, sizes.batch);
-    std::vector<Tensor> tensors = {
-        {"x", halide_type(problem.x_type), x},
-        {"packed", operand_type(problem), dense(algorithm.packed_extents(problem, schedule, sizes))}};
+    std::vector<Tensor> tensors = {{"x", halide_type(problem.x_type), x},
+                                   {"packed", algorithm.packed_type(problem, schedule),
+                                    dense(algorithm.packed_extents(problem, schedule, sizes))}};
     if (problem.bias || problem.open_epilogue) {
         tensors.push_back({"bias", halide_type(problem.bias_type), dense({sizes.out_channels})});
     }
@@ -112,7 +112,8 @@ std::vector<Tensor> pack_tensors(const Problem &problem, const Algorithm &algori
     if (problem.w_zero_points) {
         tensors.push_back({"zero_points", Halide::Int(32), dense({sizes.out_channels})});
     }
-    tensors.push_back({"packed", operand_type(problem), dense(algorithm.packed_extents(problem, schedule, sizes))});
+    tensors.push_back({"packed", algorithm.packed_type(problem, schedule),
+                       dense(algorithm.packed_extents(problem, schedule, sizes))});
     return tensors;
 }
 

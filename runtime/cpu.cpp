@@ -54,9 +54,13 @@ uint64_t detect() {
     if (!has(saved_states(), zmm_states) || !has(extended.ebx, f | dq | cd | bw | vl)) return features;
     features |= KILN_CPU_AVX512;
 
-    constexpr uint32_t vnni = bit(11), bf16 = bit(5);
-    if (has(extended.ecx, vnni)) features |= KILN_CPU_AVX512_VNNI;
-    if (has(extended_1.eax, bf16)) features |= KILN_CPU_AVX512_BF16;
+    constexpr uint32_t ifma = bit(21), vbmi = bit(1), vbmi2 = bit(6), gfni = bit(8), vaes = bit(9),
+                       vpclmulqdq = bit(10), vnni = bit(11), bitalg = bit(12), vpopcntdq = bit(14), avxvnni = bit(4),
+                       bf16 = bit(5), fp16 = bit(23), sse4a = bit(6);
+    const bool both = has(extended.ebx, ifma) && has(extended_1.eax, bf16) &&
+                      has(extended.ecx, vbmi | vbmi2 | gfni | vaes | vpclmulqdq | vnni | bitalg | vpopcntdq);
+    if (both && has(amd.ecx, sse4a)) features |= KILN_CPU_ZEN4;
+    if (both && has(extended.edx, fp16) && has(extended_1.eax, avxvnni)) features |= KILN_CPU_SAPPHIRE_RAPIDS;
     return features;
 }
 

@@ -12,9 +12,18 @@ namespace {
 
 // Latencies and rates: Intel Skylake to Granite Rapids and AMD Zen 2 to 5 agree on 4 cycles and two a cycle.
 constexpr TargetModel models[] = {
+    // Halide knows dot products of bytes by the name of the first processor that had all it asks for. vdpbf16ps is as
+    // fast
+    // as an FMA on Zen; on Sapphire Rapids it takes 2.7 cycles, and widening to f32 is faster.
+    {"x86-64-zen4", "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4",
+     "x86-64-linux", KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_ZEN4, 512, 32, 4, 2, 1 << 20, 4, 2},
+    {"x86-64-sapphire-rapids",
+     "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids",
+     "x86-64-linux", KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS, 512, 32, 4, 2, 1 << 20, 4, 1},
     {"x86-64-avx512", "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake", "x86-64-linux",
-     KILN_CPU_AVX2 | KILN_CPU_AVX512, 512, 32, 4, 2, 1 << 20},
-    {"x86-64-avx2", "x86-64-linux-sse41-avx-avx2-f16c-fma", "x86-64-linux", KILN_CPU_AVX2, 256, 16, 4, 2, 256 << 10},
+     KILN_CPU_AVX2 | KILN_CPU_AVX512, 512, 32, 4, 2, 1 << 20, 2, 1},
+    {"x86-64-avx2", "x86-64-linux-sse41-avx-avx2-f16c-fma", "x86-64-linux", KILN_CPU_AVX2, 256, 16, 4, 2, 256 << 10, 2,
+     1},
 };
 
 std::string known_names() {
@@ -43,8 +52,8 @@ std::span<const TargetModel> target_models() {
 std::vector<std::string> feature_names(uint64_t features) {
     constexpr std::pair<uint64_t, const char *> names[] = {{KILN_CPU_AVX2, "avx2"},
                                                            {KILN_CPU_AVX512, "avx512"},
-                                                           {KILN_CPU_AVX512_VNNI, "avx512_vnni"},
-                                                           {KILN_CPU_AVX512_BF16, "avx512_bf16"}};
+                                                           {KILN_CPU_ZEN4, "zen4"},
+                                                           {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"}};
     std::vector<std::string> result;
     for (const auto &[bit, name] : names) {
         if (features & bit) {

@@ -40,20 +40,46 @@ int products_per_lane(const Problem &problem) {
     return problem.is_quantized() && !one_channel ? 2 : 1;
 }
 
+DotTypes dot_types(const Problem &problem, int products) {
+    if (problem.is_quantized() && products == 4) {
+        return {Halide::UInt(8), Halide::Int(8)};
+    }
+    if (problem.x_type == DType::bf16 && products == 2) {
+        return {Halide::BFloat(16), Halide::BFloat(16)};
+    }
+    return {operand_type(problem), operand_type(problem)};
+}
+
+bool is_dot(const Problem &problem, int products) {
+    if (products == products_per_lane(problem)) {
+        return true;
+    }
+    const bool several_channels = problem.in_channels > problem.groups;
+    if (problem.is_quantized()) {
+        return products == 4 && several_channels && problem.w_type == DType::s8 && !problem.w_zero_points;
+    }
+    return products == 2 && several_channels && problem.x_type == DType::bf16;
+}
+
+int dot_products(const Problem &problem, const TargetModel &target) {
+    const int most = problem.is_quantized() ? target.int8_products : target.bf16_products;
+    return is_dot(problem, most) ? most : products_per_lane(problem);
+}
+
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {
     const Halide::Expr wide = Halide::cast(operand_type(problem), x);
     const bool shifted = problem.is_quantized() && problem.x_zero_point != 0;
     return shifted ? wide - Halide::cast<int16_t>(sizes.x_zero_point) : wide;
 }
 
-Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, const Halide::Func &w,
+Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
                            const Halide::Func &zero_points, const Halide::Expr &has_zero_points) {
     std::vector<Halide::Var> vars;
     for (int d = 0; d < problem.rank + 2; d++) {
         vars.emplace_back("w" + std::to_string(d));
     }
     const std::vector<Halide::Expr> at(vars.begin(), vars.end());
-    Halide::Expr wide = Halide::cast(operand_type(problem), w(at));
+    Halide::Expr wide = Halide::cast(type, w(at));
     if (zero_points.defined()) {
         const bool transposed = problem.op == Operator::conv_transpose;
         const Halide::Expr channel = transposed ? at[0] / sizes.depth() * sizes.out_of_group() + at[1] : at[0];

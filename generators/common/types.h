@@ -4,6 +4,7 @@
 #include <Halide.h>
 
 #include "common/sizes.h"
+#include "common/target_model.h"
 #include "kiln/problem.h"
 
 namespace kiln {
@@ -20,12 +21,22 @@ Halide::Type operand_type(const Problem &problem);
 // How many neighbouring products of operand_type() one lane of an instruction sums: 2 for 16-bit integers.
 int products_per_lane(const Problem &problem);
 
+// The dot products of instructions that take narrower operands, by how many products a lane sums: u8 x times s8 weights
+// by 4, bf16 by 2. Else what x and w are widened to is operand_type().
+struct DotTypes {
+    Halide::Type x, w;
+};
+DotTypes dot_types(const Problem &problem, int products);
+// How many products a lane may sum on a target, and in any case.
+int dot_products(const Problem &problem, const TargetModel &target);
+bool is_dot(const Problem &problem, int products);
+
 // An element of x as an operand.
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x);
 
-// Weights as operands: w less its zero points, which are over output channels and undefined where there are none; they
-// count only where has_zero_points is true. The dimensions are those of Algorithm::pack.
-Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, const Halide::Func &w,
+// Weights of type `type`: w less its zero points, which are over output channels and undefined where there are none;
+// they count only where has_zero_points is true. The dimensions are those of Algorithm::pack.
+Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
                            const Halide::Func &zero_points, const Halide::Expr &has_zero_points);
 
 }  // namespace kiln

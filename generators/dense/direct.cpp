@@ -24,15 +24,35 @@ std::vector<Var> vars(const std::string &stem, size_t count) {
     return result;
 }
 
+// What u8 x holds for a number that stands for 0: signed numbers are shifted by 128.
+int unsigned_zero_point(const Problem &problem) {
+    return static_cast<int>(problem.x_zero_point) + (problem.x_type == DType::s8 ? 128 : 0);
+}
+
+// Whether operands are u8 with a zero point other than 0: then it is summed like any other number, and what it adds is
+// taken off again.
+bool has_surplus(const Problem &problem, const DirectSchedule &schedule) {
+    return dot_types(problem, schedule.dot).x == Halide::UInt(8) && unsigned_zero_point(problem) != 0;
+}
+
 // Whether rows in the padding are skipped on this axis rather than read as zeros: not on the innermost, whose positions
 // share registers, nor where a tile spans several rows.
 bool skips_padding(const DirectSchedule &schedule, size_t axis) {
     return axis > 1 || (axis == 1 && schedule.rows == 1);
 }
 
-// The input with channels innermost and zeros outside it on the axes that pad and for groups that do not exist;
-// undefined where x itself will do.
-Func pad(const Problem &problem, const DirectStages &s, const Operands &operands) {
+// x as an operand of type `type`.
+Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const Expr &x) {
+    if (type == Halide::UInt(8)) {
+        return problem.x_type == DType::s8 ? Halide::cast(type, Halide::cast<int16_t>(x) + Expr(int16_t{128})) : x;
+    }
+    return type == x.type() ? x : widen_x(problem, sizes, x);
+}
+
+// The input with channels innermost and what stands for 0 outside it on the axes that pad and for groups that do not
+// exist; undefined where x itself will do.
+Func pad(const Problem &problem, const DirectSchedule &schedule, const DirectStages &s, const Operands &operands) {
+    const Halide::Type type = dot_types(problem, schedule.dot).x;
     const Func &x = operands.x;
     Halide::Region bounds(s.axes.size() + 2);
     bool pads = s.channels > problem.in_channels;
@@ -45,14 +65,15 @@ Func pad(const Problem &problem, const DirectStages &s, const Operands &operands
             pads = true;
         }
     }
-    if (!pads && problem.x_layout == Layout::nxc && operand_type(problem) == halide_type(problem.x_type)) {
+    if (!pads && problem.x_layout == Layout::nxc && type == halide_type(problem.x_type)) {
         return Func();
     }
     Func wide("wide"), padded("padded");
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
-    wide(at) = widen_x(problem, operands.sizes, x(same));
-    const Expr zero = Halide::Internal::make_zero(operand_type(problem));
+    wide(at) = widen(problem, operands.sizes, type, x(same));
+    const Expr zero = has_surplus(problem, schedule) ? Halide::cast(type, unsigned_zero_point(problem))
+                                                     : Halide::Internal::make_zero(type);
     padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at) : wide(same);
     return padded;
 }
@@ -71,20 +92,26 @@ Expr input_channel(const Problem &problem, const Expr &c, const Expr &k) {
 int channels_read(const Problem &problem, const PackedWeights &packed) {
     const int out = static_cast<int>(problem.out_channels / problem.groups);
     const int groups = problem.groups == 1 ? 1 : (packed.panels * packed.panel - 1) / out + 1;
-    return (groups - 1) * packed.depth + packed.steps() * packed.pair;
+    return (groups - 1) * packed.depth + packed.steps() * packed.dot;
 }
 
 }  // namespace
 
 DirectSchedule DirectSchedule::parse(const std::string &text) {
-    const ScheduleText values(text, {"lanes", "vectors", "pixels", "rows", "unroll", "panels_outside", "parallel"});
+    const ScheduleText values(text,
+                              {"lanes", "vectors", "pixels", "rows", "unroll", "dot", "panels_outside", "parallel"});
     for (const char *name : {"lanes", "vectors", "pixels", "rows", "unroll"}) {
         if (values[name] < 1 || values[name] > 64) {
             throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 to 64");
         }
     }
-    return {values["lanes"],        values["vectors"], values["pixels"],
-            values["rows"],         values["unroll"],  values["panels_outside"] != 0,
+    return {values["lanes"],
+            values["vectors"],
+            values["pixels"],
+            values["rows"],
+            values["unroll"],
+            values["dot"],
+            values["panels_outside"] != 0,
             values["parallel"] != 0};
 }
 
@@ -94,6 +121,7 @@ std::string DirectSchedule::print() const {
                                 {"pixels", pixels},
                                 {"rows", rows},
                                 {"unroll", unroll},
+                                {"dot", dot},
                                 {"panels_outside", panels_outside},
                                 {"parallel", parallel}});
 }
@@ -106,16 +134,20 @@ void DirectSchedule::check(const Problem &problem) const {
                                     " outputs is larger than the image of " + std::to_string(height) + " x " +
                                     std::to_string(axes[0].quotients));
     }
+    if (!is_dot(problem, dot)) {
+        throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot) +
+                                    " neighbouring products of these types");
+    }
 }
 
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {
     const int panel = schedule.panel(), channels = static_cast<int>(problem.out_channels);
-    return {panel, (channels + panel - 1) / panel, static_cast<int>(problem.in_channels / problem.groups),
-            products_per_lane(problem), axis_maps(problem)};
+    return {panel, (channels + panel - 1) / panel, static_cast<int>(problem.in_channels / problem.groups), schedule.dot,
+            axis_maps(problem)};
 }
 
 std::vector<int> PackedWeights::extents() const {
-    std::vector<int> result = {pair, panel, steps()};
+    std::vector<int> result = {dot, panel, steps()};
     for (const AxisMap &axis : axes) {
         result.push_back(axis.taps);
     }
@@ -132,7 +164,7 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     const std::vector<Var> j = vars("j", rank), phase = vars("phase", rank);
     const bool transposed = problem.op == Operator::conv_transpose;
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
-    const Expr channel = block * packed.panel + lane, k = step * packed.pair + j0;
+    const Expr channel = block * packed.panel + lane, k = step * packed.dot + j0;
 
     std::vector<Var> order = {j0, lane, step};
     std::vector<Expr> at = {channel, k};
@@ -150,10 +182,10 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     order.push_back(block);
     order.insert(order.end(), phase.begin(), phase.end());
     Func result("packed");
-    const Expr zero = Halide::Internal::make_zero(operand_type(problem));
+    const Expr zero = Halide::Internal::make_zero(w.type());
     const Expr value = Halide::BoundaryConditions::constant_exterior(w, zero, bounds)(at);
     // A transposed convolution's next input channel may be the next group's.
-    result(order) = packed.steps() * packed.pair > packed.depth ? Halide::select(k < packed.depth, value, zero) : value;
+    result(order) = packed.steps() * packed.dot > packed.depth ? Halide::select(k < packed.depth, value, zero) : value;
     return result;
 }
 
@@ -181,7 +213,7 @@ std::vector<Var> product_vars(const DirectStages &s) {
 void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands) {
     std::vector<Var> at = {s.c};
     std::vector<Expr> weight = {s.r[0], s.c % packed.panel, s.r[1]};
-    std::vector<Expr> position = {input_channel(problem, s.c, s.r[1] * packed.pair + s.r[0])};
+    std::vector<Expr> position = {input_channel(problem, s.c, s.r[1] * packed.dot + s.r[0])};
     for (size_t a = 0; a < s.axes.size(); a++) {
         const AxisMap &axis = s.axes[a];
         const Expr j = s.r[static_cast<int>(a) + 2];
@@ -203,8 +235,32 @@ void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
     at.push_back(s.n);
     const Halide::Type sum = sum_type(problem);
     const Expr x = s.padded.defined() ? s.padded(position) : operands.x(position);
-    s.acc(at) = Halide::Internal::make_zero(sum);
+    if (s.surplus.defined()) {
+        std::vector<Expr> surplus_at = {s.c};
+        surplus_at.insert(surplus_at.end(), s.phase.begin(), s.phase.end());
+        s.acc(at) = -s.surplus(surplus_at);
+    } else {
+        s.acc(at) = Halide::Internal::make_zero(sum);
+    }
     s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, x);
+}
+
+// surplus = sum of weight * zero point, written as the sums themselves are so that it takes the same instruction.
+void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands) {
+    const Var j("j");
+    s.zero_point = Func("zero_point");
+    s.zero_point(j) = Halide::cast<uint8_t>(unsigned_zero_point(problem));
+    std::vector<Var> at = {s.c};
+    at.insert(at.end(), s.phase.begin(), s.phase.end());
+    std::vector<Expr> weight = {s.all[0], s.c % packed.panel, s.all[1]};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        weight.push_back(s.all[static_cast<int>(a) + 2]);
+    }
+    weight.push_back(s.c / packed.panel);
+    weight.insert(weight.end(), s.phase.begin(), s.phase.end());
+    s.surplus = Func("surplus");
+    s.surplus(at) = 0;
+    s.surplus(at) += Halide::cast<int>(operands.packed(weight)) * Halide::cast<int>(s.zero_point(s.all[0]));
 }
 
 // Phases have unequal sizes: y picks its elements from whole phases.
@@ -243,16 +299,20 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
     for (size_t a = 0; a < s.axes.size(); a++) {
-        s.pads.push_back(s.axes[a].reads_outside() && !skips_padding(schedule, a));
+        s.pads.push_back(s.axes[a].reads_outside() && (has_surplus(problem, schedule) || !skips_padding(schedule, a)));
     }
     const PackedWeights packed = packed_weights(problem, schedule);
     s.channels = channels_read(problem, packed);
-    s.padded = pad(problem, s, operands);
-    Halide::Region domain = {{0, packed.pair}, {0, packed.steps()}};
+    s.padded = pad(problem, schedule, s, operands);
+    Halide::Region domain = {{0, packed.dot}, {0, packed.steps()}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);
     }
     s.r = RDom(domain, "r");
+    s.all = RDom(domain, "all");
+    if (has_surplus(problem, schedule)) {
+        define_surplus(s, problem, packed, operands);
+    }
     s.acc = Func("acc");
     define_sum(s, problem, packed, operands);
 

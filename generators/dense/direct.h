@@ -24,6 +24,7 @@ struct DirectSchedule {
     int pixels = 1;               //   by pixels along the innermost axis
     int rows = 1;                 //   by rows along the next one
     int unroll = 1;               // of the sum over input channels
+    int dot = 1;                  // neighbouring input channels that one lane of an instruction sums: is_dot()
     bool panels_outside = false;  // whether a panel of weights sweeps the whole image, or each row all panels
     bool parallel = false;        // whether the caller's threads share the outermost loop
 
@@ -40,11 +41,11 @@ struct PackedWeights {
     int panel;   // output channels of a panel
     int panels;  // the last is filled up with zeros
     int depth;   // input channels of a group
-    int pair;    // neighbouring input channels that one lane sums: products_per_lane()
+    int dot;     // neighbouring input channels that one lane sums
     std::vector<AxisMap> axes;
 
-    int steps() const { return (depth + pair - 1) / pair; }  // of the sum over input channels
-    // [pair][panel lane][steps][taps...][panels][phases...], the innermost first.
+    int steps() const { return (depth + dot - 1) / dot; }  // of the sum over input channels
+    // [dot][panel lane][steps][taps...][panels][phases...], the innermost first.
     std::vector<int> extents() const;
 };
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule);
@@ -56,13 +57,16 @@ Halide::Func pack(const Problem &problem, const PackedWeights &packed, const Hal
 struct DirectStages {
     Halide::Var c{"c"}, n{"n"};
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
-    Halide::RDom r;                     // pair and step of the input channel, taps
-    std::vector<bool> pads;             // of each axis: whether `padded` has zeros there; else the padding is skipped
-    int channels = 0;  // of the input that are read: more than it has, where pairs or grouped panels reach beyond it
-    Halide::Func
-        padded;        // the input with channels innermost, zeros around it and operand_type(); undefined where x will
-                       //   do
-    Halide::Func acc;  // (c, q and phase of each axis, n)
+    Halide::RDom r;                     // dot and step of the input channel, taps
+    Halide::RDom all;                   // the same, with no conditions
+    std::vector<bool> pads;             // of each axis: whether `padded` goes beyond x there; else padding is skipped
+    int channels = 0;     // of the input that are read: more than it has, where pairs or grouped panels reach beyond it
+    Halide::Func padded;  // the input with channels innermost, zeros around it and widened; undefined where x will
+                          //   do
+    // (c, phase of each axis): what the zero point of u8 operands adds to every sum, which starts below zero by as
+    // much; undefined where that is nothing. And that zero point, over a lane's products.
+    Halide::Func surplus, zero_point;
+    Halide::Func acc;      // (c, q and phase of each axis, n)
     Halide::Func product;  // the finished sums, a register tile at a time: y itself, over (c, q and, where there
                            //   are several, phase of each axis, n), unless phases have unequal sizes
     Halide::Func y;

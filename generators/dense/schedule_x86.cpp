@@ -66,8 +66,8 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
             best.lanes /= 2;
         }
     }
-    const int pair = products_per_lane(problem);
-    best.unroll = largest_divisor((static_cast<int>(problem.in_channels / problem.groups) + pair - 1) / pair, 4);
+    best.dot = dot_products(problem, target);
+    best.unroll = largest_divisor(ceil_div(static_cast<int>(problem.in_channels / problem.groups), best.dot), 4);
     double best_score = 0;
     for (int vectors = 1; vectors <= 4; vectors++) {
         const int panel = vectors * best.lanes;
@@ -92,7 +92,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
             }
         }
     }
-    const int64_t weights = operand_type(problem).bytes() * problem.w_elements();
+    const int64_t weights = dot_types(problem, best.dot).w.bytes() * problem.w_elements();
     best.panels_outside = weights > target.l2_bytes / 2;
     best.parallel = problem.flops() > 2e6;
     return best;
@@ -182,7 +182,7 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
 }
 
 // The sums of a register tile, the weights' loads shared by its pixels and each pixel's broadcast by its vectors.
-void schedule_sum(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &around_tile) {
+void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
     const size_t rank = s.axes.size();
     const Var vector("vector");
     const auto unroll_tile = [&](Halide::Stage stage) {
@@ -214,10 +214,28 @@ void schedule_sum(DirectStages &s, const Problem &problem, const DirectSchedule 
         order.push_back(s.r[static_cast<int>(a) + 2]);
     }
     sum.reorder(order);
-    if (products_per_lane(problem) > 1) {
+    if (schedule.dot > 1) {
         sum.atomic().vectorize(pair);  // so that the neighbouring products become one instruction
     }
     unroll_tile(sum);
+}
+
+// Once a run, ahead of everything else.
+void schedule_surplus(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    const Var vector("vector");
+    s.zero_point.compute_root().bound(s.zero_point.args()[0], 0, schedule.dot).store_in(Halide::MemoryType::Stack);
+    const int panels = ceil_div(static_cast<int>(problem.out_channels), schedule.panel());
+    s.surplus.compute_root().bound(s.c, 0, panels * schedule.panel()).vectorize(s.c, schedule.lanes);
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        s.surplus.bound(s.phase[a], 0, s.axes[a].phases);
+    }
+    std::vector<VarOrRVar> order = {s.all[0], s.c};
+    for (size_t d = 1; d < s.axes.size() + 2; d++) {
+        order.push_back(s.all[static_cast<int>(d)]);
+    }
+    Halide::Stage sum = s.surplus.update();
+    sum.split(s.c, vector, s.c, schedule.lanes, TailStrategy::RoundUp).reorder(order);
+    sum.atomic().vectorize(s.all[0]).vectorize(s.c);
 }
 
 void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
@@ -251,7 +269,10 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
 }  // namespace
 
 void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    schedule_sum(s, problem, schedule, schedule_product(s, problem, schedule));
+    schedule_sum(s, schedule, schedule_product(s, problem, schedule));
+    if (s.surplus.defined()) {
+        schedule_surplus(s, problem, schedule);
+    }
     if (s.padded.defined()) {
         schedule_padded(s, problem, schedule);
     }

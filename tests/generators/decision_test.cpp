@@ -66,15 +66,15 @@ TEST(Decision, refuses_other_revisions_and_illegal_schedules) {
                 }),
                 testing::HasSubstr("apply"));
     EXPECT_THAT(error_of([&] {
-                    check_decision(problem,
-                                   {"direct", "lanes:0;vectors:1;pixels:1;rows:1;unroll:1;panels_outside:0;parallel:0"},
-                                   1);
+                    check_decision(
+                        problem,
+                        {"direct", "lanes:0;vectors:1;pixels:1;rows:1;unroll:1;dot:1;panels_outside:0;parallel:0"}, 1);
                 }),
                 testing::HasSubstr("lanes"));
     EXPECT_THAT(error_of([&] {
-                    check_decision(problem,
-                                   {"direct", "lanes:8;vectors:1;pixels:6;rows:1;unroll:1;panels_outside:0;parallel:0"},
-                                   1);
+                    check_decision(
+                        problem,
+                        {"direct", "lanes:8;vectors:1;pixels:6;rows:1;unroll:1;dot:1;panels_outside:0;parallel:0"}, 1);
                 }),
                 testing::HasSubstr("larger than the image"));
 }

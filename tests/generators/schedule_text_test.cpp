@@ -41,7 +41,7 @@ TEST(ScheduleText, names_what_is_wrong) {
 }
 
 TEST(DirectSchedule, prints_what_it_parses) {
-    const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;panels_outside:1;parallel:0";
+    const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot:1;panels_outside:1;parallel:0";
     EXPECT_EQ(dense::DirectSchedule::parse(text).print(), text);
 }
 

@@ -93,7 +93,7 @@ class CompileCommand(unittest.TestCase):
             "target": "x86-64-avx2",
             "algorithm": "direct",
             "revision": 1,
-            "schedule": "lanes:4;vectors:1;pixels:6;rows:1;unroll:1;panels_outside:0;parallel:0",
+            "schedule": "lanes:4;vectors:1;pixels:6;rows:1;unroll:1;dot:1;panels_outside:0;parallel:0",
         }
         decisions = self.folder / "decisions.jsonl"
         options = ("--target", "x86-64-avx2", "--decisions", str(decisions))

@@ -14,8 +14,11 @@ TEST(Cpu, AgreesWithTheCompiler) {
               __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl"));
-    EXPECT_EQ((features & KILN_CPU_AVX512_VNNI) != 0, __builtin_cpu_supports("avx512vnni") != 0);
-    EXPECT_EQ((features & KILN_CPU_AVX512_BF16) != 0, __builtin_cpu_supports("avx512bf16") != 0);
+    const bool both = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16") &&
+                      __builtin_cpu_supports("avx512ifma") && __builtin_cpu_supports("avx512vbmi2") &&
+                      __builtin_cpu_supports("avx512bitalg") && __builtin_cpu_supports("avx512vpopcntdq");
+    EXPECT_EQ((features & KILN_CPU_ZEN4) != 0, both && __builtin_cpu_supports("sse4a"));
+    EXPECT_EQ((features & KILN_CPU_SAPPHIRE_RAPIDS) != 0, both && __builtin_cpu_supports("avx512fp16"));
     EXPECT_EQ(kiln_cpu_features(), features);
 }
 #else

@@ -31,8 +31,8 @@ std::vector<std::string> feature_names(uint64_t features) {
     } rows[] = {
         {KILN_CPU_AVX2, "avx2"},
         {KILN_CPU_AVX512, "avx512"},
-        {KILN_CPU_AVX512_VNNI, "avx512_vnni"},
-        {KILN_CPU_AVX512_BF16, "avx512_bf16"},
+        {KILN_CPU_ZEN4, "zen4"},
+        {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
     };
     std::vector<std::string> names;
     for (const auto &row : rows) {

@@ -9,10 +9,12 @@ extern "C" {
 #endif
 
 /* Each is set only where both the processor and the operating system allow its use. */
-#define KILN_CPU_AVX2 (UINT64_C(1) << 0)        /* AVX2, FMA, F16C, BMI1, BMI2, LZCNT, MOVBE */
-#define KILN_CPU_AVX512 (UINT64_C(1) << 1)      /* AVX-512 F, CD, BW, DQ, VL */
-#define KILN_CPU_AVX512_VNNI (UINT64_C(1) << 2) /* vpdpbusd on zmm */
-#define KILN_CPU_AVX512_BF16 (UINT64_C(1) << 3) /* vdpbf16ps on zmm */
+#define KILN_CPU_AVX2 (UINT64_C(1) << 0)   /* AVX2, FMA, F16C, BMI1, BMI2, LZCNT, MOVBE */
+#define KILN_CPU_AVX512 (UINT64_C(1) << 1) /* AVX-512 F, CD, BW, DQ, VL */
+/* What all processors since these two have that use 512-bit dot products of bytes (VNNI): BF16, IFMA, VBMI, VBMI2,
+ * BITALG, VPOPCNTDQ, GFNI, VAES, VPCLMULQDQ, and of their makers' own SSE4a, or FP16 and AVX-VNNI. */
+#define KILN_CPU_ZEN4 (UINT64_C(1) << 2)
+#define KILN_CPU_SAPPHIRE_RAPIDS (UINT64_C(1) << 3)
 
 /* The features of the processor this runs on; asked once, then remembered. */
 uint64_t kiln_cpu_features(void);
