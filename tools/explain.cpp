@@ -185,9 +185,26 @@ std::vector<std::string> own_reasons(const Explanation &explanation) {
     return all;
 }
 
+// One line for a layer of which every dialect that has its operator makes the same; "" for any other.
+std::string agreement(const Explanation &explanation) {
+    std::vector<std::string> same, without;
+    for (const Reading &reading : explanation.readings) {
+        if (!reading.resolution && reading.code != StatusCode::unsupported) return "";
+        if (!departs(reading, explanation.own).empty()) return "";
+        if (reading.resolution)
+            same.push_back(reading.name);
+        else if (std::find(without.begin(), without.end(), reading.error) == without.end())
+            without.push_back(reading.error);
+    }
+    if (!explanation.own.resolution) return "";
+    return fmt::format("    the same under {}{}{}\n", fmt::join(same, ", "), without.empty() ? "" : "; ",
+                       fmt::join(without, ", "));
+}
+
 // Every reading in a row, its numbers marked where they are not the layer's own, and why under the table.
 std::string readings_text(const Explanation &explanation) {
     if (explanation.readings.empty()) return "";
+    if (const std::string line = agreement(explanation); !line.empty()) return line;
     const Reading &own = explanation.own;
     Notes notes;
     std::vector<std::array<std::string, 5>> rows = {{"  under", "output", "pads begin", "end", ""}};
@@ -233,9 +250,11 @@ std::string summary(const std::vector<Explanation> &explanations) {
             differing.push_back(explanation.layer->name);
     }
     if (!has_readings) return "";
-    const std::string legend = "> is how the layer itself is read, ! what another reading makes otherwise\n";
-    return legend + (differing.empty() ? "every dialect that has a layer's operator makes the same of it\n"
-                                       : fmt::format("read otherwise elsewhere: {}\n", fmt::join(differing, ", ")));
+    if (differing.empty()) return "every dialect that has a layer's operator makes the same of it\n";
+    return fmt::format(
+        "> is how the layer itself is read, ! what another reading makes otherwise\n"
+        "read otherwise elsewhere: {}\n",
+        fmt::join(differing, ", "));
 }
 
 Explanation explain(const LayerSpec &layer, const std::string &target, const ExplainOptions &options,
