@@ -185,18 +185,22 @@ std::vector<std::string> own_reasons(const Explanation &explanation) {
     return all;
 }
 
+// Whether a reading is no good to whoever means the layer's own: it says something else, or is refused.
+bool differs(const Reading &reading, const Reading &own) {
+    if (!reading.resolution) return reading.code == StatusCode::invalid_argument;
+    return !own.resolution || !departs(reading, own).empty();
+}
+
 // One line for a layer of which every dialect that has its operator makes the same; "" for any other.
 std::string agreement(const Explanation &explanation) {
     std::vector<std::string> same, without;
     for (const Reading &reading : explanation.readings) {
-        if (!reading.resolution && reading.code != StatusCode::unsupported) return "";
-        if (!departs(reading, explanation.own).empty()) return "";
+        if (differs(reading, explanation.own)) return "";
         if (reading.resolution)
             same.push_back(reading.name);
         else if (std::find(without.begin(), without.end(), reading.error) == without.end())
             without.push_back(reading.error);
     }
-    if (!explanation.own.resolution) return "";
     return fmt::format("    the same under {}{}{}\n", fmt::join(same, ", "), without.empty() ? "" : "; ",
                        fmt::join(without, ", "));
 }
@@ -246,14 +250,14 @@ std::string summary(const std::vector<Explanation> &explanations) {
     for (const Explanation &explanation : explanations) {
         has_readings = has_readings || !explanation.readings.empty();
         if (std::any_of(explanation.readings.begin(), explanation.readings.end(),
-                        [&](const Reading &reading) { return !departs(reading, explanation.own).empty(); }))
+                        [&](const Reading &reading) { return differs(reading, explanation.own); }))
             differing.push_back(explanation.layer->name);
     }
     if (!has_readings) return "";
     if (differing.empty()) return "every dialect that has a layer's operator makes the same of it\n";
     return fmt::format(
         "> is how the layer itself is read, ! what another reading makes otherwise\n"
-        "read otherwise elsewhere: {}\n",
+        "read otherwise elsewhere, or refused: {}\n",
         fmt::join(differing, ", "));
 }
 

@@ -277,7 +277,26 @@ TEST_F(ExplainFile, DifferencesAsText) {
     EXPECT_THAT(output_, HasSubstr("    [1] axis 0: output_shape without SAME_UPPER, by ConvTranspose-1's equation"));
     EXPECT_THAT(output_, HasSubstr("    [2] axis 0: output_shape without SAME_UPPER: the extra of an odd total pad"));
     EXPECT_THAT(output_, HasSubstr("    [3] tensorrt has no ConvTranspose\n"));
-    EXPECT_THAT(output_, HasSubstr("read otherwise elsewhere: up\n"));
+    EXPECT_THAT(output_, HasSubstr("read otherwise elsewhere, or refused: up\n"));
+}
+
+// What one dialect takes and another refuses.
+TEST_F(ExplainFile, RefusalsAsText) {
+    run(R"(
+[[layer]]
+name = "wide"
+operator = "ConvTranspose"
+opset = 1
+x = [1, 1, 3, 1]
+w = [1, 1, 3, 1]
+output_padding = [2, 0]
+)",
+        false, true);
+    EXPECT_THAT(output_, HasSubstr("    > onnx 1 spec   7x1     0,0         0,0\n"
+                                   "      onnx 1 ort    -       -           -    [1]\n"));
+    EXPECT_THAT(output_, HasSubstr("    [1] invalid: output_padding[0] is 2: it must be below strides, 1\n"
+                                   "    [2] invalid: output_padding[0] is 2: it must be below the larger of strides"));
+    EXPECT_THAT(output_, HasSubstr("or refused: wide\n"));
 }
 
 TEST_F(ExplainFile, DifferencesAsJson) {
