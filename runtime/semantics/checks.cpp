@@ -98,7 +98,9 @@ Status check_filter_shape(const Layer &layer) {
 
 bool is_output_size(const Layer &layer, int64_t in, int64_t out) {
     if (out == open_size || out > 0) return true;
-    return out == 0 && (in == 0 || in == open_size) && layer.profile != Profile::ort;
+    const bool has_profiles = layer.dialect == Dialect::onnx || layer.dialect == Dialect::ms_nhwc;
+    if (has_profiles && layer.profile == Profile::ort) return false;
+    return out == 0 && (in == 0 || in == open_size);
 }
 
 }  // namespace kiln

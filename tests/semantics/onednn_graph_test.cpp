@@ -91,6 +91,7 @@ TEST(OneDnnGraph, Resolves) {
         // empty tensors
         {in_onnx_order(onednn({0, 1, 3}, {1, 1, 3})), {0, 1, 5}, {0}, {0}},
         {line(0, 3), {1, 1, 2}, {0}, {0}},
+        {line(0, 1, 1).ort(), {1, 1, 0}, {0}, {0}},  // profiles are ONNX's
         // sizes left open
         {onednn({open, open, 6, 4}, {3, 2, 4, 9}), {open, open, 7, 9}, {0, 0}, {0, 0}},
         {line(open, 5, 2).auto_pad("same_upper"), {1, 1, open}, {1}, {2}},
