@@ -6,77 +6,14 @@
 
 #include "fmt/format.h"
 #include "rules.h"
-#include "translate.h"
 
 namespace kiln::tools {
 namespace {
 
 using nlohmann::json;
 
-std::string axes_text(const Axes &axes, int rank, const char *separator) {
-    std::vector<std::string> texts;
-    for (int axis = 0; axis < rank; ++axis) {
-        const int64_t value = axes[static_cast<size_t>(axis)];
-        texts.push_back(value == open_size ? "?" : fmt::format("{}", value));
-    }
-    return fmt::format("{}", fmt::join(texts, separator));
-}
-
 std::string problem_text(const Resolution &resolution) {
     return std::string(std::string_view(print(resolution.problem)));
-}
-
-// The versions of an operator, of which an opset means the newest not newer than itself.
-std::vector<int> onnx_versions(const std::string &op) {
-    if (op == "DeformConv") return {19, 22};
-    if (op == "ConvInteger" || op == "QLinearConv") return {10};
-    return {1, 11, 22};
-}
-
-// The version that the layer's opset means.
-int version_of(const LayerSpec &layer) {
-    int version = 0;
-    for (const int candidate : onnx_versions(layer.op))
-        if (candidate <= layer.opset) version = candidate;
-    return version;
-}
-
-std::string reading_name(const LayerSpec &layer) {
-    const std::string dialect = document_name(layer.dialect);
-    if (layer.dialect == Dialect::onnx)
-        return fmt::format("{} {} {}", dialect, layer.opset, document_name(layer.profile));
-    if (layer.dialect == Dialect::ms_nhwc) return fmt::format("{} {}", dialect, document_name(layer.profile));
-    return dialect;
-}
-
-Reading read(LayerSpec layer) {
-    Reading reading;
-    reading.name = reading_name(layer);
-    layer.name.clear();
-    try {
-        reading.resolution = resolve(layer);
-    } catch (const Error &error) {
-        reading.code = error.code;
-        reading.error = error.what();
-    }
-    return reading;
-}
-
-// `layer` in one dialect, opset and profile.
-Reading read_as(const LayerSpec &layer, Dialect dialect, int opset, Profile profile) {
-    LayerSpec other = layer;
-    other.dialect = dialect;
-    other.opset = opset;
-    other.profile = profile;
-    const std::string name = reading_name(other);
-    try {
-        other = translate(layer, dialect);
-    } catch (const Error &error) {
-        return {name, {}, error.code, error.what()};
-    }
-    other.opset = opset;
-    other.profile = profile;
-    return read(other);
 }
 
 std::string message(const Reading &reading) {
@@ -108,6 +45,7 @@ void add_reading(const Reading &reading, json &answer) {
         return;
     }
     const Resolution &resolution = *reading.resolution;
+    if (!reading.note.empty()) answer["note"] = reading.note;
     answer["problem"] = problem_text(resolution);
     answer["output_shape"] = to_json(resolution.y);
     answer["pads_begin"] = to_json(resolution.pads_begin, resolution.problem.rank);
@@ -144,13 +82,6 @@ Row to_row(const Explanation &explanation) {
             explanation.choice.empty() ? "none" : explanation.choice};
 }
 
-// Whether two readings are of the same rules: the layer's opset may lie between two versions of its operator.
-bool is_own(const Reading &reading, const LayerSpec &layer) {
-    LayerSpec version = layer;
-    version.opset = version_of(layer);
-    return reading.name == reading_name(version);
-}
-
 // Notes under a table: each stands there once, and is referred to by its number.
 class Notes {
   public:
@@ -175,14 +106,23 @@ class Notes {
 };
 
 // The layer's own rules where another reading has others.
-std::vector<std::string> own_reasons(const Explanation &explanation) {
+std::vector<std::string> own_rules(const Explanation &explanation) {
     std::vector<std::string> all;
     for (const Reading &reading : explanation.readings) {
         if (!reading.resolution || !explanation.own.resolution) continue;
-        for (const std::string &reason : reasons(*explanation.own.resolution, *reading.resolution))
-            if (std::find(all.begin(), all.end(), reason) == all.end()) all.push_back(reason);
+        for (const std::string &rule : rules_that_differ(*explanation.own.resolution, *reading.resolution))
+            if (std::find(all.begin(), all.end(), rule) == all.end()) all.push_back(rule);
     }
     return all;
+}
+
+// Why a reading is not the layer's own, and what it leaves aside.
+std::vector<std::string> reasons(const Reading &reading, const Resolution &own) {
+    std::vector<std::string> sentences = rules_that_differ(*reading.resolution, own);
+    if (sentences.empty())
+        if (const std::string text = difference(*reading.resolution, own); !text.empty()) sentences.push_back(text);
+    if (!reading.note.empty()) sentences.push_back(reading.note);
+    return sentences;
 }
 
 // Whether a reading is no good to whoever means the layer's own: it says something else, or is refused.
@@ -227,7 +167,7 @@ std::string readings_text(const Explanation &explanation) {
             row[1] = cell(r.problem.out, o.problem.out, "x");
             row[2] = cell(r.pads_begin, o.pads_begin, ",");
             row[3] = cell(r.pads_end, o.pads_end, ",");
-            row[4] = notes.refer(is_layers ? own_reasons(explanation) : reasons(r, o));
+            row[4] = notes.refer(is_layers ? own_rules(explanation) : reasons(reading, o));
         }
         rows.push_back(row);
     }
@@ -265,7 +205,7 @@ Explanation explain(const LayerSpec &layer, const std::string &target, const Exp
                     const DescribeChoice &describe_choice) {
     Explanation explanation;
     explanation.layer = &layer;
-    explanation.own = read(layer);
+    explanation.own = own_reading(layer);
     if (options.all_dialects) explanation.readings = all_readings(layer);
     if (explanation.own.resolution) try {
             explanation.choice = describe_choice(explanation.own.resolution->problem, target);
@@ -292,68 +232,6 @@ int report_failures(const Spec &spec, const std::vector<Explanation> &explanatio
 }
 
 }  // namespace
-
-std::vector<Reading> all_readings(const LayerSpec &layer) {
-    std::vector<Reading> readings;
-    if (!layer.problem.empty()) return readings;
-    for (const int version : onnx_versions(layer.op))
-        for (const Profile profile : {Profile::spec, Profile::ort})
-            readings.push_back(read_as(layer, Dialect::onnx, version, profile));
-    for (const Profile profile : {Profile::spec, Profile::ort})
-        readings.push_back(read_as(layer, Dialect::ms_nhwc, layer.opset, profile));
-    for (const Dialect dialect : {Dialect::onednn_graph, Dialect::tensorrt})
-        readings.push_back(read_as(layer, dialect, layer.opset, Profile::spec));
-    return readings;
-}
-
-std::string difference(const Resolution &resolution, const Resolution &own) {
-    const Problem &problem = resolution.problem;
-    const int rank = problem.rank;
-    if (problem.out != own.problem.out)
-        return fmt::format("another output size: {}, not {}", axes_text(problem.out, rank, "x"),
-                           axes_text(own.problem.out, rank, "x"));
-    if (resolution.pads_begin != own.pads_begin || resolution.pads_end != own.pads_end) {
-        bool same_total = true;
-        for (size_t i = 0; i < own.pads_begin.size(); ++i)
-            same_total =
-                same_total && resolution.pads_begin[i] + resolution.pads_end[i] == own.pads_begin[i] + own.pads_end[i];
-        return fmt::format("{}: begin {} end {}, not begin {} end {}",
-                           same_total ? "the same padding, split another way" : "other padding",
-                           axes_text(resolution.pads_begin, rank, ","), axes_text(resolution.pads_end, rank, ","),
-                           axes_text(own.pads_begin, rank, ","), axes_text(own.pads_end, rank, ","));
-    }
-    return problem == own.problem ? "" : fmt::format("another problem: {}", problem_text(resolution));
-}
-
-std::vector<std::string> reasons(const Resolution &resolution, const Resolution &own) {
-    const Problem &problem = resolution.problem;
-    std::vector<std::pair<std::string, std::vector<int>>> axes_of;  // by sentence
-    for (int axis = 0; axis < problem.rank; ++axis) {
-        const auto a = static_cast<size_t>(axis);
-        const bool same = problem.out[a] == own.problem.out[a] && resolution.pads_begin[a] == own.pads_begin[a] &&
-                          resolution.pads_end[a] == own.pads_end[a];
-        if (same) continue;
-        const std::string here = sentence(resolution.rules[a]);
-        const auto found =
-            std::find_if(axes_of.begin(), axes_of.end(), [&](const auto &of) { return of.first == here; });
-        if (found == axes_of.end())
-            axes_of.emplace_back(here, std::vector<int>{axis});
-        else
-            found->second.push_back(axis);
-    }
-    std::vector<std::string> sentences;
-    for (const auto &[sentence, axes] : axes_of)
-        sentences.push_back(problem.rank == 1 ? sentence
-                                              : fmt::format("{} {}: {}", axes.size() == 1 ? "axis" : "axes",
-                                                            fmt::join(axes, ", "), sentence));
-    if (!sentences.empty() || problem == own.problem) return sentences;
-    if (problem.bias_type != own.problem.bias_type)
-        sentences.push_back(fmt::format("the bias is {} there, not {}", document_name(problem.bias_type),
-                                        document_name(own.problem.bias_type)));
-    else
-        sentences.push_back(fmt::format("another problem: {}", problem_text(resolution)));
-    return sentences;
-}
 
 std::string to_text(const Spec &spec, const std::vector<Explanation> &explanations) {
     std::vector<Row> rows = {{"layer", "operator", "x", "w", "y", "pads begin", "end", "kernel"}};
@@ -395,7 +273,7 @@ json to_json(const Spec &spec, const std::vector<Explanation> &explanations) {
             add_reading(reading, other);
             if (const std::string text = departs(reading, explanation.own); !text.empty()) {
                 other["differs"] = text;
-                other["why"] = reasons(*reading.resolution, *explanation.own.resolution);
+                other["why"] = reasons(reading, *explanation.own.resolution);
             }
             answer["dialects"].push_back(other);
         }

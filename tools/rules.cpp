@@ -1,3 +1,4 @@
+// The documents' rules, as sentences.
 #include "rules.h"
 
 namespace kiln::tools {

@@ -125,7 +125,25 @@ TEST(Explain, OpsetsThatSplitPadsDifferently) {
         reasons(*readings[0].resolution, *readings[2].resolution),
         ElementsAre("axes 0, 1: output_shape without SAME_UPPER, by ConvTranspose-1's equation: the extra of an "
                     "odd total pad goes to the end; ConvTranspose-11 has it the other way round"));
-    EXPECT_THAT(reasons(*readings[2].resolution, *readings[2].resolution), ElementsAre());
+    EXPECT_THAT(rules_that_differ(*readings[2].resolution, *readings[2].resolution), ElementsAre());
+}
+
+// A dialect without the layer's type has an opinion on its sizes all the same.
+TEST(Explain, TypesAreLeftAside) {
+    const LayerSpec bf16 = layer(R"({"operator": "ConvTranspose", "dtype": "bfloat16", "x": [1, 1, 3], "w": [1, 1, 3],
+        "output_shape": [4]})");
+    const std::vector<Reading> readings = all_readings(bf16);
+    ASSERT_TRUE(readings[0].resolution) << readings[0].error;
+    EXPECT_EQ(readings[0].note, "bfloat16 is none of its types: sizes and pads are told as of float32");
+    EXPECT_EQ(readings[0].resolution->pads_end[0], 1);
+    EXPECT_EQ(readings[0].resolution->problem.x_type, DType::bf16);
+    EXPECT_EQ(readings[4].note, "");
+    EXPECT_EQ(difference(*readings[2].resolution, *readings[4].resolution), "");
+    const LayerSpec int8 =
+        layer(R"({"operator": "Conv", "dtype": "int8", "bias": true, "x": [1, 1, 3], "w": [1, 1, 3]})");
+    const Reading tensorrt = all_readings(int8).back();
+    ASSERT_TRUE(tensorrt.resolution) << tensorrt.error;
+    EXPECT_EQ(difference(*tensorrt.resolution, resolve(int8)), "the bias is float32, not int32");
 }
 
 TEST(Explain, EveryRuleHasASentence) {
