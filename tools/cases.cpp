@@ -207,8 +207,8 @@ void check_quantization(LayerSpec &layer, const json &line) {
     if (given && !number_inputs_of(layer).empty())
         throw Error(fmt::format("quantization is given, but {} takes scales and zero points as inputs", layer.op));
     if (given && !is_8_bit(layer.dtype))
-        throw Error(fmt::format("quantization is given, but dtype is {}: int8 and uint8 have one",
-                                document_name(layer.dtype)));
+        throw Error(
+            fmt::format("quantization is given, but dtype is {}: int8 and uint8 have one", document_name(layer.dtype)));
     if (!number_inputs_of(layer).empty() || !is_8_bit(layer.dtype) || given) return;
     if (layer.dialect == Dialect::tensorrt)
         throw Error(fmt::format("quantization is missing: dtype {} needs x_scale, w_scale and y_scale",

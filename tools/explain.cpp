@@ -137,7 +137,7 @@ std::string agreement(const Explanation &explanation) {
     for (const Reading &reading : explanation.readings) {
         if (differs(reading, explanation.own)) return "";
         if (reading.resolution)
-            same.push_back(reading.name);
+            same.push_back(reading.name + (reading.note.empty() ? "" : " (but for its type)"));
         else if (std::find(without.begin(), without.end(), reading.error) == without.end())
             without.push_back(reading.error);
     }

@@ -321,8 +321,8 @@ void check_alone(const json &table) {
 void check_filter_is_known(const LayerSpec &layer) {
     const auto *sizes = layer.w.sizes;
     if (!layer.weights_file.empty() && std::find(sizes, sizes + layer.w.rank, open_size) != sizes + layer.w.rank)
-        throw KeyError("weights", fmt::format("weights is given, but problem leaves the filter's sizes open: {}",
-                                              shown(layer.w)));
+        throw KeyError("weights",
+                       fmt::format("weights is given, but problem leaves the filter's sizes open: {}", shown(layer.w)));
 }
 
 // 8-bit layers give the type they take, unless they say another; ConvInteger gives sums.

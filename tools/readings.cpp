@@ -40,13 +40,13 @@ bool is_rare_float(DType type) {
     return type == DType::f64 || type == DType::f16 || type == DType::bf16;
 }
 
-// `refused`, unless the type alone is why.
-Reading read_with_own_type(LayerSpec layer, const Reading &refused) {
+// A layer that is refused, read but for its type: why else it is refused counts for more.
+Reading read_without_type(LayerSpec layer, const Reading &refused) {
     const DType type = layer.dtype;
     if (!is_rare_float(type)) return refused;
     layer.dtype = DType::f32;
     Reading reading = own_reading(layer);
-    if (!reading.resolution) return refused;
+    if (!reading.resolution) return reading;
     Problem &problem = reading.resolution->problem;
     problem.x_type = problem.w_type = problem.y_type = problem.bias_type = type;
     reading.note = fmt::format("{} is none of its types: sizes and pads are told as of float32", document_name(type));
@@ -63,12 +63,12 @@ Reading read_as(const LayerSpec &layer, Dialect dialect, int opset, Profile prof
     try {
         other = translate(layer, dialect);
     } catch (const Error &error) {
-        return {name, {}, error.code, error.what()};
+        return {name, {}, error.code, error.what(), ""};
     }
     other.opset = opset;
     other.profile = profile;
     const Reading reading = own_reading(other);
-    return reading.resolution || is_own(reading, layer) ? reading : read_with_own_type(other, reading);
+    return reading.resolution || is_own(reading, layer) ? reading : read_without_type(other, reading);
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ TEST(Explain, OpsetsThatSplitPadsDifferently) {
               "the same padding, split another way: begin 0,0 end 1,1, not begin 1,1 end 0,0");
     EXPECT_EQ(difference(*readings[2].resolution, *readings[2].resolution), "");
     EXPECT_THAT(
-        reasons(*readings[0].resolution, *readings[2].resolution),
+        rules_that_differ(*readings[0].resolution, *readings[2].resolution),
         ElementsAre("axes 0, 1: output_shape without SAME_UPPER, by ConvTranspose-1's equation: the extra of an "
                     "odd total pad goes to the end; ConvTranspose-11 has it the other way round"));
     EXPECT_THAT(rules_that_differ(*readings[2].resolution, *readings[2].resolution), ElementsAre());
@@ -296,6 +296,20 @@ TEST_F(ExplainFile, DifferencesAsText) {
     EXPECT_THAT(output_, HasSubstr("    [2] axis 0: output_shape without SAME_UPPER: the extra of an odd total pad"));
     EXPECT_THAT(output_, HasSubstr("    [3] tensorrt has no ConvTranspose\n"));
     EXPECT_THAT(output_, HasSubstr("read otherwise elsewhere, or refused: up\n"));
+}
+
+TEST_F(ExplainFile, TypesThatOthersHaveNot) {
+    run(R"(
+[[layer]]
+name = "c"
+operator = "Conv"
+dtype = "bfloat16"
+x = [1, 1, 3, 1]
+w = [1, 1, 3, 1]
+)",
+        false, true);
+    EXPECT_THAT(output_, HasSubstr("    the same under onnx 1 spec (but for its type), "));
+    EXPECT_THAT(output_, HasSubstr(", onnx 22 spec, onnx 22 ort, tensorrt; "));
 }
 
 // What one dialect takes and another refuses.
