@@ -269,6 +269,8 @@ Halide::Internal::Stmt with_parameters(Halide::Internal::Stmt body, const std::v
 Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const std::string &symbol,
                     const FlatSignature &signature) {
     Scratch scratch = {make_zero(Int(64)), make_zero(Int(64))};
+    // Else LLVM fuses products and sums that were asked to be rounded by themselves.
+    result.set_any_strict_float(result.any_strict_float() || lowered.any_strict_float());
     LoweredFunc main = lowered.get_function_by_name(lowered.name());
     const auto output =
         std::find_if(main.args.begin(), main.args.end(), [](const auto &arg) { return arg.is_output(); });
