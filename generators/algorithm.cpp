@@ -9,6 +9,7 @@
 #include "dense/empty.h"
 #include "dense/open.h"
 #include "dense/winograd.h"
+#include "depthwise/depthwise.h"
 
 namespace kiln {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 using deform_conv::SampledSchedule;
 using dense::DirectSchedule;
 using dense::WinogradSchedule;
+using depthwise::DepthwiseSchedule;
 
 std::string direct_default(const Problem &problem, const TargetModel &target) {
     return dense::default_direct_schedule(problem, target).print();
@@ -104,6 +106,26 @@ Halide::Func sampled_pack(const Problem &problem, const std::string &schedule, c
     return deform_conv::pack(problem, SampledSchedule::parse(schedule), w);
 }
 
+std::string depthwise_default(const Problem &problem, const TargetModel &target) {
+    return depthwise::default_depthwise_schedule(problem, target).print();
+}
+
+Halide::Func depthwise_build(const Problem &problem, const std::string &schedule, const Operands &operands) {
+    const DepthwiseSchedule numbers = DepthwiseSchedule::parse(schedule);
+    depthwise::DepthwiseStages stages = depthwise::depthwise(problem, numbers, operands);
+    depthwise::schedule_depthwise(stages, problem, numbers);
+    return stages.y;
+}
+
+std::vector<Halide::Expr> depthwise_packed_extents(const Problem &problem, const std::string &schedule, const Sizes &) {
+    const std::vector<int> extents = depthwise::packed_extents(problem, DepthwiseSchedule::parse(schedule));
+    return {extents.begin(), extents.end()};
+}
+
+Halide::Func depthwise_pack(const Problem &problem, const std::string &schedule, const Sizes &, const Halide::Func &w) {
+    return depthwise::pack(problem, DepthwiseSchedule::parse(schedule), w);
+}
+
 Halide::Func empty_build(const Problem &problem, const std::string &, const Operands &operands) {
     return dense::empty(problem, operands);
 }
@@ -144,6 +166,8 @@ constexpr Algorithm list[] = {
     {"open", 1, "any of the problem's numbers read at run time, products summed in order",
      [](const Problem &problem) { return problem.op != Operator::deform_conv && problem.has_open_sizes(); },
      open_default, open_phases, open_build, wide_packed_type, open_packed_extents, open_pack},
+    {"depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, depthwise_default, direct_phases,
+     depthwise_build, wide_packed_type, depthwise_packed_extents, depthwise_pack},
     {"direct", 1, "a register tile of channels and pixels, products summed in order",
      [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, direct_default, direct_phases,
      direct_build, direct_packed_type, direct_packed_extents, direct_pack},

@@ -39,6 +39,7 @@ double winograd_growth(const Problem &problem);
 inline constexpr AlgorithmError algorithm_errors[] = {
     {"empty", [](const Problem &) { return 1.0; }, false},
     {"open", [](const Problem &) { return 1.0; }, false},
+    {"depthwise", [](const Problem &) { return 1.0; }, false},
     {"direct", [](const Problem &) { return 1.0; }, false},
     {"polyphase", [](const Problem &) { return 1.0; }, false},
     {"sampled", [](const Problem &) { return 1.0; }, false},
