@@ -28,11 +28,14 @@ TEST(Decision, default_tiles_fit_the_registers) {
         for (const char *text : problems) {
             const Problem problem = parsed(text);
             const Decision decision = default_decision(problem, target);
+            EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision(decision.algorithm)));
+            if (decision.algorithm != "direct" && decision.algorithm != "polyphase") {
+                continue;
+            }
             const auto schedule = dense::DirectSchedule::parse(decision.schedule);
             const int registers = schedule.vectors * (schedule.pixels * schedule.rows + 1) + 1;
             EXPECT_LE(registers, target.vector_registers) << text << " on " << target.name;
             EXPECT_LE(schedule.lanes, target.lanes(32));
-            EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision(decision.algorithm)));
         }
     }
 }
