@@ -192,7 +192,7 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
         }
     };
     s.acc.compute_at(s.product, around_tile).store_in(Halide::MemoryType::Register);
-    s.acc.split(s.c, vector, s.c, schedule.lanes);
+    s.acc.split(s.c, vector, s.c, schedule.lanes, TailStrategy::RoundUp);  // no shift: it reads the surplus
     unroll_tile(s.acc);
 
     Halide::Stage sum = s.acc.update();
