@@ -168,6 +168,9 @@ constexpr Algorithm list[] = {
      open_default, open_phases, open_build, wide_packed_type, open_packed_extents, open_pack},
     {"depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, depthwise_default, direct_phases,
      depthwise_build, wide_packed_type, depthwise_packed_extents, depthwise_pack},
+    {"winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point", dense::winograd_applies,
+     winograd_default, direct_phases, winograd_build, wide_packed_type, winograd_packed_extents, winograd_pack,
+     dense::winograd_pays},
     {"direct", 1, "a register tile of channels and pixels, products summed in order",
      [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, direct_default, direct_phases,
      direct_build, direct_packed_type, direct_packed_extents, direct_pack},
@@ -177,8 +180,6 @@ constexpr Algorithm list[] = {
     {"sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
      [](const Problem &problem) { return is_fixed(problem, Operator::deform_conv); }, sampled_default, one_phase,
      sampled_build, wide_packed_type, sampled_packed_extents, sampled_pack},
-    {"winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point", dense::winograd_applies,
-     winograd_default, direct_phases, winograd_build, wide_packed_type, winograd_packed_extents, winograd_pack},
 };
 
 }  // namespace

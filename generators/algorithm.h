@@ -35,6 +35,8 @@ struct Algorithm {
     // ConvTranspose. w is of packed_type() already.
     Halide::Func (*pack)(const Problem &problem, const std::string &schedule, const Sizes &sizes,
                          const Halide::Func &w);
+    // Whether it is taken where it applies and nobody tuned, algorithms() being asked in order; always if null.
+    bool (*pays)(const Problem &problem, const TargetModel &target) = nullptr;
 };
 
 // Whether build() sees the channels of y and the residual as two dimensions, channel of the group and group.

@@ -155,7 +155,7 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
     }
     const Problem folded = fold_pointwise_axes(problem);
     for (const Algorithm &algorithm : algorithms()) {
-        if (algorithm.applies(folded)) {
+        if (algorithm.applies(folded) && (algorithm.pays == nullptr || algorithm.pays(folded, target))) {
             return {algorithm.name, algorithm.default_schedule(folded, target)};
         }
     }

@@ -1,6 +1,8 @@
 // Deriving the transforms of F(m, r) in exact arithmetic.
 #include "dense/cook_toom.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -121,6 +123,61 @@ CookToom cook_toom(int m, int r, int filter_points) {
         }
     }
     return result;
+}
+
+int opposite_point(int index, int points) {
+    const auto &all = cook_toom_points();
+    for (int other = 0; all[index] && other < points; other++) {
+        if (other != index && all[other] && *all[other] == Rational(0) - *all[index]) {
+            return other;
+        }
+    }
+    return -1;
+}
+
+double amplification(const CookToom &f) {
+    const auto norm = [](const std::vector<Rational> &row) {
+        double sum = 0;
+        for (const Rational &value : row) {
+            sum += std::abs(value.value());
+        }
+        return sum;
+    };
+    double largest = 0;
+    for (int i = 0; i < f.outputs; i++) {
+        double squares = 0;
+        for (int k = 0; k < f.points; k++) {
+            const double term = f.a_t[i][k].value() * norm(f.g[k]) * norm(f.b_t[k]);
+            squares += term * term;
+        }
+        largest = std::max(largest, std::sqrt(squares) / f.taps);
+    }
+    return largest;
+}
+
+// Rows of opposite points together need each entry once, for their even or for their odd half.
+int input_operations(const CookToom &f) {
+    int operations = 0;
+    for (int k = 0; k < f.points; k++) {
+        const int other = opposite_point(k, f.points);
+        for (int l = 0; l < f.points; l++) {
+            operations += (other < 0 || k < other) && !(f.b_t[k][l] == Rational(0)) ? 1 : 0;
+        }
+        operations += other < 0 ? 0 : 1;
+    }
+    return operations;
+}
+
+int output_operations(const CookToom &f) {
+    int operations = 0;
+    for (int k = 0; k < f.points; k++) {
+        const int other = opposite_point(k, f.points);
+        for (int i = 0; i < f.outputs; i++) {
+            operations += (other < 0 || k < other) && !(f.a_t[i][k] == Rational(0)) ? 1 : 0;
+        }
+        operations += other < 0 ? 0 : 1;
+    }
+    return operations;
 }
 
 }  // namespace kiln::dense

@@ -51,4 +51,16 @@ struct CookToom {
 // that many points scale the filter by is undone in b_t.
 CookToom cook_toom(int m, int r, int filter_points);
 
+// The index of the point opposite to that at `index`, among the first `points`, or -1: rows of opposite points differ
+// only in the signs of odd powers.
+int opposite_point(int index, int points);
+
+// How much more than a plain sum of as many products an output may err, one axis alone: with |.|_1 the sum of a row's
+// absolute values, max_i sqrt(sum_k (A_ik * |G_k|_1 * |B_k|_1)^2) / r.
+double amplification(const CookToom &f);
+
+// How many additions and multiplications, fused, the transforms of one column take.
+int input_operations(const CookToom &f);
+int output_operations(const CookToom &f);
+
 }  // namespace kiln::dense

@@ -81,6 +81,9 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
 // What the direct algorithm is compiled with where nobody tuned it.
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target);
 
+// An estimate of what a call costs with everything in caches, in cycles.
+double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
+
 void schedule_direct(DirectStages &stages, const Problem &problem, const DirectSchedule &schedule);
 
 }  // namespace kiln::dense

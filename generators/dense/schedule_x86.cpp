@@ -4,6 +4,7 @@
 #include "common/types.h"
 #include "dense/direct.h"
 #include "dense/open.h"
+#include "dense/register_tile.h"
 
 namespace kiln::dense {
 namespace {
@@ -14,10 +15,6 @@ using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-int ceil_div(int a, int b) {
-    return (a + b - 1) / b;
-}
-
 // Of the widths 1, 2, 4, ... up to `most`, the smallest that holds `channels`.
 int lanes_for(int64_t channels, int most) {
     int lanes = 1;
@@ -27,27 +24,12 @@ int lanes_for(int64_t channels, int most) {
     return lanes;
 }
 
-// The part of a sweep over `extent` positions in tiles of `tile` that is not computed twice.
-double tile_fit(int extent, int tile) {
-    return extent / (static_cast<double>(ceil_div(extent, tile)) * tile);
-}
-
 int largest_divisor(int n, int most) {
     int divisor = std::min(n, most);
     while (n % divisor != 0) {
         divisor--;
     }
     return divisor;
-}
-
-// The share of the peak a register tile reaches. Each step of the sum costs its products, or an accumulator's latency
-// where they are fewer, and about half a cycle for the loop and the loads that do not hide (measured on tiles of 8 to
-// 28).
-double tile_rate(int vectors, int pixels, const TargetModel &target) {
-    const double products = vectors * pixels / static_cast<double>(target.fma_per_cycle);
-    const double loads = (vectors + pixels) / 2.0;
-    const double cycles = std::max({products, static_cast<double>(target.fma_latency), loads});
-    return products / (cycles + 0.5 + 0.01 * loads);
 }
 
 }  // namespace
@@ -96,6 +78,15 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     best.panels_outside = weights > target.l2_bytes / 2;
     best.parallel = problem.flops() > 2e6;
     return best;
+}
+
+double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const double fit = tile_fit(axes[0].quotients, schedule.pixels) *
+                       tile_fit(axes.size() > 1 ? axes[1].quotients : 1, schedule.rows) *
+                       tile_fit(static_cast<int>(problem.out_channels), schedule.panel());
+    const double rate = tile_rate(schedule.vectors, schedule.pixels * schedule.rows, target);
+    return problem.flops() / 2 / (schedule.lanes * target.fma_per_cycle * rate * fit);
 }
 
 namespace {

@@ -51,22 +51,11 @@ std::vector<double> values(const std::vector<Rational> &row) {
     return result;
 }
 
-// The index of the point opposite to that at `index`, or -1: their rows differ only in the signs of odd powers.
-int opposite(int index, int points) {
-    const auto &all = cook_toom_points();
-    for (int other = 0; all[index] && other < points; other++) {
-        if (other != index && all[other] && *all[other] == Rational(0) - *all[index]) {
-            return other;
-        }
-    }
-    return -1;
-}
-
 // B^T times the inputs of a tile: opposite points share the even and the odd part of their sums.
 std::vector<Expr> input_transform(const CookToom &f, const std::vector<Expr> &inputs) {
     std::vector<Expr> result(f.points);
     for (int k = 0; k < f.points; k++) {
-        const int other = opposite(k, f.points);
+        const int other = opposite_point(k, f.points);
         if (other < 0) {
             result[k] = combination(values(f.b_t[k]), inputs);
         } else if (k < other) {
@@ -90,7 +79,7 @@ std::vector<Expr> output_transform(const CookToom &f, const std::vector<Expr> &p
         std::vector<double> row;
         std::vector<Expr> terms;
         for (int k = 0; k < f.points; k++) {
-            const int other = opposite(k, f.points);
+            const int other = opposite_point(k, f.points);
             if (other < 0 || k < other) {
                 const Expr pair = other < 0    ? products[k]
                                   : i % 2 == 0 ? products[k] + products[other]
@@ -121,6 +110,14 @@ std::vector<WinogradAxis> winograd_axes(const Problem &problem) {
     return axes;
 }
 
+double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile) {
+    double product = 1;
+    for (size_t a = 0; a < axes.size(); a++) {
+        product *= amplification(cook_toom(tile[a], axes[a].taps, tile[a] + axes[a].taps - 1));
+    }
+    return product;
+}
+
 bool winograd_applies(const Problem &p) {
     if (p.op == Operator::deform_conv || p.rank > max_rank || p.accuracy == Accuracy::strict ||
         p.x_type != DType::f32 || p.w_type != DType::f32 || p.y_type != DType::f32 || p.y_elements() == 0 ||
@@ -134,7 +131,10 @@ bool winograd_applies(const Problem &p) {
         if (p.op == Operator::conv_transpose && p.stride[axis] > 1 && p.dilation[axis] > 1) {
             return false;
         }
-        pays = pays || (map.taps >= 2 && map.taps <= 5 && map.length >= 2);
+        if (map.taps >= max_cook_toom_points) {
+            return false;
+        }
+        pays = pays || (map.taps >= 2 && map.length >= 2);
     }
     return pays;
 }
@@ -175,12 +175,15 @@ void WinogradSchedule::check(const Problem &problem) const {
     const std::vector<WinogradAxis> axes = winograd_axes(problem);
     for (size_t a = 0; a < tile.size(); a++) {
         const int taps = a < axes.size() ? axes[a].taps : 1, length = a < axes.size() ? axes[a].length : 1;
-        if (tile[a] > length || (taps == 1 && tile[a] > 1) ||
-            tile[a] + taps - 1 > std::max(taps, max_cook_toom_points)) {
+        if (tile[a] > length || (taps == 1 && tile[a] > 1) || tile[a] + taps - 1 > max_cook_toom_points) {
             throw std::invalid_argument("schedule: \"" + std::string(names[a]) + "\" is " + std::to_string(tile[a]) +
                                         " for " + std::to_string(length) + " outputs of " + std::to_string(taps) +
                                         " taps");
         }
+    }
+    if (winograd_amplification(axes, tile) > most_amplification) {
+        throw std::invalid_argument("schedule: errors of such large tiles come to " +
+                                    std::to_string(winograd_amplification(axes, tile)) + " times those of a sum");
     }
     if (problem.batch % images != 0 || (rows > 0 && images > 1)) {
         throw std::invalid_argument("schedule: \"images\" is " + std::to_string(images) + " for a batch of " +

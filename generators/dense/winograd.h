@@ -4,9 +4,10 @@
 //   product     = packed * transformed, summed over input channels (and folds), for each point
 //   y           = A^T product A
 //
-// Applies to Conv and ConvTranspose of float32 with sums of 2 to 5 taps on some axis, but where accuracy is strict:
-// strides, dilations and output phases are reduced to stride 1 (winograd_axis.h). Multiplications: the product over
-// axes of (m + r - 1) / m, in place of r, for each output and input channel. Error: tests/reference/error_bound.h.
+// Applies to Conv and ConvTranspose of float32 with sums of 2 to 7 taps on some axis and no more on any, but where
+// accuracy is strict: strides, dilations and output phases are reduced to stride 1 (winograd_axis.h). Multiplications:
+// the product over axes of (m + r - 1) / m, in place of r, for each output and input channel. Error:
+// tests/reference/error_bound.h.
 //
 // An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
 // shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous.
@@ -43,6 +44,10 @@ struct WinogradSchedule {
     // Throws std::invalid_argument unless the tiles suit the problem.
     void check(const Problem &problem) const;
 };
+
+// The largest product over the axes of what whole tiles amplify errors by (cook_toom.h): error_bound.h counts on it.
+inline constexpr double most_amplification = 111;
+double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
 
 // Whether the algorithm applies at all.
 bool winograd_applies(const Problem &problem);
@@ -118,6 +123,9 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
 
 // What the algorithm is compiled with where nobody tuned it.
 WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetModel &target);
+
+// Whether that costs clearly less than the direct algorithm, by estimates of both.
+bool winograd_pays(const Problem &problem, const TargetModel &target);
 
 void schedule_winograd(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
 

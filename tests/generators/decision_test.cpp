@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "dense/direct.h"
+#include "dense/winograd.h"
 #include "kernel.h"
 
 namespace kiln {
@@ -29,13 +30,38 @@ TEST(Decision, default_tiles_fit_the_registers) {
             const Problem problem = parsed(text);
             const Decision decision = default_decision(problem, target);
             EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision(decision.algorithm)));
-            if (decision.algorithm != "direct" && decision.algorithm != "polyphase") {
-                continue;
+            int registers = 0, lanes = 0;
+            if (decision.algorithm == "winograd") {
+                const auto schedule = dense::WinogradSchedule::parse(decision.schedule);
+                registers = schedule.vectors * (schedule.block + 1) + 1;
+                lanes = schedule.lanes;
+            } else if (decision.algorithm == "direct" || decision.algorithm == "polyphase") {
+                const auto schedule = dense::DirectSchedule::parse(decision.schedule);
+                registers = schedule.vectors * (schedule.pixels * schedule.rows + 1) + 1;
+                lanes = schedule.lanes;
             }
-            const auto schedule = dense::DirectSchedule::parse(decision.schedule);
-            const int registers = schedule.vectors * (schedule.pixels * schedule.rows + 1) + 1;
             EXPECT_LE(registers, target.vector_registers) << text << " on " << target.name;
-            EXPECT_LE(schedule.lanes, target.lanes(32));
+            EXPECT_LE(lanes, target.lanes(32));
+        }
+    }
+}
+
+TEST(Decision, takes_winograd_where_it_pays) {
+    const std::string image = "conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
+    const std::pair<std::string, const char *> cases[] = {
+        {image, "winograd"},
+        {image + "-strict", "direct"},
+        {"conv2d-f32-n1-c64-i56x56-m64-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc", "winograd"},
+        {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d2x2-p2x2,2x2-g1-nxc,nxc", "winograd"},
+        {"conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-nxc,nxc", "winograd"},
+        {"convtranspose2d-f32-n1-c256-i16x16-m128-o32x32-k4x4-s2x2-d1x1-p1x1,1x1-g1-nxc,nxc", "winograd"},
+        {"conv2d-f64-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc", "direct"},
+        {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc", "direct"},
+        {"conv2d-f32-n1-c3-i56x56-m16-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc", "direct"},
+        {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g64-nxc,nxc", "depthwise"}};
+    for (const TargetModel &target : target_models()) {
+        for (const auto &[text, algorithm] : cases) {
+            EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
         }
     }
 }

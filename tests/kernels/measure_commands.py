@@ -31,7 +31,7 @@ class MeasureCommands(unittest.TestCase):
                 self.assertLessEqual(row["max_error"], row["bound"] * 2, row)
                 self.assertTrue(0 < row["ratio"] <= 1, row)
                 self.assertTrue(target in (row["kernel"], "host"), row)
-                self.assertEqual(row["algorithm"], "polyphase" if row["layer"].startswith("up") else "direct")
+                self.assertIn(row["algorithm"], ("winograd", "polyphase" if row["layer"].startswith("up") else "direct"))
 
     def test_verify_table_and_layer(self):
         process = kiln("verify", LAYERS, "--layer", "up", "--layer", "conv")
@@ -63,7 +63,7 @@ class MeasureCommands(unittest.TestCase):
         conv = result["rows"][0]
         self.assertAlmostEqual(conv["gflop"], 2e-9 * 20 * 20 * 48 * 32 * 9)
         # Wide limits: other work may run beside this test.
-        self.assertTrue(0.01 < conv["peak_share"] < 1.5, conv)
+        self.assertTrue(0.01 < conv["peak_share"] < 5, conv)  # of the products of the definition: Winograd has fewer
         self.assertAlmostEqual(result["total"]["ms"], sum(row["ms"] for row in result["rows"]), places=4)
 
 

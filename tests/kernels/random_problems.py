@@ -169,6 +169,9 @@ class RandomProblems(unittest.TestCase):
             self.assertEqual((answer["pads_begin"], answer["pads_end"]), (begin, end), describe(case))
         # The worst case of a sum of so many terms in float32, in any order.
         gamma = terms * 2.0**-24 / (1 - terms * 2.0**-24)
+        if answer["kernel"].startswith("winograd"):  # its tiles mix neighbours, and amplify: error_bound.h
+            gamma *= 111
+            magnitude = magnitude.max(axis=(0, *range(2, magnitude.ndim)), keepdims=True)
         excess = abs(output - y) - (gamma * magnitude + 2.0**-23 * abs(y))
         worst = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), excess.shape)
         self.assertTrue(

@@ -101,18 +101,20 @@ inline double roundoffs(double n) {
 // k of G and B^T times those sizes; so independent errors come to at most
 //   amplification = max_i sqrt(sum_k (A_ik * |G_k|_1 * |B_k|_1)^2) / r
 // times those of a plain sum of as many terms, on each axis with r taps. The numbers are the largest of F(m, r) for
-// points 0, infinity, 1, -1, 2, -2, 1/2, -1/2 and m + r - 1 up to 8. Inner sums are shorter than the definition's, by
-// the taps; their terms have passed through transforms of up to eight terms on each axis.
+// points 0, infinity, 1, -1, 2, -2, 1/2, -1/2 and m + r - 1 up to 8; over all axes, tiles above 111 are refused. Inner
+// sums are shorter than the definition's, by the taps; their terms have passed through transforms of up to eight terms
+// on each axis.
 inline double winograd_growth(const Problem &p) {
-    constexpr double amplification[] = {1, 1, 13.8, 10.6, 8.8, 7.6};  // by taps
+    constexpr double amplification[] = {1, 1, 13.8, 10.6, 8.7, 7.6, 6.8, 6.5};  // by taps
     double growth = 1, inner = static_cast<double>(p.in_channels / p.groups);
     for (int axis = 0; axis < p.rank; ++axis) {
         const int64_t divisor = std::gcd(p.stride[axis], p.dilation[axis]), period = p.stride[axis] / divisor;
         const int64_t taps = (p.kernel[axis] + period - 1) / period;
-        growth *= taps <= 5 ? amplification[taps] : 1;
+        growth *= taps <= 7 ? amplification[taps] : 1;
         inner *= p.op == Operator::conv ? static_cast<double>(std::min(period, p.kernel[axis])) : 1;
         inner += 8;
     }
+    growth = std::min(growth, 111.0);
     return growth * probabilistic_lambda * std::sqrt(inner) / roundoffs(static_cast<double>(terms(p)));
 }
 

@@ -1,0 +1,29 @@
+// What a register tile of products, vectors of channels by positions, makes of a processor: for schedules' estimates.
+#pragma once
+
+#include <algorithm>
+
+#include "common/target_model.h"
+
+namespace kiln::dense {
+
+inline int ceil_div(int a, int b) {
+    return (a + b - 1) / b;
+}
+
+// The part of a sweep over `extent` positions in tiles of `tile` that is not computed twice.
+inline double tile_fit(int extent, int tile) {
+    return extent / (static_cast<double>(ceil_div(extent, tile)) * tile);
+}
+
+// The share of the peak a register tile reaches. Each step of the sum costs its products, or an accumulator's latency
+// where they are fewer, and about half a cycle for the loop and the loads that do not hide (measured on tiles of 8 to
+// 28).
+inline double tile_rate(int vectors, int pixels, const TargetModel &target) {
+    const double products = vectors * pixels / static_cast<double>(target.fma_per_cycle);
+    const double loads = (vectors + pixels) / 2.0;
+    const double cycles = std::max({products, static_cast<double>(target.fma_latency), loads});
+    return products / (cycles + 0.5 + 0.01 * loads);
+}
+
+}  // namespace kiln::dense
