@@ -185,6 +185,19 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
     algorithm.packed_extents(folded, decision.schedule, Sizes(folded));
 }
 
+std::string fallback(const Problem &problem, const Decision &decision) {
+    const Halide::Type packed =
+        find_algorithm(decision.algorithm).packed_type(fold_pointwise_axes(problem), decision.schedule);
+    if (problem.is_quantized()) {
+        return packed.bits() == 16 ? "8-bit products are computed in 16 bits" : "";
+    }
+    const bool narrow = problem.x_type == DType::f16 || problem.x_type == DType::bf16;
+    if (!narrow || packed.bits() == 16) {
+        return "";
+    }
+    return std::string(problem.x_type == DType::f16 ? "float16" : "bfloat16") + " is computed in float32";
+}
+
 int algorithm_revision(const std::string &algorithm) {
     return find_algorithm(algorithm).revision;
 }

@@ -30,6 +30,10 @@ std::optional<Decision> default_decision(const Problem &problem, const TargetMod
 // schedule.
 void check_decision(const Problem &problem, const Decision &decision, int revision);
 
+// What stands in for arithmetic that the target does not have, or not as fast: "float16 is computed in float32"; empty
+// where nothing does.
+std::string fallback(const Problem &problem, const Decision &decision);
+
 // The revision of an algorithm, for decisions and manifests.
 int algorithm_revision(const std::string &algorithm);
 

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "common/target_model.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "library.h"
 #include "temp_folder.h"
 
@@ -31,6 +32,9 @@ std::map<std::string, std::vector<std::string>> by_architecture(const std::vecto
 void report(const CompiledLibrary &library, size_t layers) {
     for (const std::string &warning : library.warnings) {
         fmt::print(stderr, "kiln: warning: {}\n", warning);
+    }
+    for (const auto &[text, names] : library.fallbacks) {
+        fmt::print("note: {}: {}\n", text, fmt::join(names, ", "));
     }
     for (const Spec::Failure &failure : library.failures) {
         fmt::print(stderr, "kiln: layer {}: {}: {}\n", failure.layer, to_string(failure.code), failure.message);

@@ -156,6 +156,9 @@ class Compilation {
             for (const TargetModel *target : contents_.targets) {
                 const Decision decision = decisions_.decide(resolution.problem, *target, &result_.warnings);
                 pending.kernels.push_back(kernel_index(resolution.problem, decision, *target));
+                if (const std::string text = fallback(resolution.problem, decision); !text.empty()) {
+                    result_.fallbacks[fmt::format("{} on {}", text, target->name)].push_back(spec.name);
+                }
             }
             pending.unfinished = pending.kernels.size();
         } catch (const Error &error) {

@@ -1,6 +1,7 @@
 // Compiling layers into a library: an archive of kernels, a header and a manifest.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct CompiledLibrary {
     std::string archive, header, manifest;  // paths
     std::vector<Spec::Failure> failures;    // layers that are not in the library
     std::vector<std::string> warnings;      // decisions that were refused
+    // What stands in for arithmetic that a target lacks (kernel.h), and the layers it is so for.
+    std::map<std::string, std::vector<std::string>> fallbacks;
 };
 
 // Writes lib<name>.a, <name>.h and <name>.json; the same request gives the same bytes. `progress` advances by one for

@@ -58,6 +58,12 @@ class CompileCommand(unittest.TestCase):
             self.assertGreater(kernel["stack_bytes"], 0)
         self.assertEqual(self.manifest()["layers"][0]["output_shape"], [1, 4, 6, 6])
 
+    def test_what_stands_in_for_missing_arithmetic_is_said(self):
+        layers = GOOD + GOOD.replace('"good"', '"half"') + 'dtype = "float16"\n'
+        process = self.compile(layers, "--target", "x86-64-avx2")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("note: float16 is computed in float32 on x86-64-avx2: half", process.stdout)
+
     def test_targets_unknown_to_kiln_or_halide(self):
         for target, part in (("z80", "nor a Halide target string"), ("riscv-64-linux", "has no schedules")):
             process = self.compile(GOOD, "--target", target)
