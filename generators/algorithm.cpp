@@ -93,17 +93,18 @@ std::string sampled_default(const Problem &problem, const TargetModel &target) {
 Halide::Func sampled_build(const Problem &problem, const std::string &schedule, const Operands &operands) {
     const SampledSchedule numbers = SampledSchedule::parse(schedule);
     deform_conv::SampledStages stages = deform_conv::sampled(problem, numbers, operands);
-    deform_conv::schedule_sampled(stages, problem, numbers);
+    deform_conv::schedule_sampled(stages, problem, numbers, operands.sizes);
     return stages.y;
 }
 
-std::vector<Halide::Expr> sampled_packed_extents(const Problem &problem, const std::string &schedule, const Sizes &) {
-    const std::vector<int> extents = deform_conv::packed_extents(problem, SampledSchedule::parse(schedule));
-    return {extents.begin(), extents.end()};
+std::vector<Halide::Expr> sampled_packed_extents(const Problem &problem, const std::string &schedule,
+                                                 const Sizes &sizes) {
+    return deform_conv::packed_extents(problem, SampledSchedule::parse(schedule), sizes);
 }
 
-Halide::Func sampled_pack(const Problem &problem, const std::string &schedule, const Sizes &, const Halide::Func &w) {
-    return deform_conv::pack(problem, SampledSchedule::parse(schedule), w);
+Halide::Func sampled_pack(const Problem &problem, const std::string &schedule, const Sizes &sizes,
+                          const Halide::Func &w) {
+    return deform_conv::pack(problem, SampledSchedule::parse(schedule), sizes, w);
 }
 
 std::string depthwise_default(const Problem &problem, const TargetModel &target) {
@@ -178,8 +179,8 @@ constexpr Algorithm list[] = {
      [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, direct_default, direct_phases,
      direct_build, direct_packed_type, direct_packed_extents, direct_pack},
     {"sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
-     [](const Problem &problem) { return is_fixed(problem, Operator::deform_conv); }, sampled_default, one_phase,
-     sampled_build, wide_packed_type, sampled_packed_extents, sampled_pack},
+     [](const Problem &problem) { return problem.op == Operator::deform_conv && !dense::is_empty(problem); },
+     sampled_default, one_phase, sampled_build, wide_packed_type, sampled_packed_extents, sampled_pack},
 };
 
 }  // namespace

@@ -5,10 +5,12 @@
 #include "common/types.h"
 #include "deform_conv/sampled.h"
 #include "dense/direct.h"
+#include "dense/open.h"
 
 namespace kiln::deform_conv {
 namespace {
 
+using Halide::Expr;
 using Halide::Func;
 using Halide::TailStrategy;
 using Halide::Var;
@@ -35,21 +37,28 @@ int lanes_within(int extent, int most, bool divides) {
     return lanes;
 }
 
-TailStrategy tail(int extent, int factor) {
-    return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf;
+// Its value, or 0 where it is left to run time.
+int known(const Expr &size) {
+    return to_int(Halide::Internal::as_const_int(Halide::Internal::simplify(size)).value_or(0));
 }
 
-// The last chunk overlaps the one before, so that all are whole; an only one may reach beyond the last point.
-TailStrategy chunk_tail(int points, int chunk) {
-    return points < chunk ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards;
-}
+// Vectors over an axis: as wide as it is known to be, the last shifted inwards; else as wide as can be, the last
+// guarded.
+struct Vectors {
+    int lanes;
+    TailStrategy tail;
+
+    Vectors(const Expr &extent, int most)
+        : lanes(known(extent) ? lanes_within(known(extent), most, false) : most),
+          tail(known(extent) ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf) {}
+};
 
 // The dense convolution that is left once the samples are there.
 Problem dense_part(const Problem &problem) {
     Problem p = problem;
     p.op = Operator::conv;
     p.rank = 1;
-    p.in = p.out = {problem.out_points()};
+    p.in = p.out = {problem.has_open_sizes() ? 1 : problem.out_points()};
     p.kernel = p.stride = p.dilation = {1};
     p.pad_begin = p.pad_end = {};
     p.x_layout = Layout::nxc;
@@ -58,9 +67,28 @@ Problem dense_part(const Problem &problem) {
     return p;
 }
 
+SampledSchedule default_open_schedule(const Problem &problem, const TargetModel &target) {
+    const dense::OpenSchedule dense = dense::default_open_schedule(dense_part(problem), target);
+    SampledSchedule s;
+    s.lanes = dense.lanes;
+    s.vectors = dense.vectors;
+    s.pixels = dense.pixels;
+    s.unroll = dense.unroll;
+    s.sample_lanes = target.lanes(sum_type(problem).bits());
+    s.blocks = std::max(1, 56 / s.pixels);  // longer chunks would reach further beyond the last point
+    // A worker's scratch needs a size that is known.
+    const int64_t *end = problem.kernel.data() + problem.rank;
+    s.parallel = problem.in_channels != open_size && problem.offset_groups != open_size &&
+                 std::find(problem.kernel.data(), end, open_size) == end;
+    return s;
+}
+
 }  // namespace
 
 SampledSchedule default_sampled_schedule(const Problem &problem, const TargetModel &target) {
+    if (problem.has_open_sizes()) {
+        return default_open_schedule(problem, target);
+    }
     const dense::DirectSchedule dense = dense::default_direct_schedule(dense_part(problem), target);
     SampledSchedule s;
     s.lanes = dense.lanes;
@@ -94,164 +122,213 @@ SampledSchedule default_sampled_schedule(const Problem &problem, const TargetMod
 
 namespace {
 
+// What every part of the schedule takes.
+struct Context {
+    SampledStages &s;
+    const Problem &problem;
+    const SampledSchedule &schedule;
+    const Sizes &sizes;
+    SampledSizes derived;
+    Var chunk{"chunk"}, block{"block"}, panel{"panel"}, tile{"tile"};  // loops of the product, the outermost first
+
+    int chunk_vector() const { return lanes_within(schedule.chunk(), schedule.sample_lanes, false); }
+};
+
+void split_chunks(const Context &at, Func &f) {
+    f.split(at.s.p, at.chunk, at.s.p, at.schedule.chunk(),
+            at.derived.whole_chunks ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf);
+}
+
 // y channels first is turned a chunk at a time.
-void schedule_turned_output(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
-                            const Var &chunk) {
-    const int points = to_int(problem.out_points());
+void schedule_turned_output(const Context &at) {
+    SampledStages &s = at.s;
     const Var inner("inner"), outer("outer");
-    s.y.split(s.p, chunk, s.p, schedule.chunk(), chunk_tail(points, schedule.chunk()));
-    schedule_turn(s.y, s.turned_y, s.p, s.c, lanes_within(schedule.chunk(), 8, true),
-                  lanes_within(to_int(problem.out_channels), 8, false), inner, outer);
-    s.y.reorder(inner, outer, chunk, s.n);
-    s.product.compute_at(s.y, chunk);
+    split_chunks(at, s.y);
+    schedule_turn(s.y, s.squares, s.p, s.c, lanes_within(at.schedule.chunk(), 8, true),
+                  lanes_within(known(at.sizes.out_channels), 8, false), inner, outer, TailStrategy::ShiftInwards);
+    s.y.reorder(inner, outer, at.chunk, s.n);
+    s.product.compute_at(s.y, at.chunk).bound_extent(s.p, at.schedule.chunk());
 }
 
 // The product's loops, the innermost around a register tile.
-void schedule_product(SampledStages &s, const Problem &problem, const SampledSchedule &schedule, const Var &chunk,
-                      const Var &block, const Var &panel, const Var &tile) {
-    const int channels = to_int(problem.out_channels), points = to_int(problem.out_points());
+void schedule_product(const Context &at) {
+    SampledStages &s = at.s;
+    const SampledSchedule &schedule = at.schedule;
     const Var vector("vector");
-    std::vector<VarOrRVar> order = {s.c, vector, s.p, tile, panel, block};
+    std::vector<VarOrRVar> order = {s.c, vector, s.p, at.tile, at.panel, at.block};
     if (s.product.name() == s.y.name()) {
-        s.product.split(s.p, chunk, s.p, schedule.chunk(), chunk_tail(points, schedule.chunk()));
-        order.push_back(chunk);
-    } else {
-        s.product.bound_extent(s.p, schedule.chunk());
+        split_chunks(at, s.product);
+        order.push_back(at.chunk);
     }
-    s.product.split(s.p, block, s.p, schedule.block())
-        .split(s.p, tile, s.p, schedule.pixels)
-        .split(s.c, panel, s.c, schedule.panel(), tail(channels, schedule.panel()))
+    if (splits_groups(at.problem)) {
+        order.insert(order.begin() + 5, s.h);
+    }
+    const int channels = splits_groups(at.problem) ? 0 : known(at.sizes.out_channels);
+    const bool whole_panels = channels > 0 && channels % schedule.panel() == 0;
+    s.product.split(s.p, at.block, s.p, schedule.block())
+        .split(s.p, at.tile, s.p, schedule.pixels)
+        .split(s.c, at.panel, s.c, schedule.panel(), whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf)
         .split(s.c, vector, s.c, schedule.lanes);
     order.push_back(s.n);
     s.product.reorder(order).vectorize(s.c).unroll(vector).unroll(s.p);
 }
 
 // The sums of a register tile, the weights' loads shared by its points and each point's broadcast by its vectors.
-void schedule_sum(SampledStages &s, const SampledSchedule &schedule, const Var &around_tile) {
+void schedule_sum(const Context &at) {
+    SampledStages &s = at.s;
+    const SampledSchedule &schedule = at.schedule;
     const Var vector("vector");
     Halide::RVar inner("inner"), outer("outer");
-    s.acc.compute_at(s.product, around_tile).store_in(Halide::MemoryType::Register);
+    s.acc.compute_at(s.product, at.tile).store_in(Halide::MemoryType::Register);
     s.acc.bound_extent(s.c, schedule.panel()).bound_extent(s.p, schedule.pixels);
     s.acc.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.p);
-    s.acc.update()
-        .split(s.c, vector, s.c, schedule.lanes)
+    Halide::Stage sum = s.acc.update();
+    sum.split(s.c, vector, s.c, schedule.lanes)
         .split(s.r.x, outer, inner, schedule.unroll)
         .reorder(s.c, vector, s.p, inner, outer, s.r.y)
         .vectorize(s.c)
         .unroll(vector)
         .unroll(s.p)
         .unroll(inner);
+    if (!known(at.sizes.offset_groups)) {
+        sum.specialize(at.sizes.offset_groups == 1);  // without the divisions by an offset group's channels
+    }
 }
 
 // A block's samples: vectors over the channels of an offset group share the weights and points of the corners.
-void schedule_samples(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
-                      const Var &around_block) {
-    const int channels = to_int(problem.in_channels), of_group = channels / to_int(problem.offset_groups);
-    const bool even = problem.offset_groups > 1 || !unrolls_corners(problem);  // a surplus would be in another group
-    const int lanes = lanes_within(of_group, schedule.sample_lanes, even);
-    const Var group("group"), vector("vector"), several("several");
-    s.sample.compute_at(s.product, around_block)
-        .bound(s.c, 0, channels)
-        .bound(s.k, 0, to_int(problem.taps()))
-        .bound_extent(s.p, schedule.block());
-    const auto split = [&](Halide::Stage stage) {
-        return stage.split(s.c, group, s.c, of_group)
-            .split(s.c, several, s.c, lanes * lanes_within(of_group / lanes, 8, true),
-                   even ? TailStrategy::Auto : TailStrategy::ShiftInwards)
-            .split(s.c, vector, s.c, lanes)
+void schedule_samples(const Context &at) {
+    SampledStages &s = at.s;
+    const Vectors vectors(at.derived.offset_depth, at.schedule.sample_lanes);
+    const int several = lanes_within(std::max(known(at.derived.offset_depth) / vectors.lanes, 1), 8, true);
+    const Var vector("vector"), strip("strip");
+    s.sample.compute_at(s.product, at.block)
+        .bound(s.c, 0, at.derived.offset_depth)
+        .bound(s.g, 0, at.sizes.offset_groups)
+        .bound(s.k, 0, at.derived.taps)
+        .bound_extent(s.p, at.schedule.block());
+    const auto split = [&](Halide::Stage stage, TailStrategy tail) {
+        return stage.split(s.c, strip, s.c, vectors.lanes * several, tail)
+            .split(s.c, vector, s.c, vectors.lanes)
             .vectorize(s.c)
             .unroll(vector);
     };
-    split(s.sample).reorder({s.c, vector, several, group, s.k, s.p, s.n});
-    if (!unrolls_corners(problem)) {
-        split(s.sample.update()).reorder({s.c, vector, several, s.rq, group, s.k, s.p, s.n});
+    split(s.sample, vectors.tail).reorder({s.c, vector, strip, s.g, s.k, s.p, s.n});
+    if (!unrolls_corners(at.problem)) {
+        split(s.sample.update(), TailStrategy::GuardWithIf).reorder({s.c, vector, strip, s.rq, s.g, s.k, s.p, s.n});
     }
 }
 
 // Weights and points of the corners, a chunk at a time, in vectors of output points.
-void schedule_corners(SampledStages &s, const Problem &problem, const SampledSchedule &schedule,
-                      const Var &around_chunk) {
-    const int corners = 1 << problem.rank;
-    const int points = std::min(schedule.chunk(), to_int(problem.out_points()));
-    s.corner.compute_at(s.y, around_chunk)
-        .bound(s.q, 0, corners + 1)
-        .bound(s.k, 0, to_int(problem.taps()))
-        .bound(s.g, 0, to_int(problem.offset_groups))
+void schedule_corners(const Context &at) {
+    SampledStages &s = at.s;
+    s.corner.compute_at(s.y, at.chunk)
+        .bound(s.q, 0, (1 << at.problem.rank) + 1)
+        .bound(s.k, 0, at.derived.taps)
+        .bound(s.g, 0, at.sizes.offset_groups)
+        .bound_extent(s.p, at.schedule.chunk())
         .reorder_storage(s.p, s.q, s.k, s.g, s.n)
-        .vectorize(s.p, lanes_within(points, schedule.sample_lanes, false), TailStrategy::ShiftInwards)
+        .vectorize(s.p, at.chunk_vector(), TailStrategy::ShiftInwards)
         .reorder(s.q, s.k, s.g, s.p, s.n);
-    if (unrolls_corners(problem)) {
+    if (unrolls_corners(at.problem)) {
         s.corner.unroll(s.q);
     }
+    s.origin.compute_at(s.y, at.chunk)
+        .bound(s.a, 0, at.problem.rank)
+        .bound_extent(s.p, at.schedule.chunk())
+        .reorder_storage(s.p, s.a)
+        .vectorize(s.p, at.chunk_vector(), TailStrategy::ShiftInwards)
+        .unroll(s.a);
 }
 
 // The offsets or masks of a chunk, points innermost.
-void schedule_turned(SampledStages &s, SampledStages::Copy &copy, int channels, const Problem &problem,
-                     const SampledSchedule &schedule, const Var &around_chunk) {
-    if (copy.result.defined()) {
-        const int points = std::min(schedule.chunk(), to_int(problem.out_points()));
-        copy.result.compute_at(s.y, around_chunk).reorder_storage(s.p, s.c, s.n).bound(s.c, 0, channels);
-        schedule_turn(copy.result, copy.squares, s.p, s.c, lanes_within(points, 8, false),
-                      lanes_within(channels, 8, false), Var("inner"), Var("outer"));
+void schedule_offsets(const Context &at, SampledStages::Copy &copy, const Expr &channels) {
+    if (!copy.result.defined()) {
+        return;
+    }
+    const SampledStages &s = at.s;
+    copy.result.compute_at(s.y, at.chunk)
+        .bound(s.c, 0, channels)
+        .bound_extent(s.p, at.schedule.chunk())
+        .reorder_storage(s.p, s.c, s.n);
+    if (copy.squares.defined()) {
+        schedule_turn(copy.result, copy.squares, s.p, s.c, lanes_within(at.schedule.chunk(), 8, false),
+                      lanes_within(known(channels), 8, false), Var("inner"), Var("outer"), TailStrategy::ShiftInwards);
+    } else {
+        copy.result.reorder(s.p, s.c, s.n).vectorize(s.p, at.chunk_vector(), TailStrategy::ShiftInwards);
+    }
+    if (at.problem.x_layout == Layout::open) {
+        copy.result.specialize(!at.sizes.x_is_nxc);
     }
 }
 
 // The copy of x, ahead of everything else.
-void schedule_image(SampledStages &s, const Problem &problem, const SampledSchedule &schedule) {
-    const int channels = to_int(problem.in_channels), points = to_int(problem.in_points());
+void schedule_image(const Context &at) {
+    SampledStages &s = at.s;
     Func &image = s.image.result;
-    image.compute_root().bound(s.c, 0, channels).bound(s.p, 0, points);
+    if (!image.defined()) {
+        return;
+    }
+    const Expr points = at.derived.in_points, channels = at.sizes.in_channels;
+    image.compute_root().bound(s.c, 0, channels).bound(s.p, 0, known(points) ? points : Halide::max(points, 1));
     Var rows = s.p;
     if (s.image.squares.defined()) {
         rows = Var("squares");
-        schedule_turn(image, s.image.squares, s.c, s.p, lanes_within(channels, 8, false),
-                      lanes_within(points, 8, false), Var("inner"), rows);
+        const Vectors along(points, 8);
+        schedule_turn(image, s.image.squares, s.c, s.p, lanes_within(known(channels), 8, false), along.lanes,
+                      Var("inner"), rows, along.tail);
     } else {
-        image.vectorize(s.c, lanes_within(channels, schedule.sample_lanes, false), TailStrategy::ShiftInwards);
+        const Vectors vectors(channels, at.schedule.sample_lanes);
+        image.vectorize(s.c, vectors.lanes, vectors.tail);
     }
-    if (schedule.parallel) {
+    if (at.schedule.parallel) {
         image.parallel(rows, 32, TailStrategy::GuardWithIf);
+    }
+    if (s.x_is_empty.defined()) {
+        image.specialize(s.x_is_empty);
+    }
+    if (at.problem.x_layout == Layout::open) {
+        image.specialize(at.sizes.x_is_nxc);
     }
 }
 
 // What the caller's threads share: chunks; where these are few, images, or panels.
-void share_work(SampledStages &s, const Problem &problem, const SampledSchedule &schedule, const Var &chunk,
-                const Var &panel) {
-    const int chunks = ceil_div(to_int(problem.out_points()), schedule.chunk());
-    if (chunks >= 8) {
-        s.y.parallel(chunk);
-    } else if (problem.batch > 1) {
+void share_work(const Context &at) {
+    SampledStages &s = at.s;
+    const int points = known(at.derived.out_points), chunks = ceil_div(points, at.schedule.chunk());
+    const bool many = points == 0 || chunks >= 8;
+    if (!many && at.problem.batch > 1) {
         s.y.parallel(s.n);
-    } else if (problem.out_channels > schedule.panel() * chunks) {
-        s.product.parallel(panel);
+    } else if (!many && at.problem.out_channels > at.schedule.panel() * chunks) {
+        s.product.parallel(at.panel);
     } else {
-        s.y.parallel(chunk);
+        s.y.parallel(at.chunk);
     }
 }
 
 }  // namespace
 
-void schedule_sampled(SampledStages &s, const Problem &problem, const SampledSchedule &schedule) {
-    const Var chunk("chunk");
-    s.y.bound(s.c, 0, to_int(problem.out_channels))
-        .bound(s.p, 0, to_int(problem.out_points()))
-        .bound(s.n, 0, to_int(problem.batch));
+void schedule_sampled(SampledStages &s, const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes) {
+    const Context at = {s, problem, schedule, sizes, SampledSizes(problem, schedule, sizes)};
+    const Expr samples = sizes.offset_groups * at.derived.taps;
+    s.y.bound(s.p, 0, at.derived.out_points).bound(s.n, 0, sizes.batch);
+    if (!splits_groups(problem)) {
+        s.y.bound(s.c, 0, sizes.out_channels);
+    }
     if (s.product.name() != s.y.name()) {
-        schedule_turned_output(s, problem, schedule, chunk);
+        schedule_turned_output(at);
     }
-    const Var block("block"), panel("panel"), tile("tile");
-    schedule_product(s, problem, schedule, chunk, block, panel, tile);
-    schedule_sum(s, schedule, tile);
-    schedule_samples(s, problem, schedule, block);
-    schedule_corners(s, problem, schedule, chunk);
-    const int samples = to_int(problem.offset_groups * problem.taps());
-    schedule_turned(s, s.offset, samples * problem.rank, problem, schedule, chunk);
-    schedule_turned(s, s.mask, samples, problem, schedule, chunk);
-    if (s.image.result.defined()) {
-        schedule_image(s, problem, schedule);
-    }
+    schedule_product(at);
+    schedule_sum(at);
+    schedule_samples(at);
+    schedule_corners(at);
+    schedule_offsets(at, s.offset, Halide::Internal::simplify(samples * problem.rank));
+    schedule_offsets(at, s.mask, Halide::Internal::simplify(samples));
+    schedule_image(at);
     if (schedule.parallel) {
-        share_work(s, problem, schedule, chunk, panel);
+        share_work(at);
+    }
+    if (problem.y_layout == Layout::open) {
+        s.y.specialize(sizes.y_is_nxc);
     }
 }
 
