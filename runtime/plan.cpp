@@ -25,8 +25,8 @@ Status check_countable(const Problem &problem) {
     constexpr int64_t most = std::numeric_limits<int32_t>::max() / 8;
     bool fits = problem.x_elements() <= most && problem.y_elements() <= most && problem.w_elements() <= most;
     if (problem.op == Operator::deform_conv) {
-        fits = fits && problem.batch * problem.out_points() <=
-                           most / (problem.offset_groups * problem.taps() * problem.rank);
+        fits = fits &&
+               problem.batch * problem.out_points() <= most / (problem.offset_groups * problem.taps() * problem.rank);
     }
     for (int axis = 0; axis < problem.rank; axis++) {
         // Each is far below 2^63: validate() has checked their sums and products.

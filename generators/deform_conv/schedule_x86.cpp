@@ -327,6 +327,10 @@ void schedule_sampled(SampledStages &s, const Problem &problem, const SampledSch
     if (schedule.parallel) {
         share_work(at);
     }
+    if (problem.has_open_sizes()) {
+        s.product.never_partition_all();  // the ends of panels and of the image are not worth loops of their own
+        s.y.never_partition_all();
+    }
     if (problem.y_layout == Layout::open) {
         s.y.specialize(sizes.y_is_nxc);
     }
