@@ -78,7 +78,8 @@ std::string error_of(const std::function<void()> &call) {
 TEST(Decision, says_what_has_no_kernels) {
     const TargetModel &target = find_target("x86-64-avx2");
     const std::pair<const char *, const char *> cases[] = {
-        {"deformconv1d-f32-n1-c1-i?-m1-o?-k1-s1-d1-p0,?-g1-og1-ncx,ncx", "open"}};
+        {"conv1d-f32-n1-c1-i300000000-m1-o300000000-k1-s1-d1-p0,0-g1-ncx,ncx", "a tensor has more than"},
+        {"deformconv1d-f32-n1-c1-i20000000-m1-o20000000-k15-s1-d1-p7,7-g1-og1-ncx,ncx", "offset has more than"}};
     for (const auto &[text, part] : cases) {
         EXPECT_THAT(error_of([&, text = text] { default_decision(parsed(text), target); }), testing::HasSubstr(part));
     }
