@@ -1,5 +1,8 @@
-// Any text, read as one line of a cases file: it is a case, or has a code and a message. Its inputs may be the files
-// x.npy, w.npy, b.npy of a 1 x 4 x 6 x 6 input and 4 x 4 x 3 x 3 weights.
+// Any text, read as one line of a cases file: it is a case, or has a code and a message. There are files for its
+// inputs: x.npy, w.npy and b.npy of a small convolution, the same in 8 bits with a scale and zero points, and an
+// offset.
+#include <vector>
+
 #include "cases.h"
 #include "fuzz.h"
 #include "npy.h"
@@ -7,14 +10,22 @@
 
 namespace {
 
+struct File {
+    const char *name, *type;
+    std::vector<int64_t> shape;
+};
+
 // The files, made once and kept until the program ends.
 const std::string &folder() {
     static const kiln::tools::TempFolder files;
     static const bool written = [] {
-        const float zeros[1 * 4 * 6 * 6] = {};
-        kiln::tools::write_npy(files.path() + "/x.npy", "f4", {1, 4, 6, 6}, zeros);
-        kiln::tools::write_npy(files.path() + "/w.npy", "f4", {4, 4, 3, 3}, zeros);
-        kiln::tools::write_npy(files.path() + "/b.npy", "f4", {4}, zeros);
+        const File all[] = {
+            {"x", "f4", {1, 4, 6, 6}},  {"w", "f4", {4, 4, 3, 3}}, {"b", "f4", {4}}, {"xq", "u1", {1, 4, 6, 6}},
+            {"wq", "i1", {4, 4, 3, 3}}, {"bq", "i4", {4}},         {"s", "f4", {}},  {"z", "u1", {}},
+            {"wz", "i1", {4}},          {"o", "f4", {1, 72, 4, 4}}};
+        const std::vector<float> ones(4096, 1.0f);
+        for (const File &file : all)
+            kiln::tools::write_npy(files.path() + "/" + file.name + ".npy", file.type, file.shape, ones.data());
         return true;
     }();
     static_cast<void>(written);

@@ -1,13 +1,20 @@
-# The tests of tests/sanitizers, a build of its own in build/sanitizers: the first makes it, the others run what is in it.
-set(folder "${CMAKE_BINARY_DIR}/sanitizers")
-
-add_test(NAME sanitizers_build
-         COMMAND "${CMAKE_CTEST_COMMAND}" --build-and-test "${CMAKE_CURRENT_SOURCE_DIR}/sanitizers" "${folder}"
-                 --build-generator Ninja --build-noclean --build-options "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}"
-                 "-DKILN_EXECUTABLE=$<TARGET_FILE:kiln>")
+# The tests of tests/sanitizers, builds of their own in build/sanitizers and build/thread_sanitizer: two tests make them, the
+# others run what is in them.
 cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
-set_tests_properties(sanitizers_build PROPERTIES FIXTURES_SETUP sanitizers PROCESSORS ${processors} TIMEOUT 900)
+function(add_sanitizer_build name folder sanitizers)
+    add_test(NAME ${name}_build
+             COMMAND "${CMAKE_CTEST_COMMAND}" --build-and-test "${CMAKE_CURRENT_SOURCE_DIR}/sanitizers" "${folder}"
+                     --build-generator Ninja --build-noclean --build-options "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}"
+                     "-DKILN_EXECUTABLE=$<TARGET_FILE:kiln>" "-DKILN_SANITIZERS=${sanitizers}")
+    set_tests_properties(${name}_build PROPERTIES FIXTURES_SETUP ${name} PROCESSORS ${processors} TIMEOUT 900)
+endfunction()
 
+add_sanitizer_build(thread_sanitizer "${CMAKE_BINARY_DIR}/thread_sanitizer" thread)
+add_test(NAME thread_sanitizer_small_test COMMAND "${CMAKE_BINARY_DIR}/thread_sanitizer/small_test")
+set_tests_properties(thread_sanitizer_small_test PROPERTIES FIXTURES_REQUIRED thread_sanitizer)
+
+set(folder "${CMAKE_BINARY_DIR}/sanitizers")
+add_sanitizer_build(sanitizers "${folder}" "address,undefined")
 foreach(test IN ITEMS kiln_semantics_tests frontend_test harness_test small_test)
     add_test(NAME sanitizers_${test} COMMAND "${folder}/${test}")
     set_tests_properties(sanitizers_${test} PROPERTIES FIXTURES_REQUIRED sanitizers)
