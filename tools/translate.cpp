@@ -36,7 +36,7 @@ using Attributes = std::map<std::string, Value, std::less<>>;
 void split_pads(std::string_view name, const Value &value, bool both_ends_alike, Attributes &attributes) {
     const List *pads = std::get_if<List>(&value);
     if (!pads || (!both_ends_alike && pads->size() % 2 != 0))
-        throw Error(fmt::format("{} is no list of two numbers an axis", name));
+        throw Error(fmt::format("{} is no list of {} an axis", name, both_ends_alike ? "one number" : "two numbers"));
     const auto half = pads->begin() + static_cast<ptrdiff_t>(both_ends_alike ? 0 : pads->size() / 2);
     attributes.emplace("pads_begin", List(pads->begin(), both_ends_alike ? pads->end() : half));
     attributes.emplace("pads_end", List(half, pads->end()));
@@ -108,7 +108,8 @@ void complete(Attributes &attributes, const LayerSpec &layer, Dialect dialect) {
     }
 }
 
-// ONNX says both ends in one list; not at all where they are automatic, which it takes for a contradiction.
+// ONNX says both ends in one list. Beside auto_pad it takes them for a contradiction; oneDNN Graph, which wants them
+// said, and TensorRT ignore them there.
 void join_pads(Attributes &attributes, const LayerSpec &layer, LayerSpec &result) {
     const List zeros(static_cast<size_t>(std::max(layer.x.rank - 2, 0)), 0);
     const auto take = [&](const char *name) {
@@ -120,8 +121,9 @@ void join_pads(Attributes &attributes, const LayerSpec &layer, LayerSpec &result
     List pads = take("pads_begin");
     const List end = take("pads_end");
     pads.insert(pads.end(), end.begin(), end.end());
-    const bool automatic = attributes.count("auto_pad") && attributes["auto_pad"] != Value("NOTSET");
-    if (!automatic) result.attributes.push_back({"pads", pads});
+    const bool ignored = attributes.count("auto_pad") && attributes["auto_pad"] != Value("NOTSET") &&
+                         (layer.dialect == Dialect::onednn_graph || layer.dialect == Dialect::tensorrt);
+    if (!ignored) result.attributes.push_back({"pads", pads});
 }
 
 std::string operator_in(const LayerSpec &layer, Dialect dialect) {

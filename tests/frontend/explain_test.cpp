@@ -81,6 +81,16 @@ TEST(Translate, WhatCannotBeSaid) {
                 HasSubstr("pads is no"));
 }
 
+// Pads beside auto_pad: a contradiction to ONNX, nothing to the others.
+TEST(Translate, PadsBesideAutoPad) {
+    const LayerSpec onnx = layer(R"({"operator": "ConvTranspose", "x": [1, 1, 5], "w": [1, 1, 3], "pads": [1, 1],
+        "auto_pad": "SAME_UPPER"})");
+    EXPECT_EQ(attributes(translate(onnx, Dialect::ms_nhwc)), R"({"auto_pad":"SAME_UPPER","pads":[1,1]})");
+    const LayerSpec onednn = translate(onnx, Dialect::onednn_graph);
+    EXPECT_THAT(attributes(onednn), HasSubstr(R"("pads_begin":[1])"));
+    EXPECT_THAT(attributes(translate(onednn, Dialect::onnx)), testing::Not(HasSubstr("pads")));
+}
+
 // Which TensorRT alone has: the others round down, and that is what a comparison shows.
 TEST(Translate, RoundingUp) {
     const LayerSpec other = translate(layer(R"({"operator": "Convolution", "dialect": "tensorrt", "x": [1, 1, 8],
