@@ -50,8 +50,10 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     }
     best.dot = dot_products(problem, target);
     best.unroll = largest_divisor(ceil_div(static_cast<int>(problem.in_channels / problem.groups), best.dot), 4);
+    // Halide does not see that a fourth vector's bytes lie side by side.
+    const int most_vectors = best.dot == 4 ? 3 : 4;
     double best_score = 0;
-    for (int vectors = 1; vectors <= 4; vectors++) {
+    for (int vectors = 1; vectors <= most_vectors; vectors++) {
         const int panel = vectors * best.lanes;
         if (problem.groups > 1 && !depthwise && out_of_group % panel != 0) {
             continue;
@@ -213,20 +215,22 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
 
 // Once a run, ahead of everything else.
 void schedule_surplus(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    const Var vector("vector");
+    const Var panel("panel"), vector("vector");
     s.zero_point.compute_root().bound(s.zero_point.args()[0], 0, schedule.dot).store_in(Halide::MemoryType::Stack);
     const int panels = ceil_div(static_cast<int>(problem.out_channels), schedule.panel());
     s.surplus.compute_root().bound(s.c, 0, panels * schedule.panel()).vectorize(s.c, schedule.lanes);
     for (size_t a = 0; a < s.axes.size(); a++) {
         s.surplus.bound(s.phase[a], 0, s.axes[a].phases);
     }
-    std::vector<VarOrRVar> order = {s.all[0], s.c};
+    std::vector<VarOrRVar> order = {s.all[0], s.c, vector};
     for (size_t d = 1; d < s.axes.size() + 2; d++) {
         order.push_back(s.all[static_cast<int>(d)]);
     }
+    order.push_back(panel);
     Halide::Stage sum = s.surplus.update();
-    sum.split(s.c, vector, s.c, schedule.lanes, TailStrategy::RoundUp).reorder(order);
-    sum.atomic().vectorize(s.all[0]).vectorize(s.c);
+    sum.split(s.c, panel, s.c, schedule.panel(), TailStrategy::RoundUp);
+    sum.split(s.c, vector, s.c, schedule.lanes).reorder(order);
+    sum.atomic().vectorize(s.all[0]).vectorize(s.c).unroll(vector);
 }
 
 void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
