@@ -111,13 +111,30 @@ class RequireOpen : public IRMutator {
     std::string of_;
 };
 
+using Values = std::map<std::string, Expr>;
+
+// The values that a function gives names to, which are unique in it. The bodies of parallel loops get some of them in a
+// closure, under the same names.
+class CollectValues : public IRVisitor {
+  public:
+    Values values;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const LetStmt *op) override {
+        values[op->name] = op->value;
+        IRVisitor::visit(op);
+    }
+};
+
 // Rewrites one function. `worker_scratch` and `worker_bytes` say where the bodies of its parallel loops find theirs.
 class Flatten : public IRMutator {
   public:
-    // `output`: the name that lowering gave the pipeline's output buffer.
-    Flatten(const FlatSignature &signature, std::string output) : signature_(signature), output_(std::move(output)) {}
+    // `output`: the name that lowering gave the pipeline's output buffer. `outer`: what closures hold.
+    Flatten(const FlatSignature &signature, std::string output, const Values &outer)
+        : signature_(signature), output_(std::move(output)), outer_(outer) {}
 
-    Expr scratch_bytes() const { return simplify(make_const(Int(64), round_up(workspace_.peak())) + open_bytes_); }
+    Expr scratch_bytes() const { return simplify(make_const(Int(64), round_up(workspace_.peak())) + open_peak_); }
     // What comes before the blocks whose sizes depend on open sizes.
     int64_t constant_bytes() const { return round_up(workspace_.peak()); }
     static constexpr const char *open_scratch = "kiln.open_scratch";
@@ -168,7 +185,10 @@ class Flatten : public IRMutator {
     }
 
     Halide::Internal::Stmt visit(const LetStmt *op) override {
-        lets_.emplace_back(op->name, op->value);
+        const Call *call = op->value.as<Call>();
+        const auto outer = outer_.find(op->name);
+        const bool captured = call && call->is_intrinsic(Call::load_typed_struct_member) && outer != outer_.end();
+        lets_.emplace_back(op->name, captured ? outer->second : op->value);
         const Halide::Internal::Stmt result = IRMutator::visit(op);
         lets_.pop_back();
         return result;
@@ -191,18 +211,29 @@ class Flatten : public IRMutator {
         return found->second;
     }
 
-    // A block whose size depends on open sizes. Such blocks lie one behind the other, behind all others.
+    // A block whose size depends on open sizes. Such blocks lie behind all others, each behind those it is nested in.
     Halide::Internal::Stmt place_open(const Allocate *op) {
-        Expr bytes = make_const(Int(64), op->type.bytes());
-        Expr elements = make_one(Int(64));
+        Expr elements = make_one(Int(64)), closed = elements;
         for (const Expr &extent : op->extents) {
-            elements = elements * Widen().mutate(closed_form(extent, op->name));
+            elements = elements * Widen().mutate(extent);
+            closed = closed * Widen().mutate(closed_form(extent, op->name));
         }
-        bytes = round_up(bytes * (elements + make_const(Int(64), op->padding)));
-        const Expr at = cast(UInt(64), Variable::make(Int(64), open_scratch) + open_bytes_);
-        open_bytes_ = simplify(open_bytes_ + bytes);
+        const auto bytes = [&](const Expr &count) {
+            return round_up(make_const(Int(64), op->type.bytes()) * (count + make_const(Int(64), op->padding)));
+        };
+        const Expr begin = open_end_, outer_bytes = open_bytes_, peak = open_peak_;
+        const std::string end = op->name + ".end";
+        open_end_ = Variable::make(Int(64), end);
+        open_bytes_ = simplify(open_bytes_ + bytes(closed));
         placed_.insert(op->name);
-        return LetStmt::make(op->name, offset_pointer(pointer(scratch_name), at), mutate(op->body));
+        Halide::Internal::Stmt body = mutate(op->body);
+        if (open_peak_.same_as(peak)) {  // no block is nested in this one
+            open_peak_ = simplify(max(peak, open_bytes_));
+        }
+        open_end_ = begin;
+        open_bytes_ = outer_bytes;
+        body = LetStmt::make(op->name, offset_pointer(pointer(scratch_name), cast(UInt(64), begin)), body);
+        return LetStmt::make(end, begin + bytes(elements), body);
     }
 
     // An expression in terms of open sizes alone.
@@ -210,6 +241,12 @@ class Flatten : public IRMutator {
         for (size_t i = lets_.size(); i-- > 0;) {
             if (lets_[i].first.rfind("open", 0) != 0) {
                 value = substitute(lets_[i].first, lets_[i].second, value);
+            }
+        }
+        for (Expr last; !equal(last, value);) {  // of a closure's values, their own definitions
+            last = value;
+            for (const auto &[name, definition] : outer_) {
+                value = name.rfind("open", 0) != 0 ? substitute(name, definition, value) : value;
             }
         }
         value = simplify(value);
@@ -236,7 +273,10 @@ class Flatten : public IRMutator {
     const FlatSignature &signature_;
     const std::string output_;
     Workspace workspace_;
-    Expr open_bytes_ = make_zero(Int(64));
+    const Values outer_;
+    Expr open_end_ = Variable::make(Int(64), open_scratch);  // of the blocks around the current statement
+    Expr open_bytes_ = make_zero(Int(64));                   // of those blocks, in terms of open sizes
+    Expr open_peak_ = make_zero(Int(64));                    // the most that was
     std::vector<std::pair<std::string, Expr>> lets_;
     std::set<std::string> placed_;
 };
@@ -279,11 +319,13 @@ Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const
     const auto place_open = [](LoweredFunc &function, const Flatten &flatten) {
         function.body = substitute(Flatten::open_scratch, make_const(Int(64), flatten.constant_bytes()), function.body);
     };
+    CollectValues values;
+    main.body.accept(&values);
     for (LoweredFunc function : lowered.functions()) {
         if (function.name == lowered.name()) {
             continue;
         }
-        Flatten flatten(signature, output_name);  // the body of a parallel loop
+        Flatten flatten(signature, output_name, values.values);  // the body of a parallel loop
         function.body = flatten.mutate(function.body);
         place_open(function, flatten);
         function.name_mangling = Halide::NameMangling::C;
@@ -291,7 +333,7 @@ Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const
         scratch.worker_bytes = simplify(max(scratch.worker_bytes, flatten.scratch_bytes()));
         result.append(function);
     }
-    Flatten flatten(signature, output_name);
+    Flatten flatten(signature, output_name, {});
     main.body = flatten.mutate(main.body);
     place_open(main, flatten);
     scratch.bytes = flatten.scratch_bytes();

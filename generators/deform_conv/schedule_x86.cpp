@@ -76,10 +76,7 @@ SampledSchedule default_open_schedule(const Problem &problem, const TargetModel 
     s.unroll = dense.unroll;
     s.sample_lanes = target.lanes(sum_type(problem).bits());
     s.blocks = std::max(1, 56 / s.pixels);  // longer chunks would reach further beyond the last point
-    // A worker's scratch needs a size that is known.
-    const int64_t *end = problem.kernel.data() + problem.rank;
-    s.parallel = problem.in_channels != open_size && problem.offset_groups != open_size &&
-                 std::find(problem.kernel.data(), end, open_size) == end;
+    s.parallel = true;
     return s;
 }
 
