@@ -43,12 +43,14 @@ def rescale(sums, scales, dtype, zero_point):
 
 
 def run(*cases):
-    """The outputs of the cases, in their order."""
-    with tempfile.TemporaryDirectory() as folder:
-        answers, outputs, process = kiln_run.run([{**case, "name": str(i)} for i, case in enumerate(cases)], folder)
-    for answer in answers:
-        assert answer["status"] == "ok", f"{answer}\n{process.stderr[-2000:]}"
-    return [outputs[str(i)] for i in range(len(cases))]
+    """The outputs of the cases, in their order, once by each engine."""
+    named = [{**case, "name": str(number)} for number, case in enumerate(cases)]
+    for engine in ("specialized", "generic"):
+        with tempfile.TemporaryDirectory() as folder:
+            answers, outputs, process = kiln_run.run(named, folder, "--engine", engine)
+        for answer in answers:
+            assert answer["status"] == "ok", f"{answer}\n{process.stderr[-2000:]}"
+        yield [outputs[case["name"]] for case in named]
 
 
 def convolution(x, kernel, bias=None, **keys):
@@ -66,7 +68,7 @@ class TensorRt(unittest.TestCase):
             [[0.1, -0.2, 0.3], [0.1, -0.2, 0.3], [0.1, -0.2, 0.9]],
         ]
         cube = [[[0.3, -0.8, 1.0], [0.5, -0.5, 0.0], [0.4, -0.2, 0.9]], kernel[1], kernel[2]]
-        plane, volume = run(
+        cases = [
             convolution(
                 np.array(x, np.float32).reshape(1, 1, 5, 5),
                 np.array(kernel, np.float32),
@@ -77,28 +79,30 @@ class TensorRt(unittest.TestCase):
                 np.full((1, 1, 1), 0.3, np.float32),
                 attributes={"num_output_maps": 1, "kernel_size_nd": [1, 1, 1]},
             ),
-        )
+        ]
         printed = [
             [[15.4, -14.9, 0.0], [31.5, -19.3, 0.1], [12.5, -14.7, 0.1]],
             [[7.5, -11.6, -1.7], [17.4, -20.7, -1.3], [3.8, -10.3, -1.8]],
             [[3.7, -4.9, -0.6], [11.1, -7.4, -0.5], [4.3, -4.9, -0.6]],
         ]
-        np.testing.assert_allclose(plane[0], printed, atol=1e-5)
-        np.testing.assert_allclose(volume[0, 0], np.array(cube) * 0.3, atol=1e-6)
+        for plane, volume in run(*cases):
+            np.testing.assert_allclose(plane[0], printed, atol=1e-5)
+            np.testing.assert_allclose(volume[0, 0], np.array(cube) * 0.3, atol=1e-6)
 
     def test_int8(self):
         x, w, bias = integers(np.int8, 1, 8, 6, 6), integers(np.int8, 5, 8, 3, 3), normal(5) * 9
         scales = {"x_scale": 0.02, "w_scale": [0.01, 0.02, 0.03, 0.04, 0.05], "y_scale": 0.7}
-        plain, biased, real = run(
+        cases = [
             convolution(x, w, dtype="int8", quantization=scales),
             convolution(x, w, bias, dtype="int8", quantization=scales),
             convolution(x, w, bias, dtype="int8", quantization={**scales, "y_dtype": "float32"}),
-        )
+        ]
         sums, factors = convolve(x, w), np.float32(0.02) * np.array(scales["w_scale"], np.float32)
-        np.testing.assert_array_equal(plain, rescale(sums, factors / np.float32(0.7), np.int8, 0))
         expected = sums.astype(np.float32) * factors.reshape(1, 5, 1, 1) + bias.reshape(1, 5, 1, 1)
-        np.testing.assert_array_equal(real, expected)  # no product is fused with the sum
-        np.testing.assert_array_equal(biased, np.clip(np.rint(expected / np.float32(0.7)), -128, 127))
+        for plain, biased, real in run(*cases):
+            np.testing.assert_array_equal(plain, rescale(sums, factors / np.float32(0.7), np.int8, 0))
+            np.testing.assert_array_equal(real, expected)  # no product is fused with the sum
+            np.testing.assert_array_equal(biased, np.clip(np.rint(expected / np.float32(0.7)), -128, 127))
 
 
 class Quantised(unittest.TestCase):
@@ -118,46 +122,46 @@ class Quantised(unittest.TestCase):
             "B": bias.astype(np.int32),
         }
         integer = {"x": x, "w": w, "x_zero_point": np.uint8(130)}
-        sums, rescaled = run(
+        cases = [
             {"operator": "ConvInteger", "opset": 10, "inputs": integer},
             {"operator": "QLinearConv", "opset": 10, "attributes": {"pads": [1, 1, 1, 1]}, "inputs": qlinear},
-        )
-        np.testing.assert_array_equal(sums, convolve(x.astype(int) - 130, w))
+        ]
         acc = convolve(x.astype(int) - 130, w.astype(int) - w_zero_point.reshape(6, 1, 1, 1), pad=1)
         acc += bias.reshape(1, 6, 1, 1)
-        np.testing.assert_array_equal(rescaled, rescale(acc, x_scale * w_scale / y_scale, np.uint8, 100))
+        for sums, rescaled in run(*cases):
+            np.testing.assert_array_equal(sums, convolve(x.astype(int) - 130, w))
+            np.testing.assert_array_equal(rescaled, rescale(acc, x_scale * w_scale / y_scale, np.uint8, 100))
 
     def test_conv_transpose(self):
         x, w = integers(np.uint8, 1, 5, 4, 3), integers(np.int8, 3, 2, 3, 3)
         quantization = {"x_scale": 0.02, "x_zero_point": 7, "w_scale": 0.01, "y_scale": 0.9, "y_dtype": "int8"}
-        (y,) = run(
-            {
-                "operator": "ConvTranspose",
-                "dtype": "uint8",
-                "quantization": quantization,
-                "attributes": {"strides": [2, 2]},
-                "inputs": {"X": x.transpose(0, 3, 1, 2).copy(), "W": w},
-            }
-        )
+        case = {
+            "operator": "ConvTranspose",
+            "dtype": "uint8",
+            "quantization": quantization,
+            "attributes": {"strides": [2, 2]},
+            "inputs": {"X": x.transpose(0, 3, 1, 2).copy(), "W": w},
+        }
         acc = transpose_convolve(x[0].astype(int) - 7, w, 2, (11, 9), (0, 0)).transpose(2, 0, 1)[None]
         factor = np.float32(0.02) * np.float32(0.01) / np.float32(0.9)
-        np.testing.assert_array_equal(y, rescale(acc, np.full(2, factor), np.int8, 0))
+        for (y,) in run(case):
+            np.testing.assert_array_equal(y, rescale(acc, np.full(2, factor), np.int8, 0))
 
 
 class ChannelsLast(unittest.TestCase):
     def test_ms_nhwc(self):
         x, w, bias = normal(1, 5, 6, 4), normal(4, 9, 3, 2), normal(9)
-        (y,) = run(
-            {
-                "operator": "ConvTranspose",
-                "dialect": "ms-nhwc",
-                "attributes": {"strides": [2, 2], "output_shape": [9, 11], "activation": "Clip", "activation_params": [0, 2]},
-                "inputs": {"X": x, "W": w, "B": bias},
-            }
-        )
+        clip = {"activation": "Clip", "activation_params": [0, 2]}
+        case = {
+            "operator": "ConvTranspose",
+            "dialect": "ms-nhwc",
+            "attributes": {"strides": [2, 2], "output_shape": [9, 11], **clip},
+            "inputs": {"X": x, "W": w, "B": bias},
+        }
         # Totals of 2 and 1; by the page's equation the odd one's extra is at the end.
         expected = np.clip(transpose_convolve(x[0], w, 2, (9, 11), (1, 0)) + bias, 0, 2)
-        np.testing.assert_allclose(y[0], expected, atol=1e-5)
+        for (y,) in run(case):
+            np.testing.assert_allclose(y[0], expected, atol=1e-5)
 
     def test_onednn_graph(self):
         x, w = normal(1, 5, 6, 4), normal(4, 9, 3, 2)
@@ -172,18 +176,20 @@ class ChannelsLast(unittest.TestCase):
         nxc, ncx = (0, 1, 2, 3), (0, 3, 1, 2)
         xio, xoi, iox, oix = (2, 3, 0, 1), (2, 3, 1, 0), (0, 1, 2, 3), (1, 0, 2, 3)
         same = {**strided, "auto_pad": "same_upper", "output_padding": [1, 1]}
-        outputs = run(
+        cases = [
             case(same, nxc, xio),
             case(same, nxc, oix, filter_format="OIX"),
             case(same, ncx, xoi, data_format="NCX", filter_format="XOI"),
             case(same, ncx, iox, data_format="NCX", filter_format="IOX"),
             case({**plain, "output_shape": [11, 12]}, nxc, xio),
-        )
-        outputs[2:4] = [y.transpose(0, 2, 3, 1) for y in outputs[2:4]]
-        for y in outputs[:4]:  # a total of 1 and one of 0, output_padding beside them
-            np.testing.assert_allclose(y[0], transpose_convolve(x[0], w, 2, (11, 13), (0, 0)), atol=1e-5)
-        # Surpluses of 4 and 5, which the equation divides.
-        np.testing.assert_allclose(outputs[4][0], transpose_convolve(x[0], w, 1, (11, 12), (-2, -3)), atol=1e-5)
+        ]
+        # Totals of 1 and 0, output_padding beside them; and surpluses of 4 and 5, which the equation divides.
+        padded = transpose_convolve(x[0], w, 2, (11, 13), (0, 0))
+        surplus = transpose_convolve(x[0], w, 1, (11, 12), (-2, -3))
+        for first, second, third, fourth, last in run(*cases):
+            for y in (first, second, third.transpose(0, 2, 3, 1), fourth.transpose(0, 2, 3, 1)):
+                np.testing.assert_allclose(y[0], padded, atol=1e-5)
+            np.testing.assert_allclose(last[0], surplus, atol=1e-5)
 
 
 if __name__ == "__main__":
