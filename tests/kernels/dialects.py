@@ -1,4 +1,4 @@
-"""Every dialect and every quantised operator through kiln run: the documents' printed values, and definitions in NumPy."""
+"""Every dialect and every quantised operator through kiln run, against definitions in NumPy."""
 
 import itertools
 import tempfile
@@ -59,36 +59,6 @@ def convolution(x, kernel, bias=None, **keys):
 
 
 class TensorRt(unittest.TestCase):
-    def test_printed_examples(self):
-        """The page prints kernels without their channels."""
-        x = [[-3, -2, -1, -2, -1], [10, -25, 0, -2, -1], [1, 2, -2, -2, -1], [10, -25, 0, -2, -1], [-3, -2, -1, -2, -1]]
-        kernel = [
-            [[0.3, -0.8, 1.0], [0.5, -0.5, 0.0], [0.4, -0.2, 0.9]],
-            [[0.4, -0.7, 0.8], [0.3, -0.2, 1.0], [0.3, 0.2, 0.3]],
-            [[0.1, -0.2, 0.3], [0.1, -0.2, 0.3], [0.1, -0.2, 0.9]],
-        ]
-        cube = [[[0.3, -0.8, 1.0], [0.5, -0.5, 0.0], [0.4, -0.2, 0.9]], kernel[1], kernel[2]]
-        cases = [
-            convolution(
-                np.array(x, np.float32).reshape(1, 1, 5, 5),
-                np.array(kernel, np.float32),
-                attributes={"num_output_maps": 3, "kernel_size_nd": [3, 3]},
-            ),
-            convolution(
-                np.array(cube, np.float32).reshape(1, 1, 3, 3, 3),
-                np.full((1, 1, 1), 0.3, np.float32),
-                attributes={"num_output_maps": 1, "kernel_size_nd": [1, 1, 1]},
-            ),
-        ]
-        printed = [
-            [[15.4, -14.9, 0.0], [31.5, -19.3, 0.1], [12.5, -14.7, 0.1]],
-            [[7.5, -11.6, -1.7], [17.4, -20.7, -1.3], [3.8, -10.3, -1.8]],
-            [[3.7, -4.9, -0.6], [11.1, -7.4, -0.5], [4.3, -4.9, -0.6]],
-        ]
-        for plane, volume in run(*cases):
-            np.testing.assert_allclose(plane[0], printed, atol=1e-5)
-            np.testing.assert_allclose(volume[0, 0], np.array(cube) * 0.3, atol=1e-6)
-
     def test_int8(self):
         x, w, bias = integers(np.int8, 1, 8, 6, 6), integers(np.int8, 5, 8, 3, 3), normal(5) * 9
         scales = {"x_scale": 0.02, "w_scale": [0.01, 0.02, 0.03, 0.04, 0.05], "y_scale": 0.7}
