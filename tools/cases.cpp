@@ -67,6 +67,12 @@ DType integer_type(const std::string &npy_type) {
     return npy_type == "u1" ? DType::u8 : DType::s8;
 }
 
+NpyArray read_numbers(const std::string &name, const std::string &path) {
+    NpyArray array = read_npy(path);
+    if (array.elements() == 0) throw Error(fmt::format("inputs.{} has no values in {}", name, path));
+    return array;
+}
+
 std::vector<double> scales(const std::string &name, const NpyArray &array) {
     if (array.type != npy_type(DType::f32))
         throw Error(fmt::format("inputs.{} is {}: a scale is {}", name, array.type, npy_type(DType::f32)));
@@ -232,7 +238,7 @@ void read_inputs(Case &result, const json &line, const std::string &folder) {
     for (const NumberInput &input : number_inputs_of(layer)) {
         const std::string name(input.name);
         if (inputs.contains(name))
-            input.set(layer, name, read_npy(file_path(name, inputs.at(name), folder)));
+            input.set(layer, name, read_numbers(name, file_path(name, inputs.at(name), folder)));
         else if (is_qlinear_conv(layer))
             throw Error(fmt::format("inputs.{} is missing", name));
     }

@@ -179,12 +179,18 @@ int64_t open_integer(const std::string &key, const json &value) {
     return value == "?" ? open_size : integer(key, value);
 }
 
+void check_not_empty(const std::string &key, const json &value) {
+    if (value.is_array() && value.empty()) fail(key, value, "one number, or one for each output channel, is needed");
+}
+
 // One for all output channels, or a list of one each.
 std::vector<double> channel_numbers(const std::string &key, const json &value) {
+    check_not_empty(key, value);
     return value.is_array() ? numbers(key, value) : std::vector<double>{number(key, value)};
 }
 
 std::vector<int64_t> channel_integers(const std::string &key, const json &value) {
+    check_not_empty(key, value);
     if (!value.is_array()) return {integer(key, value)};
     std::vector<int64_t> values;
     for (const json &item : value) values.push_back(integer(indexed(key, values.size()), item));

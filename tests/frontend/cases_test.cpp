@@ -24,6 +24,7 @@ class Cases : public testing::Test {
         values<float>("scales.npy", "f4", {4}, {1, 2, 3, 4});
         values<uint8_t>("u.npy", "u1", {}, {200});
         values<int8_t>("i.npy", "i1", {1}, {-3});
+        values<int8_t>("none_i.npy", "i1", {0}, {});
         values<int8_t>("is.npy", "i1", {4}, {0, -1, 2, 3});
     }
 
@@ -190,6 +191,8 @@ const BadCase bad_cases[] = {
     {R"({"name":"a","operator":"Conv","quantization":{},"inputs":{"X":"x.npy","W":"w.npy"}})", "a",
      "quantization is given, but dtype is float32: int8 and uint8 have one"},
     {R"({"name":"a","operator":"QLinearConv","inputs":{"x":"qx.npy","w":"qw.npy"}})", "a", "inputs.x_scale is missing"},
+    {R"({"name":"a","operator":"ConvInteger","inputs":{"x":"qx.npy","w":"qw.npy","w_zero_point":"none_i.npy"}})", "a",
+     "inputs.w_zero_point has no values in"},
     {R"({"name":"a","operator":"QLinearConv","inputs":{"x":"qx.npy","w":"qw.npy","x_scale":"u.npy"}})", "a",
      "inputs.x_scale is u1: a scale is f4"},
     {R"({"name":"a","operator":"QLinearConv","inputs":{"x":"qx.npy","w":"qw.npy","x_scale":"scales.npy"}})", "a",

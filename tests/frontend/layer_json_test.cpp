@@ -147,6 +147,8 @@ const BadLayer bad_layers[] = {
     {R"("x": [1], "w": [1], "quantization": 1)", "quantization is 1: a table with x_scale", "quantization"},
     {R"("x": [1], "w": [1], "quantization": {"x_scale": "1"})", "quantization.x_scale is \"1\": a number is needed",
      "quantization.x_scale"},
+    {R"("x": [1], "w": [1], "quantization": {"w_scale": []})", "quantization.w_scale is []: one number", nullptr},
+    {R"("x": [1], "w": [1], "quantization": {"w_zero_point": []})", "quantization.w_zero_point is []", nullptr},
     {R"("x": [1], "w": [1], "quantization": {"w_scale": [1, true]})", "quantization.w_scale[1] is true", nullptr},
     {R"("x": [1], "w": [1], "quantization": {"x_zero_point": 1.5})", "quantization.x_zero_point is 1.5: a whole number",
      nullptr},
