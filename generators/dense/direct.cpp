@@ -65,7 +65,10 @@ Func pad(const Problem &problem, const DirectSchedule &schedule, const DirectSta
             pads = true;
         }
     }
-    if (!pads && problem.x_layout == Layout::nxc && type == halide_type(problem.x_type)) {
+    // All lanes of a panel read one element of x at a time, if they are of one group: then it may lie anywhere.
+    const bool one_group = problem.groups == 1 || problem.out_channels / problem.groups % schedule.panel() == 0;
+    const bool broadcasts = schedule.dot == 1 && one_group;
+    if (!pads && (problem.x_layout == Layout::nxc || broadcasts) && type == halide_type(problem.x_type)) {
         return Func();
     }
     Func wide("wide"), padded("padded");
