@@ -108,16 +108,21 @@ struct Sweep {
 Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile,
                const Var &panel, const Var &rows) {
     const bool several_panels = problem.out_channels > schedule.panel();
+    // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a cache.
+    const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1;
     std::vector<VarOrRVar> image, phases;
     for (size_t a = 0; a < s.axes.size(); a++) {
         if (a > 0) {
             image.push_back(a == 1 ? rows : s.q[a]);
         }
-        if (s.axes[a].phases > 1) {
+        if (s.axes[a].phases > 1 && !(interleaves && a == 0)) {
             phases.push_back(s.phase[a]);
         }
     }
     Sweep sweep;
+    if (interleaves) {
+        sweep.loops.push_back(s.phase[0]);
+    }
     const auto append = [&sweep](const std::vector<VarOrRVar> &loops) {
         sweep.loops.insert(sweep.loops.end(), loops.begin(), loops.end());
     };
