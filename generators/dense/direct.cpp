@@ -257,7 +257,11 @@ void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights
     at.insert(at.end(), s.phase.begin(), s.phase.end());
     std::vector<Expr> weight = {s.all[0], s.c % packed.panel, s.all[1]};
     for (size_t a = 0; a < s.axes.size(); a++) {
-        weight.push_back(s.all[static_cast<int>(a) + 2]);
+        const Expr j = s.all[static_cast<int>(a) + 2];
+        if (s.axes[a].has_uneven_phases()) {
+            s.all.where(s.axes[a].is_tap(s.phase[a], j));
+        }
+        weight.push_back(j);
     }
     weight.push_back(s.c / packed.panel);
     weight.insert(weight.end(), s.phase.begin(), s.phase.end());

@@ -58,7 +58,7 @@ struct DirectStages {
     Halide::Var c{"c"}, n{"n"};
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
     Halide::RDom r;                     // dot and step of the input channel, taps
-    Halide::RDom all;                   // the same, with no conditions
+    Halide::RDom all;                   // the same, padding included
     std::vector<bool> pads;             // of each axis: whether `padded` goes beyond x there; else padding is skipped
     int channels = 0;     // of the input that are read: more than it has, where pairs or grouped panels reach beyond it
     Halide::Func padded;  // the input with channels innermost, zeros around it and widened; undefined where x will
