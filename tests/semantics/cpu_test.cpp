@@ -18,7 +18,9 @@ TEST(Cpu, AgreesWithTheCompiler) {
                       __builtin_cpu_supports("avx512ifma") && __builtin_cpu_supports("avx512vbmi2") &&
                       __builtin_cpu_supports("avx512bitalg") && __builtin_cpu_supports("avx512vpopcntdq");
     EXPECT_EQ((features & KILN_CPU_ZEN4) != 0, both && __builtin_cpu_supports("sse4a"));
+#if !defined(__clang__)  // clang 14 has no name for it
     EXPECT_EQ((features & KILN_CPU_SAPPHIRE_RAPIDS) != 0, both && __builtin_cpu_supports("avx512fp16"));
+#endif
     EXPECT_EQ(kiln_cpu_features(), features);
 }
 #else
