@@ -271,8 +271,8 @@ void schedule_image(const Context &at) {
     if (s.image.squares.defined()) {
         rows = Var("squares");
         const Vectors along(points, 8);
-        schedule_turn(image, s.image.squares, s.c, s.p, lanes_within(known(channels), 8, false), along.lanes,
-                      Var("inner"), rows, along.tail);
+        schedule_turn(image, s.image.squares, s.c, s.p, lanes_within(known(channels), at.schedule.sample_lanes, false),
+                      along.lanes, Var("inner"), rows, along.tail);
     } else {
         const Vectors vectors(channels, at.schedule.sample_lanes);
         image.vectorize(s.c, vectors.lanes, vectors.tail);
