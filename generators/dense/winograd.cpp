@@ -196,6 +196,28 @@ void WinogradSchedule::check(const Problem &problem) const {
     }
 }
 
+namespace {
+
+constexpr int64_t few_inputs = 4, few_outputs = 32;
+
+bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes) {
+    const bool whole =
+        std::all_of(axes.begin(), axes.end(), [](const WinogradAxis &axis) { return axis.out % axis.phases == 0; });
+    return problem.groups == 1 && problem.out_channels < few_outputs && axes[0].phases > 1 && axes[0].shifts == 1 &&
+           whole;
+}
+
+bool merges_folds(const Problem &problem, const std::vector<WinogradAxis> &axes) {
+    bool any = false, dense = true;
+    for (const WinogradAxis &axis : axes) {
+        any = any || axis.folds > 1;
+        dense = dense && axis.subs == 1;
+    }
+    return problem.groups == 1 && problem.in_channels <= few_inputs && any && dense;
+}
+
+}  // namespace
+
 WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule) {
     WinogradShape shape;
     shape.axes = winograd_axes(problem);
@@ -215,10 +237,16 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
             axis.whole = (axis.length + axis.outputs - 1) / axis.outputs;
         }
     }
-    const int channels = static_cast<int>(problem.out_channels);
+    shape.merges_phases = merges_phases(problem, shape.axes);
+    shape.merges_folds = merges_folds(problem, shape.axes);
+    shape.channels_first = problem.y_layout == Layout::nxc;
+    shape.columns = static_cast<int>(problem.out_channels) * (shape.merges_phases ? shape.axes[0].phases : 1);
     shape.panel = schedule.panel();
-    shape.panels = (channels + shape.panel - 1) / shape.panel;
+    shape.panels = (shape.columns + shape.panel - 1) / shape.panel;
     shape.depth = static_cast<int>(problem.in_channels / problem.groups);
+    for (const WinogradAxis &axis : shape.axes) {
+        shape.depth *= shape.merges_folds ? axis.folds : 1;
+    }
     shape.images = schedule.images;
     shape.image_chunks = static_cast<int>(problem.batch) / schedule.images;
     return shape;
@@ -274,7 +302,7 @@ WinogradShape::Range WinogradShape::points(int bits, size_t axis) const {
 }
 
 bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
-    bool exact = problem.y_layout == Layout::nxc && problem.out_channels % lanes == 0;
+    bool exact = problem.y_layout == Layout::nxc && problem.out_channels % lanes == 0 && !merges_phases;
     for (const WinogradAxis &axis : axes) {
         exact = exact && axis.chunks == 1 && axis.covered() * axis.phases == axis.out;
     }
@@ -283,15 +311,15 @@ bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
 
 std::vector<int> WinogradShape::packed_extents() const {
     std::vector<int> extents = {panel, depth};
-    for (const WinogradAxis &axis : axes) {
-        extents.push_back(axis.folds);
+    for (size_t a = 0; a < axes.size(); a++) {
+        extents.push_back(folds(a));
     }
     extents.push_back(panels);
     for (const WinogradAxis &axis : axes) {
         extents.push_back(axis.points);
     }
-    for (const WinogradAxis &axis : axes) {
-        extents.push_back(axis.phases);
+    for (size_t a = 0; a < axes.size(); a++) {
+        extents.push_back(phases(a));
     }
     return extents;
 }
@@ -303,17 +331,34 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
     const std::vector<Var> e = vars("e", rank), j = vars("j", rank), p = vars("p", rank);
     const bool transposed = problem.op == Operator::conv_transpose;
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
-    const Expr channel = block * shape.panel + lane;
+    Expr channel = block * shape.panel + lane, input = k;
+    std::vector<Expr> phase(p.begin(), p.end()), fold(e.begin(), e.end());
+    if (shape.merges_phases) {
+        const Expr column = channel;
+        const int channels = static_cast<int>(problem.out_channels), phases = shape.axes[0].phases;
+        channel = shape.channels_first ? column % channels : column / phases;
+        phase[0] = shape.channels_first ? column / channels : column % phases;
+        channel = Halide::select(column < shape.columns, channel, channels);
+    }
+    const int depth = static_cast<int>(problem.in_channels / problem.groups);
+    if (shape.merges_folds) {
+        input = k % depth;
+        Expr folds = k / depth;
+        for (size_t a = 0; a < rank; a++) {
+            fold[a] = folds % shape.axes[a].folds;
+            folds = folds / shape.axes[a].folds;
+        }
+    }
 
     // Outside these bounds, in the last panel's empty lanes and beyond a fold's or a phase's taps, weights are zero.
-    std::vector<Expr> at = {channel, k};
-    Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, shape.depth}};
+    std::vector<Expr> at = {channel, input};
+    Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, depth}};
     if (transposed) {
-        at = {channel / out_of_group * shape.depth + k, channel % out_of_group};
+        at = {channel / out_of_group * depth + input, channel % out_of_group};
         bounds = {{0, static_cast<int>(problem.in_channels)}, {0, out_of_group}};
     }
     for (size_t a = rank; a-- > 0;) {
-        at.push_back(shape.axes[a].tap(p[a], e[a], j[a]));
+        at.push_back(shape.axes[a].tap(phase[a], fold[a], j[a]));
         bounds.emplace_back(0, shape.axes[a].kernel);
     }
     std::vector<Var> order = {lane, k};
@@ -371,10 +416,39 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
 
 namespace {
 
+// The channels of all folds together, and zeros around them, over (c, position in tiles of each axis, n).
+Func define_folded_image(WinogradStages &s, const Problem &problem, const Func &x) {
+    const int channels = static_cast<int>(problem.in_channels);
+    std::vector<Var> at = {s.c};
+    append(at, vars("x", s.shape.axes.size()));
+    at.push_back(s.n);
+    std::vector<Expr> from = {s.c % channels};
+    Halide::Region bounds(1);
+    Expr folds = s.c / channels;
+    for (size_t a = 0; a < s.shape.axes.size(); a++) {
+        const WinogradAxis &axis = s.shape.axes[a];
+        from.push_back(at[a + 1] * axis.step + axis.origin(0, folds % axis.folds, 0));
+        folds = folds / axis.folds;
+        bounds.emplace_back(0, axis.in);
+    }
+    from.push_back(s.n);
+    bounds.emplace_back();
+    s.image = Func("image");
+    s.image(at) = Halide::BoundaryConditions::constant_exterior(x, 0.0f, bounds)(from);
+    from.assign(at.begin(), at.end());
+    from[0] = Halide::unsafe_promise_clamped(s.c, 0, s.shape.depth - 1);  // as below
+    Func filled_up("filled_up");
+    filled_up(at) = s.image(from);
+    return filled_up;
+}
+
 // x with zeros outside it, over (c, position on each axis, n), and s.image where x will not do by itself.
 Func define_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule, const Func &x) {
     const int lanes = schedule.lanes, channels = static_cast<int>(problem.in_channels);
-    s.channels = (channels + lanes - 1) / lanes * lanes;
+    s.channels = ((s.shape.merges_folds ? s.shape.depth : channels) + lanes - 1) / lanes * lanes;
+    if (s.shape.merges_folds) {
+        return define_folded_image(s, problem, x);
+    }
     std::vector<Var> at = {s.c};
     append(at, vars("x", s.shape.axes.size()));
     at.push_back(s.n);
@@ -466,7 +540,7 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, int bits,
             }
             std::vector<Expr> x = {s.c};
             for (size_t b = 0; b < rank; b++) {
-                x.push_back(position[b] + from[1 + b] * s.shape.axes[b].step);
+                x.push_back(position[b] + from[1 + b] * (s.shape.merges_folds ? 1 : s.shape.axes[b].step));
             }
             x.push_back(s.n);
             inputs.push_back(padded(x));
@@ -500,7 +574,7 @@ void define_inputs(WinogradStages &s, const Func &padded) {
             const WinogradAxis &axis = shape.axes[a];
             const Expr row = axis.chunks > 1 ? s.rows * axis.whole + tile.t[a] : tile.t[a];
             const Expr start = row * axis.outputs + shape.tile_class(bits, a).start;
-            from.push_back(start * axis.step + axis.origin(tile.u[a], s.e[a], s.z[a]));
+            from.push_back(shape.merges_folds ? start : start * axis.step + axis.origin(tile.u[a], s.e[a], s.z[a]));
             to[2 + rank + a] = tile.inner[a];
         }
         from.push_back(s.images * shape.images + tile.image);
@@ -513,10 +587,10 @@ void define_inputs(WinogradStages &s, const Func &padded) {
 void define_products(WinogradStages &s, const Problem &problem, const Func &packed) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
+    const int out_of_group = shape.columns / static_cast<int>(problem.groups);
     Halide::Region domain = {{0, shape.depth}};
-    for (const WinogradAxis &axis : shape.axes) {
-        domain.emplace_back(0, axis.folds);
+    for (size_t a = 0; a < rank; a++) {
+        domain.emplace_back(0, shape.folds(a));
     }
     int most = 0;
     for (const int bits : shape.tile_classes()) {
@@ -541,7 +615,7 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
         for (size_t a = 0; a < rank; a++) {
             const WinogradAxis &axis = shape.axes[a];
             in.push_back(axis.shift_of(s.p[a]));
-            if (axis.taps > 1 && axis.first_short_fold() < axis.folds) {
+            if (axis.taps > 1 && axis.first_short_fold() < shape.folds(a)) {
                 r.where(s.j[a] != cook_toom_infinity || r[static_cast<int>(a) + 1] < axis.first_short_fold());
             }
         }
@@ -686,6 +760,11 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
         if (axis.phases > 1 && seen[a] > 1) {
             at.push_back(s.p[a]);
             p = s.p[a];
+            if (shape.merges_phases && a == 0) {
+                from[0] =
+                    shape.channels_first ? s.c + p * static_cast<int>(problem.out_channels) : p + s.c * axis.phases;
+                p = 0;
+            }
         } else if (axis.phases > 1) {
             q = x / axis.phases;
             p = x % axis.phases;
@@ -701,7 +780,7 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
     from.insert(from.end(), {image, rows, shape.image_chunks > 1 ? s.n / shape.images : 0});
     const std::vector<Expr> y_at(at.begin(), at.end());
     Expr value = s.result(from);
-    if (problem.y_layout != Layout::nxc) {
+    if (problem.y_layout != Layout::nxc && !shape.merges_phases) {
         s.turned_y = Func("turned_y");
         s.turned_y(at) = value;
         value = s.turned_y(y_at);

@@ -9,6 +9,9 @@
 // the product over axes of (m + r - 1) / m, in place of r, for each output and input channel. Error:
 // tests/reference/error_bound.h.
 //
+// Few output channels are no vector: then columns are channels and the innermost axis' phases together. Nor are few
+// input channels: then all folds of a position lie together in a copy of the input.
+//
 // An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
 // shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous.
 #pragma once
@@ -58,13 +61,19 @@ std::vector<WinogradAxis> winograd_axes(const Problem &problem);
 // What kernel, pack function and schedules all know.
 struct WinogradShape {
     std::vector<WinogradAxis> axes;  // the innermost first
-    int panel, panels;               // of output channels; the last panel is filled up with zeros
-    int depth;                       // input channels of a group
-    int images, image_chunks;        // the batch
+    int columns;                     // output channels, times the innermost axis' phases where those are merged
+    int panel, panels;               // of columns; the last panel is filled up with zeros
+    int depth;                       // input channels of a group, times the folds where those are merged
+    bool merges_phases, merges_folds;
+    bool channels_first;       // whether merged columns number channels first, then phases, or the other way around
+    int images, image_chunks;  // the batch
 
     // Combinations of axes that have a smaller last tile, as bits.
     std::vector<int> tile_classes() const;
     TileClass tile_class(int bits, size_t axis) const { return axes[axis].tile_class((bits >> axis & 1) != 0); }
+    // Of an axis, but for those that are merged into columns and depth.
+    int phases(size_t axis) const { return merges_phases && axis == 0 ? 1 : axes[axis].phases; }
+    int folds(size_t axis) const { return merges_folds ? 1 : axes[axis].folds; }
     int tiles(int bits) const;         // of a combination, in a chunk
     int tiles_before(int bits) const;  // in the order that makes each point's tiles contiguous
     // The same for points: bit a tells whether a point on axis a is one that the smaller tile lacks.

@@ -93,10 +93,10 @@ void schedule_turn(Func &to, Func &block, const Var &fast, int fast_extent, int 
     block.bound_extent(fast, wide).bound_extent(dense, narrow).vectorize(dense).unroll(fast);
 }
 
-// Vectors along c, the last of which overlaps the one before.
+// Vectors along c, of that extent, the last of which overlaps the one before.
 void vectorize_channels(Func &f, const Var &c, int channels, int lanes) {
     const int width = std::min(lanes, power_of_two(channels));
-    f.bound(c, 0, channels).vectorize(c, width, tail(channels, width));
+    f.vectorize(c, width, tail(channels, width));
 }
 
 void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
@@ -107,13 +107,18 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     const std::vector<Var> at = s.image.args();
     s.image.compute_root().align_storage(s.c, schedule.lanes);
     for (size_t a = 0; a < s.shape.axes.size(); a++) {
-        s.image.bound(at[a + 1], 0, s.shape.axes[a].in);
+        const WinogradAxis &axis = s.shape.axes[a];
+        const int folded = axis.chunks * axis.covered() + axis.taps - 1;
+        s.image.bound(at[a + 1], 0, s.shape.merges_folds ? folded : axis.in);
     }
     s.image.bound(s.n, 0, batch);
-    if (s.turned_x.defined()) {
+    if (s.shape.merges_folds) {
+        s.image.bound(s.c, 0, s.shape.depth).unroll(s.c);
+    } else if (s.turned_x.defined()) {
         s.image.bound(s.c, 0, channels);
         schedule_turn(s.image, s.turned_x, s.c, channels, schedule.lanes, at[1], s.shape.axes[0].in, 8);
     } else {
+        s.image.bound(s.c, 0, channels);
         vectorize_channels(s.image, s.c, channels, schedule.lanes);
     }
     if (schedule.parallel) {
@@ -191,7 +196,7 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     std::vector<VarOrRVar> between;
     f.bound(s.c, 0, s.channels).bound(s.tile, 0, tiles).align_storage(s.c, s.channels + schedule.lanes);
     for (size_t a = 0; a < rank; a++) {
-        f.bound(s.e[a], 0, shape.axes[a].folds).bound(s.j[a], 0, shape.axes[a].points);
+        f.bound(s.e[a], 0, shape.folds(a)).bound(s.j[a], 0, shape.axes[a].points);
         f.bound(s.z[a], 0, shape.axes[a].shifts);
         between.emplace_back(s.e[a]);
     }
@@ -220,7 +225,7 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
         std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
         for (size_t a = 0; a < rank; a++) {
             const WinogradShape::Range points = shape.points(stage.bits, a);
-            f.bound(s.j[a], points.begin, points.count).bound(s.p[a], 0, shape.axes[a].phases);
+            f.bound(s.j[a], points.begin, points.count).bound(s.p[a], 0, shape.phases(a));
             order.emplace_back(s.j[a]);
         }
         append(order, s.p);
@@ -254,8 +259,7 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
     }
 }
 
-void schedule_outputs(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule, const Place &place,
-                      bool parallel) {
+void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
     const WinogradShape &shape = s.shape;
     // Whole vectors of channels, as the products have them.
     int lanes = schedule.lanes;
@@ -272,9 +276,9 @@ void schedule_outputs(WinogradStages &s, const Problem &problem, const WinogradS
     if (!s.in_place) {
         const std::vector<Var> at = target.args();
         place.compute(target);
-        target.bound(s.c, 0, ceil_div(static_cast<int>(problem.out_channels), lanes) * lanes);
+        target.bound(s.c, 0, ceil_div(shape.columns, lanes) * lanes);
         for (size_t a = 0; a < shape.axes.size(); a++) {
-            target.bound(at[1 + 2 * a], 0, shape.axes[a].covered()).bound(s.p[a], 0, shape.axes[a].phases);
+            target.bound(at[1 + 2 * a], 0, shape.axes[a].covered()).bound(s.p[a], 0, shape.phases(a));
         }
         target.bound(s.n, 0, shape.images);
     }
@@ -299,7 +303,14 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
     if (phases[rank - 1] > 1) {
         outermost = at[at.size() - 3];
     }
-    if (s.turned_y.defined()) {
+    if (shape.merges_phases && shape.channels_first) {
+        const Var column("column");
+        s.y.fuse(s.c, s.p[0], column).reorder({column, at[1]});
+        vectorize_channels(s.y, column, shape.columns, schedule.lanes);
+    } else if (shape.merges_phases) {
+        s.y.reorder({s.p[0], at[1], s.c});
+        vectorize_channels(s.y, s.p[0], phases[0], schedule.lanes);
+    } else if (s.turned_y.defined()) {
         const int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
         schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, static_cast<int>(problem.out_channels), 8);
     } else {
@@ -310,11 +321,14 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
     if (axis.chunks > 1) {
         const Var chunk("chunk");
         const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : axis.phases);
-        std::vector<VarOrRVar> order;
         place = {&s.y, chunk};
         s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
         shared = problem.batch > 1 ? s.n : chunk;
-        s.y.reorder({chunk, s.n});
+        if (phases[rank - 1] > 1 && !(shape.merges_phases && rank == 1)) {
+            s.y.reorder({s.p[rank - 1], chunk, s.n});
+        } else {
+            s.y.reorder({chunk, s.n});
+        }
     } else if (shape.image_chunks > 1) {
         place = {&s.y, s.n};
         if (shape.images > 1) {
@@ -337,7 +351,7 @@ void schedule_winograd(WinogradStages &s, const Problem &problem, const Winograd
     schedule_image(s, problem, schedule);
     schedule_inputs(s, schedule, place, parallel);
     schedule_products(s, schedule, place, parallel);
-    schedule_outputs(s, problem, schedule, place, parallel);
+    schedule_outputs(s, schedule, place, parallel);
 }
 
 namespace {
@@ -347,7 +361,7 @@ constexpr double operation_cycles = 1;               // of a transform's additio
 constexpr double near_cycles = 1.5, far_cycles = 4;  // of a vector that products and transforms pass on to each other
 constexpr double copy_cycles = 2,
                  turn_cycles = 6;  // of a vector that is copied, or turned from one layout to the other
-constexpr double far_bytes = 12;   // a cycle, of weights beyond the second cache
+constexpr double far_bytes = 6;    // a cycle, of weights beyond the second cache
 
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
@@ -393,7 +407,7 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         const int count = shape.tiles_of_points(bits).count, block = block_of(count, schedule.block);
         double steps = static_cast<double>(shape.depth) * shape.panels * ceil_div(count, block);
         for (size_t a = 0; a < shape.axes.size(); a++) {
-            steps *= shape.points(bits, a).count * shape.axes[a].phases * shape.axes[a].folds;
+            steps *= shape.points(bits, a).count * shape.phases(a) * shape.folds(a);
         }
         const double fmas = schedule.vectors * block;
         work.products += steps * fmas / (target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
@@ -408,19 +422,19 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     for (const int extent : shape.packed_extents()) {
         packed_bytes *= extent;
     }
-    for (const WinogradAxis &axis : shape.axes) {
-        inputs *= axis.folds * axis.shifts;
-        phases *= axis.phases;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        inputs *= shape.folds(a) * shape.axes[a].shifts;
+        phases *= shape.phases(a);
     }
     const int lanes = schedule.lanes;
-    inputs *= ceil_div(static_cast<int>(problem.in_channels), lanes);
-    const double columns = ceil_div(static_cast<int>(problem.out_channels), lanes) * phases;
+    inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes);
+    const double columns = ceil_div(shape.columns, lanes) * phases;
     const double chunk_bytes = work.points * (inputs + columns) * lanes * 4;
     const double transform = chunk_bytes < target.l2_bytes ? near_cycles : far_cycles;
     double chunk = std::max(work.products, packed_bytes > target.l2_bytes / 2.0 ? packed_bytes / far_bytes : 0) +
                    work.points * (inputs + columns) * 2 * transform +
                    (work.input_operations * inputs + work.output_operations * columns) * operation_cycles;
-    if (problem.y_layout != Layout::nxc) {
+    if (problem.y_layout != Layout::nxc && !shape.merges_phases) {
         chunk += work.outputs * columns * turn_cycles;
     } else if (!shape.covers_exactly(problem, lanes)) {
         chunk += work.outputs * columns * copy_cycles;
@@ -478,9 +492,9 @@ struct Choice {
 };
 
 Choice choose(const Problem &problem, const TargetModel &target) {
-    const int of_group = static_cast<int>(problem.out_channels / problem.groups);
-    Choice best;
     WinogradSchedule schedule;
+    const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
+    Choice best;
     schedule.lanes = target.lanes(32);
     while (schedule.lanes > 1 &&
            (problem.groups > 1 ? of_group % schedule.lanes != 0 : of_group <= schedule.lanes / 2)) {
