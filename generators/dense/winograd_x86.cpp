@@ -357,11 +357,11 @@ void schedule_winograd(WinogradStages &s, const Problem &problem, const Winograd
 namespace {
 
 // Cycles, measured on what is in the nearest caches and what is not.
-constexpr double operation_cycles = 1;               // of a transform's addition or multiplication of vectors
-constexpr double near_cycles = 1.5, far_cycles = 4;  // of a vector that products and transforms pass on to each other
+constexpr double operation_cycles = 1;  // of a transform's addition or multiplication of vectors
+constexpr double near_cycles = 1.5;     // of a vector that products and transforms pass on to each other
 constexpr double copy_cycles = 2,
                  turn_cycles = 6;  // of a vector that is copied, or turned from one layout to the other
-constexpr double far_bytes = 6;    // a cycle, of weights beyond the second cache
+constexpr double far_bytes = 14;   // a cycle, of what the second cache does not hold
 
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
@@ -407,7 +407,9 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         const int count = shape.tiles_of_points(bits).count, block = block_of(count, schedule.block);
         double steps = static_cast<double>(shape.depth) * shape.panels * ceil_div(count, block);
         for (size_t a = 0; a < shape.axes.size(); a++) {
-            steps *= shape.points(bits, a).count * shape.phases(a) * shape.folds(a);
+            const int short_folds = std::max(0, shape.folds(a) - shape.axes[a].first_short_fold());
+            const bool at_infinity = (bits >> a & 1) == 0 && shape.axes[a].taps > 1;
+            steps *= shape.phases(a) * (shape.points(bits, a).count * shape.folds(a) - (at_infinity ? short_folds : 0));
         }
         const double fmas = schedule.vectors * block;
         work.products += steps * fmas / (target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
@@ -430,14 +432,15 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes);
     const double columns = ceil_div(shape.columns, lanes) * phases;
     const double chunk_bytes = work.points * (inputs + columns) * lanes * 4;
-    const double transform = chunk_bytes < target.l2_bytes ? near_cycles : far_cycles;
-    double chunk = std::max(work.products, packed_bytes > target.l2_bytes / 2.0 ? packed_bytes / far_bytes : 0) +
+    const double transform = chunk_bytes < target.l2_bytes ? near_cycles : std::max(near_cycles, lanes * 4 / far_bytes);
+    double chunk = work.products + (packed_bytes > 0.8 * target.l2_bytes ? packed_bytes / far_bytes : 0) +
                    work.points * (inputs + columns) * 2 * transform +
                    (work.input_operations * inputs + work.output_operations * columns) * operation_cycles;
     if (problem.y_layout != Layout::nxc && !shape.merges_phases) {
         chunk += work.outputs * columns * turn_cycles;
     } else if (!shape.covers_exactly(problem, lanes)) {
-        chunk += work.outputs * columns * copy_cycles;
+        const double bytes = work.outputs * columns * lanes * 4;
+        chunk += work.outputs * columns * copy_cycles + (bytes < target.l2_bytes ? 0 : 2 * bytes / far_bytes);
     }
     const double image = problem.x_layout != Layout::nxc    ? turn_cycles
                          : problem.in_channels % lanes != 0 ? copy_cycles
@@ -534,7 +537,7 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
 
 bool winograd_pays(const Problem &problem, const TargetModel &target) {
     const double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
-    return choose(problem, target).cycles < 0.9 * direct;
+    return choose(problem, target).cycles < 0.95 * direct;
 }
 
 }  // namespace kiln::dense

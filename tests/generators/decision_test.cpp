@@ -51,7 +51,7 @@ TEST(Decision, takes_winograd_where_it_pays) {
     const std::pair<std::string, const char *> cases[] = {
         {image, "winograd"},
         {image + "-strict", "direct"},
-        {"conv2d-f32-n1-c64-i56x56-m64-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc", "winograd"},
+        {"conv2d-f32-n1-c128-i56x56-m128-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc", "winograd"},
         {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d2x2-p2x2,2x2-g1-nxc,nxc", "winograd"},
         {"conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-nxc,nxc", "winograd"},
         {"convtranspose2d-f32-n1-c256-i16x16-m128-o32x32-k4x4-s2x2-d1x1-p1x1,1x1-g1-nxc,nxc", "winograd"},
