@@ -119,7 +119,7 @@ Halide::Expr packed_bytes(const Problem &problem, const Decision &decision) {
 }
 
 int64_t constant(const Halide::Expr &value) {
-    return *Halide::Internal::as_const_int(value);
+    return *Halide::Internal::as_const_int(Halide::Internal::simplify(value));
 }
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
@@ -246,11 +246,11 @@ std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decisi
         points.set(Halide::Buffer<>(Halide::Int(32), const_cast<int32_t *>(zero_points),
                                     {static_cast<int>(problem.out_channels)}));
     }
-    if (problem.has_open_sizes()) {
-        throw std::runtime_error("weights are packed at run time where sizes are open");
-    }
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
     const Sizes sizes(folded);
+    if (!Halide::Internal::as_const_int(packed_bytes(problem, decision))) {
+        throw std::runtime_error("weights of open sizes are packed at run time: they cannot be embedded");
+    }
     std::vector<int> extents;
     for (const Halide::Expr &extent : algorithm.packed_extents(folded, decision.schedule, sizes)) {
         extents.push_back(static_cast<int>(constant(extent)));

@@ -164,6 +164,11 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
                                     {pointer("w"), strides, constants.zero_points, sizes, pointer("packed")});
                     })));
     }
+    if (layer.has_sizes) {
+        append(module, layer.symbol + "_bytes", {"sizes", "bytes"}, pick(layer.kernels, [&](size_t i) {
+                   return call(layer.kernels[i].symbol + "_bytes", {pointer("sizes"), pointer("bytes")});
+               }));
+    }
     module.compile({{Halide::OutputFileType::object, object_file}});
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -37,6 +37,7 @@ struct LayerFunctions {
 //   int <symbol>_pack(const void *w, void *packed)            where weights are not embedded; with const int32_t *sizes
 //                                                             before packed where the problem leaves sizes open
 //   int32_t <symbol>_run(...): a kiln_run_function            where they are
+//   int32_t <symbol>_bytes(...): a kiln_bytes_function        where the problem leaves sizes open
 void generate_layer_functions(const LayerFunctions &layer, const std::string &object_file);
 
 }  // namespace kiln

@@ -66,6 +66,7 @@ std::string describe_field(const std::string &name, const LibraryLayer &layer) {
     if (name == "residual") return tensor(p.y_layout, p.out_channels, p.out) + ", added before the activation";
     if (name == "bias") return p.bias ? fmt::format("[{}]", p.out_channels) : "not used";
     if (name == "packed_weights") return fmt::format("{} bytes, as _pack writes them", layer.packed_bytes());
+    if (name == "workspace" && p.has_open_sizes()) return "as many bytes as _bytes says; may be NULL where that is 0";
     if (name == "workspace") return "WORKSPACE_BYTES of it; may be NULL where that is 0";
     return "NULL: the calling thread alone";
 }
@@ -90,8 +91,10 @@ std::string layer_declarations(const LibraryLayer &layer) {
     std::string text = fmt::format("/* {}\n   {} */\n", layer.name, std::string_view(print(layer.resolution.problem)));
     const bool open = layer.resolution.problem.has_open_sizes();
     if (open) {
-        text += fmt::format("/* its memory depends on its sizes: {}_bytes of the kernel tells how much */\n",
-                            layer.kernels.front()->symbol);
+        text += fmt::format(
+            "/* how much memory it needs for these sizes */\n"
+            "int32_t {}_bytes(const int32_t *sizes, kiln_kernel_bytes *bytes);\n",
+            symbol);
     }
     if (!layer.embedded && !open) {
         text += fmt::format("#define {}_PACKED_BYTES {}\n", macro, layer.packed_bytes());
@@ -109,7 +112,8 @@ std::string layer_declarations(const LibraryLayer &layer) {
     if (layer.embedded) {
         text += run_declaration(symbol + "_run");
     } else {
-        text += fmt::format("int {}_pack(const void *w, {}void *packed);\n", symbol, open ? "const int32_t *sizes, " : "");
+        text +=
+            fmt::format("int {}_pack(const void *w, {}void *packed);\n", symbol, open ? "const int32_t *sizes, " : "");
     }
     return text + "\n";
 }

@@ -108,6 +108,28 @@ class CompiledLibrary(unittest.TestCase):
         self.assertEqual(kernel, "ok")
         self.assertRegex(embedded, "^failed: y")
 
+    def test_open_sizes_from_c(self):
+        """One layer for any image: several targets' kernels, weights embedded, memory told for the sizes at hand."""
+        np.save(self.folder / "ones.npy", np.ones((8, 8, 3, 3), np.float32))
+        spec = self.folder / "open.toml"
+        spec.write_text(
+            "[[layer]]\nname = 'any'\noperator = 'Conv'\nx = [1, 8, '?', '?']\nw = [8, 8, 3, 3]\npads = [1, 1, 1, 1]\n"
+            "layouts = { x = 'NXC', y = 'NXC' }\nweights = 'ones.npy'\n"
+        )
+        out = self.folder / "open"
+        targets = ["--target", "x86-64-avx2", "--target", "x86-64-avx512"]
+        options = ["-o", out, "--name", "net", "--embed-weights", *targets]
+        subprocess.run([kiln_run.kiln(), "compile", spec, *options], check=True)
+        compiled, program = self.folder / "open_sizes.o", self.folder / "open_sizes"
+        compiler = [*os.environ.get("CC", "cc").split(), "-std=c11", "-Wall", "-Werror"]
+        includes = [f"-I{ROOT / 'runtime/include'}", f"-I{out}"]
+        subprocess.run([*compiler, *includes, "-c", ROOT / "tests/kernels/open_sizes.c", "-o", compiled], check=True)
+        runtime = [ROOT / "runtime" / name for name in ("cpu.cpp", "parallel_for.cpp")]
+        linker = [*os.environ.get("CXX", "c++").split(), "-std=c++17", includes[0]]
+        subprocess.run([*linker, compiled, *runtime, out / "libnet.a", "-lm", "-o", program], check=True)
+        process = subprocess.run([program], capture_output=True, text=True, check=False)
+        self.assertEqual((process.returncode, process.stdout), (0, ""))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
