@@ -74,7 +74,7 @@ TEST(LayersFile, TheSpeedSuite) {
     const Spec spec = load_spec(KILN_SUITE);
     EXPECT_TRUE(spec.failures.empty());
     ASSERT_EQ(spec.layers.size(), 36u);  // 11 Conv, 7 ConvTranspose, 2 DeformConv, and 16 of other types
-    EXPECT_EQ(find(spec, "C1_int8").dtype, DType::s8);
+    EXPECT_EQ(find(spec, "C1_uint8").dtype, DType::u8);
     EXPECT_EQ(find(spec, "D1_bfloat16").dtype, DType::bf16);
     EXPECT_TRUE(find(spec, "D2").mask);
     for (const LayerSpec &layer : spec.layers) EXPECT_TRUE(layer.bias) << layer.name;

@@ -22,10 +22,13 @@ import time
 import numpy as np
 from PIL import Image
 
-import model
-import report
-
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.dirname(HERE))
+
+import bandwidth  # noqa: E402
+import model  # noqa: E402
+import report  # noqa: E402
+
 PICTURE = os.path.join(HERE, "..", "..", "examples", "pictures", "cat.png")
 
 
@@ -96,22 +99,6 @@ def text_bytes(path):
 
 
 # ---- Measuring ----------------------------------------------------------------------------------------------------
-
-
-def memory_bandwidth(cpu):
-    """GB/s that one processor reads and writes when it copies more than its caches hold."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {cpu})
-    try:
-        source, target = (np.ones(32 << 20) for _ in range(2))  # 256 MiB each
-        seconds = []
-        for _ in range(4):
-            begin = time.perf_counter()
-            np.copyto(target, source)
-            seconds.append(time.perf_counter() - begin)
-        return 2 * source.nbytes / min(seconds) * 1e-9
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def check_layers(programs):
@@ -240,7 +227,7 @@ def demo(arguments):
     stages.start("running the network, in turns with onnxruntime")
     network = compare_networks(programs, output, imported["layers"], cpu, *((1, 1) if arguments.quick else (3, 10)))
     result = {"machine": bench["machine"], "peak_gflops": max(bench["peak_gflops"].values()),
-              "peaks": bench["peak_gflops"], "bandwidth": memory_bandwidth(cpu), "rows": rows, "total": bench["total"],
+              "peaks": bench["peak_gflops"], "bandwidth": bandwidth.of_memory(cpu), "rows": rows, "total": bench["total"],
               "network": network, "notes": imported["notes"],
               "sizes": {"network": text_bytes(os.path.join(programs, "network")),
                         "resnet50_test": text_bytes(os.path.join(programs, "resnet50_test")),

@@ -1,0 +1,279 @@
+"""Times a suite of layers beside other libraries: ./dev bench.
+
+Every library runs in a process of its own, pinned to the same processor, and is asked in turn for a batch of calls, so
+that a slow minute hits all alike. Each answer is checked against a float64 reference before it is timed. Peers are
+installed into bench/.venv on first use; one that cannot be is shown as such, and the rest goes on.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(1, os.path.join(os.path.dirname(HERE), "tools"))
+
+import bandwidth  # noqa: E402
+import measure  # noqa: E402
+import problem as problems  # noqa: E402
+import report  # noqa: E402
+from sides import Gone, Side  # noqa: E402
+
+ROOT = os.path.dirname(HERE)
+VENV = os.path.join(HERE, ".venv")
+PEERS = ("onnxruntime", "openvino", "onednn", "ncnn", "xnnpack")
+NUMPY = "numpy==2.4.6"  # what every worker needs besides
+LIBRARY = "bench_kernels"
+ROUNDS = 5
+BATCH_SECONDS = 0.02
+PEAK_SECONDS = 0.02
+# Its time is that of a call.
+TINY = "conv2d-f32-n1-c16-i4x4-m16-o4x4-k1x1-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx-bias"
+
+
+class BenchError(Exception):
+    pass
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+# ---- Getting ready ------------------------------------------------------------------------------------------------
+
+
+def install(names):
+    """Installs the peers that are missing into bench/.venv; returns {peer: why it could not be}."""
+    python = os.path.join(VENV, "bin", "python")
+    if subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode if os.path.exists(
+            python) else True:
+        say("making a Python environment for the peers in bench/.venv")
+        subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True, stdout=sys.stderr)
+    failed = {}
+    for name in names:
+        packages = " ".join(importlib.import_module("peers." + name).PACKAGES)
+        stamp = os.path.join(VENV, ".installed-" + name)
+        if os.path.exists(stamp):
+            with open(stamp, encoding="utf-8") as file:
+                if file.read() == packages:
+                    continue
+        say(f"installing {packages} into bench/.venv")
+        done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "2",
+                               "--only-binary", ":all:", NUMPY, *packages.split()], stdout=sys.stderr, check=False)
+        if done.returncode:
+            failed[name] = "pip could not install it"
+            continue
+        with open(stamp, "w", encoding="utf-8") as file:
+            file.write(packages)
+    return failed
+
+
+def run(command, what, ok=(0,), **options):
+    done = subprocess.run(command, text=True, check=False, **options)
+    if done.returncode not in ok:
+        raise BenchError(f"{what} failed with status {done.returncode}")
+    return done
+
+
+def read_suite(kiln, suite, wanted, target):
+    """[(name, Problem, or why there is none)]"""
+    done = run([kiln, "explain", suite, "--json", "--target", target], "kiln explain", (0, 1), stdout=subprocess.PIPE)
+    if not done.stdout.strip():
+        raise BenchError(f"{suite} could not be read")
+    layers = {layer["name"]: layer for layer in json.loads(done.stdout)["layers"]}
+    unknown = [name for name in wanted if name not in layers]
+    if unknown:
+        raise BenchError(f"there is no layer {', '.join(unknown)}; there are {', '.join(layers)}")
+    result = []
+    for name in wanted or layers:
+        try:
+            result.append((name, problems.parse(layers[name]["problem"])))
+        except KeyError:
+            result.append((name, layers[name].get("error") or "kiln explain refuses it"))
+        except ValueError as error:
+            result.append((name, str(error)))
+    return result
+
+
+def compile_kernels(kiln, wanted, target, folder):
+    """One shared library with a kernel for every layout and epilogue; Side's environment to find it."""
+    from peers.kiln import LAYOUTS
+
+    texts = {candidate.with_layout(layout).with_activation(epilogue).text(): None for candidate in wanted
+             for layout, _ in LAYOUTS for epilogue in measure.epilogues(candidate)}
+    spec = os.path.join(folder, LIBRARY + ".toml")
+    with open(spec, "w", encoding="utf-8") as file:
+        for index, text in enumerate(texts):
+            file.write(f'[[layer]]\nname = "l{index}"\nproblem = "{text}"\n')
+    run([kiln, "compile", spec, "-o", folder, "--name", LIBRARY, "--target", target], "kiln compile", (0, 1),
+        stdout=subprocess.DEVNULL)
+    library = os.path.join(folder, LIBRARY + ".so")
+    sources = ["bench/native/peaks.cpp", "tools/harness/peak.cpp", "tools/harness/machine.cpp", "runtime/cpu.cpp",
+               "runtime/parallel_for.cpp"]
+    run([os.environ.get("CXX") or "g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-o", library,
+         *("-I" + os.path.join(ROOT, part) for part in ("runtime/include", "runtime", "tools")),
+         *(os.path.join(ROOT, source) for source in sources), "-Wl,--whole-archive",
+         os.path.join(folder, f"lib{LIBRARY}.a"), "-Wl,--no-whole-archive"], "building the kernels' library")
+    return {"KILN_BENCH_LIBRARY": library}
+
+
+def hold_library(folder):
+    library = os.path.join(folder, "hold.so")
+    run([os.environ.get("CC") or "gcc", "-O2", "-fPIC", "-shared", "-o", library, os.path.join(HERE, "native", "hold.c")],
+        "building bench/native/hold.c")
+    return library
+
+
+# ---- Measuring ----------------------------------------------------------------------------------------------------
+
+
+class Peaks:
+    """This processor's, measured beside every layer: the median over the layers of each one's highest."""
+
+    KINDS = {"f32": "f", "int8": "i", "bf16": "b"}
+
+    def __init__(self, side, avx2):
+        self.side, self.avx2, self.samples = side, avx2, {name: [] for name in self.KINDS}
+
+    def measure(self):
+        for name, kind in self.KINDS.items():
+            answer = self.side.ask("peak", kind=kind, avx2=self.avx2, seconds=PEAK_SECONDS)
+            if "gops" in answer:
+                self.samples[name].append(answer["gops"])
+
+    def medians(self):
+        return {name: sorted(values)[len(values) // 2] for name, values in self.samples.items() if values}
+
+
+def processor_name():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        lines = dict(line.split(":", 1) for line in file if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in lines.items()}
+    return fields.get("model name", "unknown"), fields.get("flags", "").split()
+
+
+def call_times(sides):
+    """{side: seconds of a call of a layer that is next to nothing}, each in its best layout."""
+    times = {}
+    for side in sides:
+        mine = measure.measure(problems.parse(TINY), [side], 2, BATCH_SECONDS)
+        best = measure.fastest(mine)
+        if best:
+            times[side.name] = best.time
+    return times
+
+
+def run_suite(layers, sides, peaks, rounds=ROUNDS, seconds=BATCH_SECONDS, progress=lambda row: None):
+    """[row]: report.py has what is in one."""
+    rows = []
+    for name, problem in layers:
+        if isinstance(problem, str):
+            rows.append({"layer": name, "failed": problem})
+        else:
+            peaks.measure()
+            try:
+                candidates = measure.measure(problem, sides, rounds, seconds)
+                rows.append(report.row(name, problem, candidates))
+            except ValueError as error:  # the reference lacks it
+                rows.append({"layer": name, "failed": str(error)})
+        progress(rows[-1])
+    return rows
+
+
+def start(sides):
+    """Those that run; {name: what is said of it} has all."""
+    running, facts = [], {}
+    for side in sides:
+        facts[side.name] = side.start()
+        if "failed" in side.facts:
+            say(f"{side.name} is not there: {side.facts['failed']}")
+        else:
+            running.append(side)
+    return running, facts
+
+
+def bench(arguments):
+    kiln = os.path.join(arguments.build, "bin", "kiln")
+    level = "avx2" if arguments.avx2 else "no-amx" if arguments.no_amx else None
+    target = "x86-64-avx2" if arguments.avx2 else "host"
+    layers = read_suite(kiln, arguments.suite, arguments.layers, target)
+    names = arguments.peers
+    missing = install(names) if names else {}
+    cpu = max(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = [problem for _, problem in layers if not isinstance(problem, str)]
+        environment = compile_kernels(kiln, [*wanted, problems.parse(TINY)], target, folder)
+        hold = (level, hold_library(folder)) if level else None
+        held_environment = {"ONEDNN_MAX_CPU_ISA": {"avx2": "AVX2", "no-amx": "AVX512_CORE_FP16"}[level]} if level else {}
+        ours = Side("kiln", "peers.kiln", cpu=cpu, environment=environment)
+        python = os.path.join(VENV, "bin", "python")
+        peers = [Side(name, "peers." + name, python, cpu, held_environment, hold) for name in names if name not in missing]
+        sides, facts = start([ours, *peers])
+        try:
+            if ours not in sides:
+                raise BenchError(f"the kernels' library does not load: {ours.facts['failed']}")
+            peaks = Peaks(ours, arguments.avx2)
+            peaks.measure()
+            rows = run_suite(layers, sides, peaks, arguments.rounds, arguments.seconds,
+                             lambda row: say(report.progress_line(row)))
+            calls = call_times(sides)
+        finally:
+            for side in [ours, *peers]:
+                side.stop()
+    facts.update({name: {"failed": why} for name, why in missing.items()})
+    processor, flags = processor_name()
+    return {"processor": processor, "cpu": cpu, "held": level, "amx": "amx_tile" in flags and not level,
+            "peaks": peaks.medians(), "bandwidth": bandwidth.of_memory(cpu), "rounds": arguments.rounds, "sides": facts, "calls": calls, "rows": rows,
+            "means": report.means(rows)}
+
+
+def parse_arguments():
+    def names(text):
+        return [name for name in text.split(",") if name]
+
+    parser = argparse.ArgumentParser(prog="./dev bench", description="Times a suite of layers beside other libraries.")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help=argparse.SUPPRESS)
+    parser.add_argument("suite", nargs="?", default=os.path.join(HERE, "suite.toml"), metavar="SUITE.toml",
+                        help="a layers file; bench/suite.toml if not said")
+    parser.add_argument("--layers", type=names, default=[], metavar="NAMES", help="only these, as C1,T2")
+    parser.add_argument("--peers", type=names, default=list(PEERS), metavar="NAMES",
+                        help=f"of {','.join(PEERS)}; --peers= for none")
+    parser.add_argument("--avx2", action="store_true", help="hold everyone to AVX2")
+    parser.add_argument("--no-amx", action="store_true", help="hold everyone to AVX-512: no AMX, which Kiln does not use")
+    parser.add_argument("--json", metavar="FILE", help="write all that was measured")
+    parser.add_argument("--page", metavar="FILE", help="write an HTML page with bars and a roofline")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"times each is timed in turn; {ROUNDS} if not said")
+    parser.add_argument("--seconds", type=float, default=BATCH_SECONDS, help="of one batch of calls")
+    arguments = parser.parse_args()
+    for name in arguments.peers:
+        if name not in PEERS:
+            parser.error(f"there is no peer {name}; there are {', '.join(PEERS)}")
+    if arguments.rounds < 1 or arguments.seconds < 0:
+        parser.error("--rounds must be 1 or more, --seconds 0 or more")
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    try:
+        result = bench(arguments)
+        print(report.text(result))
+        if arguments.json:
+            with open(arguments.json, "w", encoding="utf-8") as file:
+                json.dump(result, file, indent=1)
+        if arguments.page:
+            report.write_page(arguments.page, result)
+    except (BenchError, Gone, OSError, subprocess.CalledProcessError) as error:
+        say(f"bench: {error}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0 if all(report.is_right(row) for row in result["rows"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""The benchmark without any of its peers: made-up libraries that are right, wrong, and that crash; tables, JSON and page.
+
+bench_test.py ROOT"""
+
+import html.parser
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+ROOT = sys.argv.pop()
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+sys.path.insert(1, os.path.join(ROOT, "tests", "reference"))
+
+import measure  # noqa: E402
+import problem as problems  # noqa: E402
+import reference  # noqa: E402
+import report  # noqa: E402
+import run  # noqa: E402
+import sides  # noqa: E402
+import tensors as numbers  # noqa: E402
+
+CONV = "conv2d-f32-n1-c4-i5x6-m8-o3x3-k3x3-s2x2-d1x1-p1x1,1x0-g2-ncx,ncx-bias"
+TRANSPOSED = "convtranspose1d-f32-n2-c4-i5-m6-o10-k4-s2-d1-p1,1-g2-ncx,ncx-bias-relu"
+DEFORMABLE = "deformconv2d-f32-n1-c4-i5x5-m3-o5x5-k3x3-s1x1-d1x1-p1x1,1x1-g1-og2-ncx,ncx-bias-mask"
+TEXTS = (CONV, TRANSPOSED, DEFORMABLE,
+         "conv3d-bf16-n1-c3-i4x4x4-m2-o4x4x4-k3x3x3-s1x1x1-d1x1x1-p1x1x1,1x1x1-g1-nxc,ncx-bias-leakyrelu:0.5-strict",
+         "conv2d-u8.s8.u8-n1-c4-i6x6-m4-o4x4-k3x3-s1x1-d1x1-p0x0,0x0-g1-xz3-yz0-nxc,nxc-wz-bias",
+         "conv1d-f16-n1-c1-i4-m1-o2-k3-s1-d1-p~1,1-g1-ncx,ncx")
+
+
+class Problems(unittest.TestCase):
+    def test_texts_come_back(self):
+        for text in TEXTS:
+            with self.subTest(text):
+                self.assertEqual(problems.parse(text).text(), text)
+
+    def test_activation_is_exchanged(self):
+        problem = problems.parse(TEXTS[3])
+        self.assertEqual(problem.activation, "leakyrelu:0.5")
+        self.assertEqual(problem.with_activation("relu").flags, ("bias", "relu", "strict"))
+        self.assertEqual(problem.with_activation("").flags, ("bias", "strict"))
+
+    def test_open_sizes_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "open"):
+            problems.parse(CONV.replace("n1", "n?"))
+
+
+class Answers(unittest.TestCase):
+    """The benchmark's reference against that of the tests."""
+
+    def check(self, text, operator):
+        problem = problems.parse(text)
+        tensors = numbers.make(problem)
+        attributes = {"strides": problem.strides, "dilations": problem.dilations, "group": problem.groups,
+                      "pads": [*problem.pads_begin, *problem.pads_end]}
+        y, *_ = reference.compute(operator, tensors["x"], tensors["w"], attributes, tensors["bias"],
+                                  activation="Relu" if problem.activation else None)
+        np.testing.assert_allclose(numbers.reference(problem, tensors), y, atol=1e-9)
+
+    def test_conv(self):
+        self.check(CONV, "Conv")
+        self.check("conv1d-f32-n2-c3-i9-m4-o5-k3-s1-d2-p0,0-g1-ncx,ncx-bias", "Conv")
+
+    def test_conv_transpose(self):
+        self.check(TRANSPOSED, "ConvTranspose")
+        self.check("convtranspose2d-f32-n1-c3-i4x4-m2-o9x8-k3x3-s2x2-d1x1-p0x1,0x0-g1-ncx,ncx-bias", "ConvTranspose")
+
+    def test_deform_conv_at_rest_is_a_convolution(self):
+        problem = problems.parse(DEFORMABLE)
+        tensors = numbers.make(problem)
+        tensors["offset"][:], tensors["mask"][:] = 0, 1
+        plain = problems.parse(DEFORMABLE.replace("deformconv", "conv").replace("-og2", "").replace("-mask", ""))
+        np.testing.assert_allclose(numbers.reference(problem, tensors), numbers.reference(plain, tensors), atol=1e-9)
+
+    def test_deform_conv_samples_between_pixels(self):
+        problem = problems.parse("deformconv2d-f32-n1-c1-i2x2-m1-o1x1-k1x1-s1x1-d1x1-p0x0,~1x~1-g1-og1-ncx,ncx-mask")
+        tensors = {"x": np.float32([[[[1, 2], [3, 5]]]]), "w": np.float32([[[[2]]]]),
+                   "offset": np.float32([0.5, 0.25]).reshape(1, 2, 1, 1), "mask": np.float32([[[[0.5]]]])}
+        expected = 2 * 0.5 * (0.5 * (0.75 * 1 + 0.25 * 2) + 0.5 * (0.75 * 3 + 0.25 * 5))
+        self.assertAlmostEqual(numbers.reference(problem, tensors).item(), expected)
+
+    def test_errors(self):
+        problem, eight = problems.parse(CONV), problems.parse(TEXTS[4])
+        expected = np.float64([[-2.0, 1.0]])
+        for of, off, right in ((problem, 1e-4, True), (problem, 1e-3, False), (problem, np.nan, False), (eight, 1, True),
+                               (eight, 2, False)):
+            with self.subTest(problem=of.x_type, off=off):
+                self.assertEqual(numbers.error_of(of, expected + off, expected)[1], right)
+        with self.assertRaisesRegex(ValueError, "shape"):
+            numbers.error_of(problem, expected.T, expected)
+
+    def test_bfloat16_rounds_to_nearest_even(self):
+        values = np.float32([1, 1 + 2**-8, 1 + 3 * 2**-8, -3.5])
+        np.testing.assert_array_equal(numbers.from_bf16(numbers.to_bf16(values)),
+                                      np.float32([1, 1, 1 + 2**-6, -3.5]))
+
+
+class Suite(unittest.TestCase):
+    """One run of three layers beside four made-up libraries; the tests look at what came of it."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        log = os.path.join(cls.folder, "log")
+        environment = {"FAKE_LOG": log, "PYTHONPATH": os.path.join(HERE, "fakes")}
+        modules = {"kiln": "right", "fast": "fast", "wrong": "wrong", "crashing": "crashing", "gone": "no_such_module"}
+        everyone = [sides.Side(name, module, environment=environment) for name, module in modules.items()]
+        running, facts = run.start(everyone)
+        cls.running = [side.name for side in running]
+        layers = [(name, problems.parse(text)) for name, text in (("A", CONV), ("B", TRANSPOSED), ("D", DEFORMABLE))]
+        peaks = run.Peaks(running[0], False)
+        cls.rows = run.run_suite([*layers, ("E", "refused")], running, peaks, rounds=3, seconds=0.0)
+        calls = run.call_times(running[:1])
+        for side in everyone:
+            side.stop()
+        with open(log, encoding="utf-8") as file:
+            cls.log = file.read().split("\n")
+        cls.result = {"processor": "<None>", "cpu": 0, "held": None, "amx": False, "peaks": peaks.medians(),
+                      "bandwidth": 5.0, "rounds": 3, "sides": facts, "calls": calls, "rows": cls.rows,
+                      "means": report.means(cls.rows)}
+
+    def setting(self, row, key):
+        return self.rows[row]["settings"][key]
+
+    def verdicts(self, row, side):
+        return {(entry["layout"], entry["epilogue"]): entry["verdict"] for entry in self.rows[row]["sides"][side]}
+
+    def test_a_library_that_is_not_there_is_said(self):
+        self.assertEqual(self.running, ["kiln", "fast", "wrong", "crashing"])
+        self.assertIn("gone: not there: No module named", report.text(self.result))
+
+    def test_the_fastest_right_answer_counts(self):
+        for key in ("best/plain", "best/relu", "ncx/plain", "ncx/relu"):
+            with self.subTest(key):
+                self.assertAlmostEqual(self.setting(0, key)["ours"]["ms"], 0.1)
+        self.assertEqual(self.setting(0, "best/relu")["best"], "fast")
+        self.assertAlmostEqual(self.setting(0, "best/relu")["ratio"], 0.5)
+
+    def test_a_wrong_answer_has_no_time(self):
+        self.assertEqual(self.verdicts(0, "wrong"), {("nxc", ""): "ok", ("ncx", ""): "ok", ("nxc", "relu"): "wrong",
+                                                     ("ncx", "relu"): "wrong"})
+        self.assertEqual(self.setting(0, "best/plain")["best"], "wrong")  # it is right there
+        self.assertNotIn("wrong", self.setting(0, "best/relu")["peers"])
+        self.assertRegex(report.text(self.result), r"A: wrong \(nxc relu\): wrong: error \d")
+
+    def test_a_crash_ends_nothing_else(self):
+        self.assertEqual(self.verdicts(0, "crashing"), {("nxc", ""): "ok", ("ncx", ""): "ok", ("nxc", "relu"): "crashed",
+                                                        ("ncx", "relu"): "crashed"})
+        self.assertAlmostEqual(self.setting(0, "best/plain")["peers"]["crashing"]["ms"], 0.1)
+        self.assertIn("A: crashing (nxc relu): crashed: crashed: SIGSEGV", report.text(self.result))
+        self.assertEqual(set(self.verdicts(1, "crashing").values()), {"failed"})
+        self.assertIn("no such thing", report.text(self.result))
+        self.assertIn("ok", self.verdicts(2, "crashing").values())
+
+    def test_a_case_that_is_lacked_is_said(self):
+        self.assertEqual(set(self.verdicts(1, "fast").values()), {"unsupported"})
+        self.assertFalse(report.is_right(self.rows[2]))  # right.py, which stands for Kiln, lacks it
+        self.assertFalse(report.is_right(self.rows[3]))
+        self.assertTrue(report.is_right(self.rows[0]))
+
+    def test_rounds_are_interleaved(self):
+        plain = [line.split()[0] for line in self.log if line.endswith("ncx ") or line.endswith("nxc ")]
+        plain = plain[:plain.index("fast") + 200]
+        self.assertGreater(sum(a != b for a, b in zip(plain, plain[1:])), 6)
+        rounds = {len(entry["rounds_ms"]) for side in self.rows[0]["sides"].values() for entry in side
+                  if entry["verdict"] == "ok"}
+        self.assertEqual(rounds, {3})
+
+    def test_means_and_losses(self):
+        group = self.result["means"]["ncx/plain"]["f32"]
+        self.assertEqual(group["losses"], ["A", "B"])
+        self.assertEqual(group["layers"], 2)
+        self.assertAlmostEqual(report.geometric_mean([2.0, 8.0]), 4.0)
+        self.assertIn("2 lost: A, B", report.text(self.result))
+
+    def test_table(self):
+        lines = report.text(self.result).split("\n")
+        start = next(i for i, line in enumerate(lines) if line.startswith("each in its best layout, with ReLU"))
+        self.assertEqual(lines[start + 1].split(), ["layer", "algorithm", "layout", "ms", "peak", "best", "peer", "ms",
+                                                    "ratio", "fast", "wrong", "crashing"])
+        fields = lines[start + 2].split()
+        self.assertEqual(fields[:4], ["A", "naive", "nxc", "0.1000"])
+        self.assertEqual(fields[5:], ["fast", "0.0500", "0.50", "LOSS", "0.0500", "wrong", "crashed"])
+        self.assertIn("E: refused", lines)
+
+    def test_json(self):
+        again = json.loads(json.dumps(self.result))
+        self.assertEqual(again["peaks"], {"f32": 10.0, "int8": 40.0, "bf16": 20.0})
+        self.assertEqual(set(again["rows"][0]), {"layer", "problem", "type", "gflop", "intensity", "sides", "settings"})
+        self.assertAlmostEqual(again["rows"][0]["gflop"], 2e-9 * 9 * 8 * 2 * 9)
+        self.assertEqual(report.text(again), report.text(self.result))
+
+    def test_page(self):
+        path = os.path.join(self.folder, "page.html")
+        report.write_page(path, self.result)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        seen = []
+        parser = html.parser.HTMLParser()
+        parser.handle_starttag = lambda tag, attributes: seen.append((tag, dict(attributes).get("class", "")))
+        parser.feed(text)
+        self.assertEqual(seen.count(("circle", "a point")), 2)  # D lacks a time
+        self.assertIn(("rect", "loss"), seen)
+        self.assertIn("&lt;None&gt;", text)
+        self.assertNotIn("<None>", text)
+
+
+class Processes(unittest.TestCase):
+    def test_no_answer_in_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            side = sides.Side("silent", "silent", environment={"PYTHONPATH": os.path.join(HERE, "fakes")}, timeout=5.0)
+            self.addCleanup(side.stop)
+            self.assertEqual(side.start()["version"], "0")
+            found = measure.Layer(problems.parse(CONV), [side], folder)
+            found.candidates = found.candidates[:1]
+            side.timeout, side.start = 0.2, lambda: None
+            found.prepare()
+            self.assertEqual([(one.verdict, one.note) for one in found.candidates], [("crashed", "no answer in 0.2 s")])
+
+    def test_held_to_avx2(self):
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            if "cpuid_fault" not in file.read():
+                self.skipTest("this processor cannot make CPUID fault")
+        with tempfile.TemporaryDirectory() as folder:
+            library = run.hold_library(folder)
+            program = os.path.join(folder, "features")
+            source = ("#include <cpuid.h>\n#include <stdio.h>\nint kiln_bench_hold(int);\nint main(int n, char **v) {\n"
+                      "unsigned a, b, c, d;\nint worked = n > 1 ? kiln_bench_hold(1) : 0;\n"
+                      "__cpuid_count(7, 0, a, b, c, d);\nprintf(\"%d %u %u\", worked, b >> 16 & 1, b >> 5 & 1);\n}\n")
+            subprocess.run([os.environ.get("CC") or "gcc", "-x", "c", "-", "-x", "none", library, "-o", program],
+                           input=source, text=True, check=True)
+            said = [subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout.split()
+                    for arguments in ([], ["held"])]
+            if said[1][0] != "0":
+                self.skipTest("this system does not let CPUID fault")
+            self.assertEqual(said[1], ["0", "0", said[0][2]])  # no AVX-512 F; AVX2 as before
+
+
+class CommandLine(unittest.TestCase):
+    def run_bench(self, *arguments):
+        return subprocess.run([sys.executable, os.path.join(ROOT, "bench", "run.py"), *arguments], capture_output=True,
+                              text=True, check=False)
+
+    def test_unknown_peer(self):
+        done = self.run_bench("--peers", "onednn,tensorrt")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no peer tensorrt; there are onnxruntime, openvino", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
