@@ -22,13 +22,16 @@ foreach(test IN ITEMS kiln_semantics_tests frontend_test harness_test small_test
     set_tests_properties(sanitizers_${test} PROPERTIES FIXTURES_REQUIRED sanitizers)
 endforeach()
 
-# Each fuzz target on its seeds and, for some seconds, on what comes of them. What it finds stays in build/.
+# Each fuzz target on its seeds, on what broke something before, and for some seconds on what comes of them. New inputs are
+# forgotten, so that the test stays as long as it is; those that break something stay in build/fuzz/NAME/.
 file(GLOB sources CONFIGURE_DEPENDS fuzz/*.cpp)
 foreach(source IN LISTS sources)
     get_filename_component(target ${source} NAME_WE)
-    set(found "${CMAKE_BINARY_DIR}/fuzz/${target}")
-    file(MAKE_DIRECTORY "${found}")
-    add_test(NAME fuzz_${target} COMMAND "${folder}/fuzz_${target}" -max_total_time=3 -timeout=10 -print_final_stats=1
-             "-artifact_prefix=${found}/" "${found}" "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${target}")
+    set(broken "${CMAKE_BINARY_DIR}/fuzz/${target}")
+    set(new "${broken}.new")
+    file(MAKE_DIRECTORY "${broken}")
+    add_test(NAME fuzz_${target}
+             COMMAND sh -c "rm -rf \"$1\" && mkdir \"$1\" && exec \"$0\" -max_total_time=3 -timeout=10 -artifact_prefix=\"$2\"/ \"$@\""
+                     "${folder}/fuzz_${target}" "${new}" "${broken}" "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${target}")
     set_tests_properties(fuzz_${target} PROPERTIES FIXTURES_REQUIRED sanitizers)
 endforeach()
