@@ -26,4 +26,15 @@ inline double tile_rate(int vectors, int pixels, const TargetModel &target) {
     return products / (cycles + 0.5 + 0.01 * loads);
 }
 
+// Of the sizes up to `most`, that which wastes least of `count` tiles; the larger of equals.
+inline int block_of(int count, int most) {
+    int best = 1;
+    for (int block = 1; block <= std::min(count, most); block++) {
+        // A step of the sum costs its products and about half a cycle.
+        const auto cost = [count](int size) { return ceil_div(count, size) * (size + 1); };
+        best = cost(block) <= cost(best) ? block : best;
+    }
+    return best;
+}
+
 }  // namespace kiln::dense

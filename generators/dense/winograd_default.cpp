@@ -1,0 +1,196 @@
+// What the Winograd algorithm is compiled with where nobody tuned it, and whether at all: by an estimate of its cycles.
+#include <algorithm>
+
+#include "dense/cook_toom.h"
+#include "dense/direct.h"
+#include "dense/register_tile.h"
+#include "dense/winograd.h"
+
+namespace kiln::dense {
+namespace {
+
+// Cycles, measured on what is in the nearest caches and what is not.
+constexpr double operation_cycles = 1;  // of a transform's addition or multiplication of vectors
+constexpr double near_cycles = 1.5;     // of a vector that products and transforms pass on to each other
+constexpr double copy_cycles = 2,
+                 turn_cycles = 6;  // of a vector that is copied, or turned from one layout to the other
+constexpr double far_bytes = 14;   // a cycle, of what the second cache does not hold
+
+// Of the combinations of tile sizes and points in a chunk.
+struct Work {
+    double products = 0;                                 // cycles
+    double points = 0;                                   // tiles times points
+    double outputs = 0;                                  // tiles times outputs
+    double input_operations = 0, output_operations = 0;  // of transforms, for one channel
+};
+
+// Of all tiles of one combination: axes are transformed one after the other, the outermost first.
+void add_transforms(Work &work, const WinogradShape &shape, int bits) {
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        const CookToom f = cook_toom(shape.tile_class(bits, a).outputs, shape.axes[a].taps, shape.axes[a].points);
+        double inputs = shape.tiles(bits), outputs = inputs;
+        for (size_t b = 0; b < shape.axes.size(); b++) {
+            const TileClass tile = shape.tile_class(bits, b);
+            inputs *= b == a ? 1 : tile.points;
+            outputs *= b == a ? 1 : b > a ? tile.outputs : tile.points;
+        }
+        work.input_operations += inputs * input_operations(f);
+        work.output_operations += outputs * output_operations(f);
+    }
+}
+
+Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const TargetModel &target) {
+    Work work;
+    int highest = 0;
+    for (const int bits : shape.tile_classes()) {
+        double points = shape.tiles(bits), outputs = points;
+        for (size_t a = 0; a < shape.axes.size(); a++) {
+            points *= shape.tile_class(bits, a).points;
+            outputs *= shape.tile_class(bits, a).outputs;
+        }
+        add_transforms(work, shape, bits);
+        work.points += points;
+        work.outputs += outputs;
+        highest |= bits;
+    }
+    for (int bits = 0; bits <= highest; bits++) {
+        if ((bits & ~highest) != 0) {
+            continue;
+        }
+        const int count = shape.tiles_of_points(bits).count, block = block_of(count, schedule.block);
+        double steps = static_cast<double>(shape.depth) * shape.panels * ceil_div(count, block);
+        for (size_t a = 0; a < shape.axes.size(); a++) {
+            const int short_folds = std::max(0, shape.folds(a) - shape.axes[a].first_short_fold());
+            const bool at_infinity = (bits >> a & 1) == 0 && shape.axes[a].taps > 1;
+            steps *= shape.phases(a) * (shape.points(bits, a).count * shape.folds(a) - (at_infinity ? short_folds : 0));
+        }
+        const double fmas = schedule.vectors * block;
+        work.products += steps * fmas / (target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
+    }
+    return work;
+}
+
+double cycles(const Problem &problem, const WinogradSchedule &schedule, const TargetModel &target) {
+    const WinogradShape shape = winograd_shape(problem, schedule);
+    const Work work = work_of(shape, schedule, target);
+    double packed_bytes = 4, inputs = 1, phases = 1;  // of the transforms, for each tile and channel
+    for (const int extent : shape.packed_extents()) {
+        packed_bytes *= extent;
+    }
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        inputs *= shape.folds(a) * shape.axes[a].shifts;
+        phases *= shape.phases(a);
+    }
+    const int lanes = schedule.lanes;
+    inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes);
+    const double columns = ceil_div(shape.columns, lanes) * phases;
+    const double chunk_bytes = work.points * (inputs + columns) * lanes * 4;
+    const double transform = chunk_bytes < target.l2_bytes ? near_cycles : std::max(near_cycles, lanes * 4 / far_bytes);
+    double chunk = work.products + (packed_bytes > 0.8 * target.l2_bytes ? packed_bytes / far_bytes : 0) +
+                   work.points * (inputs + columns) * 2 * transform +
+                   (work.input_operations * inputs + work.output_operations * columns) * operation_cycles;
+    if (problem.y_layout != Layout::nxc && !shape.merges_phases) {
+        chunk += work.outputs * columns * turn_cycles;
+    } else if (!shape.covers_exactly(problem, lanes)) {
+        const double bytes = work.outputs * columns * lanes * 4;
+        chunk += work.outputs * columns * copy_cycles + (bytes < target.l2_bytes ? 0 : 2 * bytes / far_bytes);
+    }
+    const double image = problem.x_layout != Layout::nxc    ? turn_cycles
+                         : problem.in_channels % lanes != 0 ? copy_cycles
+                                                            : 0;
+    return chunk * shape.axes.back().chunks * shape.image_chunks +
+           image * problem.x_elements() / std::min<double>(lanes, problem.in_channels);
+}
+
+// Of the sizes of a tile, those that may pay, by fewest points.
+std::vector<std::vector<int>> tile_sizes(const std::vector<WinogradAxis> &axes) {
+    std::vector<std::vector<int>> sizes = {{1, 1, 1}};
+    for (size_t a = 0; a < axes.size(); a++) {
+        std::vector<std::vector<int>> more;
+        const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - axes[a].taps);
+        for (std::vector<int> size : sizes) {
+            for (size[a] = 1; size[a] <= most; size[a]++) {
+                more.push_back(size);
+            }
+        }
+        sizes = more;
+    }
+    const auto points = [&](const std::vector<int> &size) {
+        int product = 1;
+        for (size_t a = 0; a < axes.size(); a++) {
+            product *= size[a] + axes[a].taps - 1;
+        }
+        return product;
+    };
+    std::stable_sort(sizes.begin(), sizes.end(), [&](const auto &a, const auto &b) { return points(a) < points(b); });
+    std::erase_if(sizes, [&](const auto &size) { return winograd_amplification(axes, size) > most_amplification; });
+    return sizes;
+}
+
+// How many rows of tiles, or images, to take together: powers of two, or all.
+std::vector<std::pair<int, int>> chunks(const Problem &problem) {
+    const int batch = static_cast<int>(problem.batch);
+    std::vector<std::pair<int, int>> result = {{0, batch}};
+    for (const int rows : {16, 8, 4, 2, 1}) {
+        result.emplace_back(rows, 1);
+    }
+    for (int images = 1; images < batch; images *= 2) {
+        if (batch % images == 0) {
+            result.emplace_back(0, images);
+        }
+    }
+    return result;
+}
+
+struct Choice {
+    WinogradSchedule schedule;
+    double cycles = 0;
+};
+
+Choice choose(const Problem &problem, const TargetModel &target) {
+    WinogradSchedule schedule;
+    const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
+    Choice best;
+    schedule.lanes = target.lanes(32);
+    while (schedule.lanes > 1 &&
+           (problem.groups > 1 ? of_group % schedule.lanes != 0 : of_group <= schedule.lanes / 2)) {
+        schedule.lanes /= 2;
+    }
+    schedule.parallel = problem.flops() > 2e6;
+    for (const std::vector<int> &tile : tile_sizes(winograd_axes(problem))) {
+        Choice best_of_size;
+        for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
+            if (problem.groups > 1 && of_group % schedule.panel() != 0) {
+                continue;  // a panel stays within its group, so that its input is one broadcast
+            }
+            schedule.block = std::min(20, (target.vector_registers - schedule.vectors - 1) / schedule.vectors);
+            schedule.tile = tile;
+            for (const auto &[rows, images] : chunks(problem)) {
+                schedule.rows = rows;
+                schedule.images = images;
+                const double estimate = cycles(problem, schedule, target);
+                if (best_of_size.cycles == 0 || estimate < best_of_size.cycles) {
+                    best_of_size = {schedule, estimate};
+                }
+            }
+        }
+        // More points grow the weights: in a cold cache they cost more than what they gain in a warm one.
+        if (best.cycles == 0 || best_of_size.cycles < 0.95 * best.cycles) {
+            best = best_of_size;
+        }
+    }
+    return best;
+}
+
+}  // namespace
+
+WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetModel &target) {
+    return choose(problem, target).schedule;
+}
+
+bool winograd_pays(const Problem &problem, const TargetModel &target) {
+    const double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
+    return choose(problem, target).cycles < 0.95 * direct;
+}
+
+}  // namespace kiln::dense
