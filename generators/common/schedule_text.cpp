@@ -40,6 +40,15 @@ ScheduleText::ScheduleText(const std::string &text, std::initializer_list<const 
     }
 }
 
+void ScheduleText::check_range(std::initializer_list<const char *> names, int least, int most) const {
+    for (const char *name : names) {
+        if (values_.at(name) < least || values_.at(name) > most) {
+            throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be " + std::to_string(least) +
+                                        " to " + std::to_string(most));
+        }
+    }
+}
+
 std::string ScheduleText::print(std::initializer_list<std::pair<const char *, int>> values) {
     std::string text;
     for (const auto &[name, value] : values) {

@@ -15,6 +15,9 @@ class ScheduleText {
 
     int operator[](const std::string &name) const { return values_.at(name); }
 
+    // Throws std::invalid_argument, naming the first of `names` that is below `least` or above `most`.
+    void check_range(std::initializer_list<const char *> names, int least, int most) const;
+
     static std::string print(std::initializer_list<std::pair<const char *, int>> values);
 
   private:

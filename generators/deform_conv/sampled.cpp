@@ -214,11 +214,7 @@ void define_output(SampledStages &s, const Problem &problem, const Operands &ope
 SampledSchedule SampledSchedule::parse(const std::string &text) {
     const ScheduleText values(text,
                               {"lanes", "vectors", "pixels", "tiles", "blocks", "sample_lanes", "unroll", "parallel"});
-    for (const char *name : {"lanes", "vectors", "pixels", "tiles", "blocks", "sample_lanes", "unroll"}) {
-        if (values[name] < 1 || values[name] > 64) {
-            throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 to 64");
-        }
-    }
+    values.check_range({"lanes", "vectors", "pixels", "tiles", "blocks", "sample_lanes", "unroll"}, 1, 64);
     return {values["lanes"],  values["vectors"],      values["pixels"], values["tiles"],
             values["blocks"], values["sample_lanes"], values["unroll"], values["parallel"] != 0};
 }

@@ -1,6 +1,7 @@
 // The sampled algorithm's schedule for x86: which numbers to take where nobody tuned it, and what they mean.
 #include <algorithm>
 
+#include "common/arithmetic.h"
 #include "common/turn.h"
 #include "common/types.h"
 #include "deform_conv/sampled.h"
@@ -18,23 +19,6 @@ using Halide::VarOrRVar;
 
 int to_int(int64_t value) {
     return static_cast<int>(value);
-}
-
-int ceil_div(int a, int b) {
-    return (a + b - 1) / b;
-}
-
-int round_up(int value, int multiple) {
-    return ceil_div(value, multiple) * multiple;
-}
-
-// The widest vector of 1, 2, 4, ... up to `most` lanes that fits into `extent`, or, if it must, divides it.
-int lanes_within(int extent, int most, bool divides) {
-    int lanes = 1;
-    while (lanes * 2 <= std::min(extent, most) && (!divides || extent % (lanes * 2) == 0)) {
-        lanes *= 2;
-    }
-    return lanes;
 }
 
 // Its value, or 0 where it is left to run time.

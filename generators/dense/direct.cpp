@@ -7,6 +7,7 @@
 #include "common/epilogue.h"
 #include "common/schedule_text.h"
 #include "common/types.h"
+#include "common/vars.h"
 
 namespace kiln::dense {
 namespace {
@@ -15,14 +16,6 @@ using Halide::Expr;
 using Halide::Func;
 using Halide::RDom;
 using Halide::Var;
-
-std::vector<Var> vars(const std::string &stem, size_t count) {
-    std::vector<Var> result;
-    for (size_t a = 0; a < count; a++) {
-        result.emplace_back(stem + std::to_string(a));
-    }
-    return result;
-}
 
 // What u8 x holds for a number that stands for 0: signed numbers are shifted by 128.
 int unsigned_zero_point(const Problem &problem) {
@@ -103,11 +96,7 @@ int channels_read(const Problem &problem, const PackedWeights &packed) {
 DirectSchedule DirectSchedule::parse(const std::string &text) {
     const ScheduleText values(text,
                               {"lanes", "vectors", "pixels", "rows", "unroll", "dot", "panels_outside", "parallel"});
-    for (const char *name : {"lanes", "vectors", "pixels", "rows", "unroll"}) {
-        if (values[name] < 1 || values[name] > 64) {
-            throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 to 64");
-        }
-    }
+    values.check_range({"lanes", "vectors", "pixels", "rows", "unroll"}, 1, 64);
     return {values["lanes"],
             values["vectors"],
             values["pixels"],

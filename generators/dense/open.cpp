@@ -1,9 +1,11 @@
 // The open algorithm's stages; schedule_*.cpp beside it schedules them.
 #include "dense/open.h"
 
+#include "common/arithmetic.h"
 #include "common/epilogue.h"
 #include "common/schedule_text.h"
 #include "common/types.h"
+#include "common/vars.h"
 
 namespace kiln::dense {
 namespace {
@@ -11,19 +13,6 @@ namespace {
 using Halide::Expr;
 using Halide::Func;
 using Halide::Var;
-
-std::vector<Var> vars(const std::string &stem, size_t count) {
-    std::vector<Var> result;
-    for (size_t a = 0; a < count; a++) {
-        result.emplace_back(stem + std::to_string(a));
-    }
-    return result;
-}
-
-// Rounds up; both are positive.
-Expr ceil_div(const Expr &a, const Expr &b) {
-    return (a + b - 1) / b;
-}
 
 // The numbers that the kernel and its pack function share. Where the number of groups is open, channels are seen by
 // group, and a panel holds channels of one group; elsewhere it holds any.
@@ -38,10 +27,10 @@ struct Panels {
           panel(schedule.panel()),
           pair(products_per_lane(problem)),
           channels(splits_groups ? sizes.out_of_group() : sizes.out_channels),
-          panels(ceil_div(channels, panel)),
+          panels(ceil_div<Expr>(channels, panel)),
           groups(splits_groups ? sizes.groups : Expr(1)),
           depth(sizes.depth()),
-          steps(ceil_div(depth, pair)) {}
+          steps(ceil_div<Expr>(depth, pair)) {}
 
     // The input channel that output channel c (of group g, where they are split) reads at depth k.
     Expr input_channel(const Problem &problem, const Sizes &sizes, const Expr &c, const Expr &g, const Expr &k) const {
@@ -78,7 +67,7 @@ Func pad(const Problem &problem, const OpenStages &s, const Operands &operands) 
 
 // What q and the taps reach of the input on the innermost axis: the first position, and how many.
 std::pair<Expr, Expr> reach(const Problem &problem, const OpenStages &s, const Sizes &sizes, int pixels) {
-    const Expr last = ceil_div(s.quotients[0], pixels) * pixels - 1;
+    const Expr last = ceil_div<Expr>(s.quotients[0], pixels) * pixels - 1;
     const Expr k_reach = (sizes.kernel[0] - 1) * sizes.dilation[0];
     if (problem.op == Operator::conv) {
         return {-sizes.pad_begin[0], last * sizes.stride[0] + k_reach + 1};
@@ -171,11 +160,7 @@ void define_output(OpenStages &s, const Problem &problem, const Operands &operan
 
 OpenSchedule OpenSchedule::parse(const std::string &text) {
     const ScheduleText values(text, {"lanes", "vectors", "pixels", "unroll", "parallel"});
-    for (const char *name : {"lanes", "vectors", "pixels", "unroll"}) {
-        if (values[name] < 1 || values[name] > 64) {
-            throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 to 64");
-        }
-    }
+    values.check_range({"lanes", "vectors", "pixels", "unroll"}, 1, 64);
     return {values["lanes"], values["vectors"], values["pixels"], values["unroll"], values["parallel"] != 0};
 }
 

@@ -3,13 +3,10 @@
 
 #include <algorithm>
 
+#include "common/arithmetic.h"
 #include "common/target_model.h"
 
 namespace kiln::dense {
-
-inline int ceil_div(int a, int b) {
-    return (a + b - 1) / b;
-}
 
 // The part of a sweep over `extent` positions in tiles of `tile` that is not computed twice.
 inline double tile_fit(int extent, int tile) {

@@ -15,15 +15,6 @@ using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-// Of the widths 1, 2, 4, ... up to `most`, the smallest that holds `channels`.
-int lanes_for(int64_t channels, int most) {
-    int lanes = 1;
-    while (lanes < most && lanes < channels) {
-        lanes *= 2;
-    }
-    return lanes;
-}
-
 int largest_divisor(int n, int most) {
     int divisor = std::min(n, most);
     while (n % divisor != 0) {
@@ -42,7 +33,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
 
     DirectSchedule best;
-    best.lanes = lanes_for(channels, target.lanes(sum_type(problem).bits()));
+    best.lanes = lanes_around(channels, target.lanes(sum_type(problem).bits()));
     if (problem.groups > 1 && !depthwise) {  // a panel stays within its group, so that its input is one broadcast
         while (out_of_group % best.lanes != 0) {
             best.lanes /= 2;
@@ -108,7 +99,8 @@ struct Sweep {
 Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile,
                const Var &panel, const Var &rows) {
     const bool several_panels = problem.out_channels > schedule.panel();
-    // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a cache.
+    // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a
+    // cache.
     const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1;
     std::vector<VarOrRVar> image, phases;
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -239,7 +231,7 @@ void schedule_surplus(DirectStages &s, const Problem &problem, const DirectSched
 }
 
 void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
-    const int lanes = lanes_for(channels, most);
+    const int lanes = lanes_around(channels, most);
     f.bound(c, 0, static_cast<int>(channels));
     if (channels % lanes == 0) {
         f.vectorize(c, lanes);
@@ -290,7 +282,7 @@ OpenSchedule default_open_schedule(const Problem &problem, const TargetModel &ta
                              : one_group || depthwise ? problem.out_channels
                                                       : problem.out_channels / problem.groups;
     OpenSchedule best;
-    best.lanes = lanes_for(channels, target.lanes(sum_type(problem).bits()));
+    best.lanes = lanes_around(channels, target.lanes(sum_type(problem).bits()));
     while (known && !one_group && !depthwise && channels % best.lanes != 0) {
         best.lanes /= 2;  // a panel stays within its group, so that its input is one broadcast
     }

@@ -6,6 +6,7 @@
 
 #include "common/epilogue.h"
 #include "common/schedule_text.h"
+#include "common/vars.h"
 #include "dense/cook_toom.h"
 #include "dense/direct.h"
 
@@ -19,14 +20,6 @@ using Halide::Var;
 
 constexpr int max_rank = 3;
 constexpr size_t most_stack_bytes = 16384;  // of one allocation: Halide takes larger ones from a heap
-
-std::vector<Var> vars(const std::string &stem, size_t count) {
-    std::vector<Var> result;
-    for (size_t a = 0; a < count; a++) {
-        result.emplace_back(stem + std::to_string(a));
-    }
-    return result;
-}
 
 template <typename To, typename From>
 void append(std::vector<To> &to, const std::vector<From> &from) {

@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/arithmetic.h"
+
 namespace kiln::dense {
 namespace {
 
 using Halide::Expr;
-
-int ceil_div(int a, int b) {
-    return (a + b - 1) / b;
-}
 
 int floor_mod(int a, int b) {
     return (a % b + b) % b;

@@ -5,9 +5,11 @@
 #include <functional>
 #include <stdexcept>
 
+#include "common/arithmetic.h"
 #include "common/epilogue.h"
 #include "common/schedule_text.h"
 #include "common/types.h"
+#include "common/vars.h"
 
 namespace kiln::depthwise {
 namespace {
@@ -18,18 +20,6 @@ using Halide::Var;
 
 // More unrolled products than these make kernels large and slow to compile.
 constexpr int most_products = 128;
-
-std::vector<Var> vars(const std::string &stem, size_t count) {
-    std::vector<Var> result;
-    for (size_t a = 0; a < count; a++) {
-        result.emplace_back(stem + std::to_string(a));
-    }
-    return result;
-}
-
-int round_up(int64_t n, int factor) {
-    return static_cast<int>((n + factor - 1) / factor * factor);
-}
 
 // One number an axis, counted through from zeros up to `ends`, the first axis fastest.
 void for_each_index(const std::vector<int> &ends, const std::function<void(const std::vector<int> &)> &visit) {
@@ -133,11 +123,7 @@ bool applies(const Problem &problem) {
 DepthwiseSchedule DepthwiseSchedule::parse(const std::string &text) {
     const ScheduleText values(text,
                               {"lanes", "vectors", "pixels", "rows", "along_row", "channels_outside", "parallel"});
-    for (const char *name : {"lanes", "vectors", "pixels", "rows"}) {
-        if (values[name] < 1 || values[name] > 64) {
-            throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 to 64");
-        }
-    }
+    values.check_range({"lanes", "vectors", "pixels", "rows"}, 1, 64);
     return {values["lanes"],        values["vectors"],        values["pixels"],
             values["rows"],         values["along_row"] != 0, values["channels_outside"] != 0,
             values["parallel"] != 0};

@@ -1,6 +1,7 @@
 // Schedules of the depthwise algorithm for x86.
 #include <algorithm>
 
+#include "common/arithmetic.h"
 #include "common/types.h"
 #include "depthwise/depthwise.h"
 
@@ -10,14 +11,6 @@ namespace {
 using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
-
-int lanes_for(int64_t extent, int most) {
-    int lanes = 1;
-    while (lanes < most && lanes * 2 <= extent) {
-        lanes *= 2;
-    }
-    return lanes;
-}
 
 TailStrategy tail(int extent, int factor) {
     return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
@@ -87,11 +80,11 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
     // Sums in flight hide an addition's latency; those beyond a third of the registers crowd out what they share.
     const int sums = std::max(1, target.vector_registers / 4 / phases);
     if (schedule.along_row) {
-        schedule.lanes = lanes_for(width, lanes);
+        schedule.lanes = lanes_within(width, lanes);
         schedule.rows = std::min(height, std::min(sums, 7));
         return schedule;
     }
-    schedule.lanes = lanes_for(problem.out_channels, lanes);
+    schedule.lanes = lanes_within(problem.out_channels, lanes);
     schedule.pixels = std::min({width, sums, axes[0].step > 1 ? 7 : 2});
     schedule.rows = std::min(height, std::max(1, sums / schedule.pixels));
     return schedule;

@@ -1,0 +1,20 @@
+// Vars of the axes of an image.
+#pragma once
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+// `count` of them, named stem0, stem1, ...
+inline std::vector<Halide::Var> vars(const std::string &stem, size_t count) {
+    std::vector<Halide::Var> result;
+    for (size_t a = 0; a < count; a++) {
+        result.emplace_back(stem + std::to_string(a));
+    }
+    return result;
+}
+
+}  // namespace kiln
