@@ -6,7 +6,7 @@ import tensors as numbers
 from peers import Prepared, plain_epilogue, require
 
 PACKAGES = ("onnxruntime==1.31.1", "onnx==1.23.2")
-# Its float kernels have blocks of 16 channels (NCHWc): with the changes of layout they need, and without ("blocked").
+# Its float kernels have blocks of 8 or 16 channels (NCHWc): with the changes of layout they need, and without ("blocked").
 LAYOUTS = [("ncx", True), ("ncx, blocked inside", True), ("blocked", False), ("nxc", False)]
 CALL_NOTE = "each call comes through Python"
 
@@ -124,33 +124,35 @@ def _optimised(model):
     return optimised, [node.op_type for node in optimised.graph.node]
 
 
-def _blocked(model, operators, problem, tensors):
-    """The kernel of the optimised model without the changes of layout around it."""
-    from onnx import TensorProto, helper
+def _only(model, node, feeds):
+    """(run, the output's value) of one node of a model, with what is not a constant fed."""
+    from onnx import ModelProto, TensorProto, helper
 
-    require("ReorderOutput" in operators, "it has no blocked kernel for this")
-    (conv,) = (node for node in model.graph.node if node.op_type == "Conv")
-    out_block = 16 * -(-problem.out_channels // 16)
-    channels, blocked = problem.in_channels, "ReorderInput" in operators
-    x = tensors["x"]
-    require(problem.out_channels % 16 == 0, "channels that are no multiple of 16 are not driven blocked")
-    if blocked:
-        require(channels % 16 == 0, "channels that are no multiple of 16 are not driven blocked")
-        x = np.moveaxis(x.reshape(problem.batch, channels // 16, 16, *problem.inputs), 2, -1).reshape(x.shape)
-    graph = model.graph
-    for parts, kept in ((graph.node, [conv]), (graph.value_info, [])):
-        kept = list(kept)
-        del parts[:]
-        parts.extend(kept)
-    for parts, name, shape in ((graph.input, conv.input[0], x.shape),
-                               (graph.output, conv.output[0], (problem.batch, out_block, *problem.outputs))):
-        del parts[:]
-        parts.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
-    run, y = _bound(_session(model, "ORT_DISABLE_ALL"), {conv.input[0]: x})
+    part = ModelProto()
+    part.CopyFrom(model)
+    graph = part.graph
+    for fields in (graph.node, graph.value_info, graph.input, graph.output):
+        del fields[:]
+    graph.node.append(node)
+    graph.input.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape)
+                       for name, value in feeds.items())
+    graph.output.append(helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None))
+    return _bound(_session(part, "ORT_DISABLE_ALL"), feeds)
+
+
+def _blocked(model, x):
+    """The kernel of the optimised model by itself; the changes of layout around it are made once, before and after."""
+    nodes = {node.op_type: node for node in model.graph.node}
+    if "ReorderInput" in nodes:
+        run, blocked = _only(model, nodes["ReorderInput"], {"x": x})
+        run()
+        x = blocked.numpy()
+    run, y = _only(model, nodes["Conv"], {nodes["Conv"].input[0]: x})
 
     def output():
-        parts = y.numpy().reshape(problem.batch, out_block // 16, *problem.outputs, 16)
-        return np.moveaxis(parts, -1, 2).reshape(problem.y_shape)
+        back, plain = _only(model, nodes["ReorderOutput"], {nodes["ReorderOutput"].input[0]: y.numpy()})
+        back()
+        return plain.numpy()
 
     return Prepared(run, output, "NCHWc")
 
@@ -159,9 +161,10 @@ def prepare(problem, layout, tensors):
     plain_epilogue(problem)
     model, feeds = _model(problem, tensors, layout == "nxc")
     if "blocked" in layout:
+        require(layout != "blocked" or problem.x_type == "f32", "its blocked kernels are float32's")
         optimised, operators = _optimised(model)
+        require("ReorderOutput" in operators and operators.count("Conv") == 1, "it has no blocked kernel for this")
         if layout == "blocked":
-            return _blocked(optimised, operators, problem, tensors)
-        require("ReorderOutput" in operators, "it has no blocked kernel for this")
+            return _blocked(optimised, feeds["x"])
     run, y = _bound(_session(model, "ORT_ENABLE_ALL" if "blocked" in layout else "ORT_ENABLE_EXTENDED"), feeds)
     return Prepared(run, lambda: np.moveaxis(y.numpy(), -1, 1) if layout == "nxc" else y.numpy())

@@ -6,6 +6,7 @@ from peers import Prepared, plain_epilogue, require
 
 PACKAGES = ("openvino==2026.4.1",)
 # It computes channels last: a channels-last boundary needs no change of layout.
+X_SCALE = np.float32(0.5)  # of 8-bit data: any but 1, which the optimiser removes, and with it the 8-bit kernel
 LAYOUTS = [("ncx", True), ("nxc", False)]
 CALL_NOTE = "each call comes through Python, and takes and gives float32 where it computes in 16 bits"
 
@@ -25,7 +26,7 @@ def _sum(op, problem, x, tensors, parameters):
         require(not problem.transposed, "8-bit deconvolutions are not driven here")
         w = op.convert(op.constant(w.reshape(groups, channels // groups, *w.shape[1:]) if groups > 1 else w), "f32")
         shape = (groups, channels // groups) if groups > 1 else (channels,)
-        w = op.multiply(w, op.constant(tensors["scale"].reshape(*shape, *(1,) * (problem.rank + 1))))
+        w = op.multiply(w, op.constant((tensors["scale"] / X_SCALE).reshape(*shape, *(1,) * (problem.rank + 1))))
     elif groups > 1:
         w = op.constant(w.reshape(groups, w.shape[0] // groups, *w.shape[1:]))
     else:
@@ -51,7 +52,9 @@ def _model(ov, problem, tensors):
     from openvino import opset13 as op
 
     parameters = [op.parameter(problem.x_shape, tensors["x"].dtype)]
-    x = op.convert(parameters[0], "f32") if problem.quantised else parameters[0]
+    x = parameters[0]
+    if problem.quantised:
+        x = op.multiply(op.convert(x, "f32"), op.constant(X_SCALE))
     channels = (1, -1) + (1,) * problem.rank
     y = _sum(op, problem, x, tensors, parameters)
     if "bias" in tensors:
