@@ -7,6 +7,7 @@ installed into bench/.venv on first use; one that cannot be is shown as such, an
 
 import argparse
 import importlib
+import itertools
 import json
 import os
 import subprocess
@@ -46,11 +47,17 @@ def say(text):
 # ---- Getting ready ------------------------------------------------------------------------------------------------
 
 
+def runs(command):
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
 def install(names):
     """Installs the peers that are missing into bench/.venv; returns {peer: why it could not be}."""
     python = os.path.join(VENV, "bin", "python")
-    if subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode if os.path.exists(
-            python) else True:
+    if not runs([python, "-m", "pip", "--version"]):
         say("making a Python environment for the peers in bench/.venv")
         subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True, stdout=sys.stderr)
     failed = {}
@@ -99,16 +106,18 @@ def read_suite(kiln, suite, wanted, target):
     return result
 
 
-def compile_kernels(kiln, wanted, target, folder):
-    """One shared library with a kernel for every layout and epilogue; Side's environment to find it."""
+def compile_kernels(kiln, layers, target, folder):
+    """One shared library with a kernel for every layout and epilogue of [(name, Problem)]; Side's environment to find it."""
     from peers.kiln import LAYOUTS
 
-    texts = {candidate.with_layout(layout).with_activation(epilogue).text(): None for candidate in wanted
-             for layout, _ in LAYOUTS for epilogue in measure.epilogues(candidate)}
-    spec = os.path.join(folder, LIBRARY + ".toml")
+    spec, seen = os.path.join(folder, LIBRARY + ".toml"), set()
     with open(spec, "w", encoding="utf-8") as file:
-        for index, text in enumerate(texts):
-            file.write(f'[[layer]]\nname = "l{index}"\nproblem = "{text}"\n')
+        for (name, problem), (layout, _) in itertools.product(layers, LAYOUTS):
+            for number, epilogue in enumerate(measure.epilogues(problem)):
+                text = problem.with_layout(layout).with_activation(epilogue).text()
+                if text not in seen:
+                    file.write(f'[[layer]]\nname = "{name}_{layout}_{number}"\nproblem = "{text}"\n')
+                seen.add(text)
     run([kiln, "compile", spec, "-o", folder, "--name", LIBRARY, "--target", target], "kiln compile", (0, 1),
         stdout=subprocess.DEVNULL)
     library = os.path.join(folder, LIBRARY + ".so")
@@ -205,8 +214,8 @@ def bench(arguments):
     missing = install(names) if names else {}
     cpu = max(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
-        wanted = [problem for _, problem in layers if not isinstance(problem, str)]
-        environment = compile_kernels(kiln, [*wanted, problems.parse(TINY)], target, folder)
+        wanted = [(name, problem) for name, problem in layers if not isinstance(problem, str)]
+        environment = compile_kernels(kiln, [*wanted, ("kiln_bench_call", problems.parse(TINY))], target, folder)
         hold = (level, hold_library(folder)) if level else None
         held_environment = {"ONEDNN_MAX_CPU_ISA": {"avx2": "AVX2", "no-amx": "AVX512_CORE_FP16"}[level]} if level else {}
         ours = Side("kiln", "peers.kiln", cpu=cpu, environment=environment)

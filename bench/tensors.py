@@ -41,7 +41,8 @@ def round_to(values, dtype):
 
 
 def make(problem, seed=1):
-    """{"x", "w" and, where the problem has them, "bias", "offset", "mask"}; for 8-bit data also "scale", float32 a channel.
+    """{"x", "w" and, where the problem has them, "bias", "residual", "offset", "mask"}; for 8-bit data also "scale", float32
+    a channel. ValueError for problems that are not measured.
 
     Weights are scaled to keep the variance, as trained ones about do; activations are standard normal, or what follows
     a ReLU where they are 8-bit.
@@ -58,6 +59,8 @@ def make(problem, seed=1):
     tensors = {"x": round_to(x, problem.x_type), "w": round_to(w, problem.x_type)}
     if "bias" in problem.flags:
         tensors["bias"] = round_to(bias, problem.x_type)
+    if "residual" in problem.flags:
+        tensors["residual"] = round_to(random.standard_normal(problem.y_shape, np.float32), problem.x_type)
     if problem.deformable:
         tensors["offset"] = round_to(random.standard_normal(problem.offset_shape(2), np.float32), problem.x_type)
         if "mask" in problem.flags:
@@ -66,6 +69,11 @@ def make(problem, seed=1):
 
 
 def _quantised(problem, x, w, bias):
+    if problem.y_type not in ("s8", "u8") or problem.w_type != "s8":
+        raise ValueError("8-bit layers are measured with s8 weights and an 8-bit result")
+    for flag in ("wz", "biasf32", "residual"):
+        if flag in problem.flags:
+            raise ValueError(f"8-bit layers are not measured with {flag}")
     low, high = (0, 255) if problem.x_type == "u8" else (-128, 127)
     zero = problem.x_zero_point
     x_scale = 4 / (high - low)  # normal data reaches about 4
@@ -169,6 +177,8 @@ def reference(problem, tensors):
     channels = (1, -1) + (1,) * problem.rank
     if "bias" in tensors:
         y = y + tensors["bias"].astype(np.float64).reshape(channels)
+    if "residual" in tensors:
+        y = y + tensors["residual"]
     if problem.quantised:
         y = y * tensors["scale"].astype(np.float64).reshape(channels)
     if problem.activation == "relu":

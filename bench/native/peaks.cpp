@@ -100,8 +100,8 @@ double kiln_bench_run(kiln_run_function run, const void *const *tensors, void *y
     const double begin = kiln::harness::now();
     int32_t code = kiln_ok;
     for (long i = 0; i < calls; ++i)
-        code |= run(tensors[0], tensors[1], tensors[2], nullptr, tensors[3], tensors[4],
-                    static_cast<const float *>(tensors[5]), y, nullptr, workspace, nullptr);
+        code |= run(tensors[0], tensors[1], tensors[2], tensors[3], tensors[4], tensors[5],
+                    static_cast<const float *>(tensors[6]), y, nullptr, workspace, nullptr);
     return code == kiln_ok ? kiln::harness::now() - begin : -1;
 }
 }

@@ -47,4 +47,3 @@ def plain_epilogue(problem):
     """Raises Unsupported unless there is nothing but a bias and a ReLU behind the sum."""
     require("residual" not in problem.flags, "a residual is not driven here")
     require(problem.activation in ("", "relu"), f"activation {problem.activation} is not driven here")
-    require("wz" not in problem.flags, "zero points of weights are not driven here")

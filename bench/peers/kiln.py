@@ -56,7 +56,7 @@ def prepare(problem, layout, tensors):
         raise Unsupported("not compiled")
     library = _library()
     data = {name: in_layout(numbers.stored(tensors[name], problem.x_type), layout)
-            for name in ("x", "offset", "mask") if name in tensors}
+            for name in ("x", "residual", "offset", "mask") if name in tensors}
     weights = numbers.stored(tensors["w"], problem.w_type)
     strides = (ctypes.c_int64 * weights.ndim)(*(stride // weights.itemsize for stride in weights.strides))
     packed, workspace = aligned(kernel["packed_bytes"]), aligned(kernel["workspace_bytes"])
@@ -70,7 +70,7 @@ def prepare(problem, layout, tensors):
     data["packed"] = packed
     sizes = (*problem.outputs, problem.out_channels) if layout == "nxc" else (problem.out_channels, *problem.outputs)
     y = numbers.stored(np.zeros((problem.batch, *sizes)), problem.y_type)
-    order = ("x", "packed", "bias", "offset", "mask", "scale")
+    order = ("x", "packed", "bias", "residual", "offset", "mask", "scale")  # as kiln_run_function has them
     pointers = (ctypes.c_void_p * len(order))(*(data[name].ctypes.data if name in data else None for name in order))
     run = getattr(library, kernel["symbol"])
 

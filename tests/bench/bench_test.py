@@ -1,6 +1,6 @@
 """The benchmark without any of its peers: made-up libraries that are right, wrong, and that crash; tables, JSON and page.
 
-bench_test.py ROOT"""
+bench_test.py ROOT BUILD"""
 
 import html.parser
 import json
@@ -12,7 +12,7 @@ import unittest
 
 import numpy as np
 
-ROOT = sys.argv.pop()
+BUILD, ROOT = sys.argv.pop(), sys.argv.pop()
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 sys.path.insert(1, os.path.join(ROOT, "tests", "reference"))
@@ -248,6 +248,30 @@ class CommandLine(unittest.TestCase):
     def run_bench(self, *arguments):
         return subprocess.run([sys.executable, os.path.join(ROOT, "bench", "run.py"), *arguments], capture_output=True,
                               text=True, check=False)
+
+    def test_kiln_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            suite, answer = (os.path.join(folder, name) for name in ("suite.toml", "answer.json"))
+            with open(suite, "w", encoding="utf-8") as file:
+                file.writelines(f'[[layer]]\nname = "{name}"\nproblem = "{text}"\n' for name, text in (
+                    ("deformable", DEFORMABLE + "-residual"), ("eight", TEXTS[4].replace("-wz", "")),
+                    ("open", CONV.replace("n1", "n?")), ("unwanted", TRANSPOSED)))
+            done = self.run_bench("--build", BUILD, suite, "--layers", "eight,deformable,open", "--peers=", "--rounds", "1",
+                                  "--seconds", "0", "--avx2", "--json", answer, "--page", os.path.join(folder, "page"))
+            self.assertEqual(done.returncode, 1, done.stderr)  # for "open"
+            with open(answer, encoding="utf-8") as file:
+                answer = json.load(file)
+            self.assertEqual([row["layer"] for row in answer["rows"]], ["eight", "deformable", "open"])
+            for row in answer["rows"][:2]:
+                self.assertEqual([(entry["layout"], entry["epilogue"], entry["verdict"]) for entry in row["sides"]["kiln"]],
+                                 [(layout, epilogue, "ok") for epilogue in ("", "relu") for layout in ("nxc", "ncx")])
+            self.assertEqual(answer["rows"][2]["failed"], "sizes are left open")
+            self.assertGreater(answer["peaks"]["f32"], 1)
+
+    def test_unknown_layer(self):
+        done = self.run_bench("--build", BUILD, "--layers", "C1,C99", "--peers=")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no layer C99; there are C1, C2", done.stderr)
 
     def test_unknown_peer(self):
         done = self.run_bench("--peers", "onednn,tensorrt")
