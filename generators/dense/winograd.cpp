@@ -778,7 +778,16 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
         s.turned_y(at) = value;
         value = s.turned_y(y_at);
     }
-    s.y(at) = epilogue(problem, value, operands, y_at);
+    Operands rest = operands;
+    if (shape.merges_phases && problem.bias) {  // a vector of columns would gather its biases one by one
+        const int channels = static_cast<int>(problem.out_channels);
+        const Var column("column");
+        s.column_bias = Func("column_bias");
+        s.column_bias(column) = operands.bias(shape.channels_first ? column % channels : column / shape.axes[0].phases);
+        value += s.column_bias(from[0]);
+        rest.bias = Func();
+    }
+    s.y(at) = epilogue(problem, value, rest, y_at);
 }
 
 }  // namespace

@@ -116,6 +116,7 @@ struct WinogradStages {
     };
     int channels = 0;                 // input channels that `transformed` holds: whole vectors
     Halide::Func image;               // x with channels innermost and room for whole vectors; undefined where x will do
+    Halide::Func column_bias;         // of every column, where phases are merged; else undefined
     Halide::Func turned_x, turned_y;  // blocks of x and y on their way from or to channels first; else undefined
     Halide::Func transformed;         // (c, e, tile, j, z, rows, images), of all tiles
     std::vector<Transform> inputs;

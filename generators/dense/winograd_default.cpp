@@ -13,8 +13,9 @@ namespace {
 constexpr double operation_cycles = 1;  // of a transform's addition or multiplication of vectors
 constexpr double near_cycles = 1.5;     // of a vector that products and transforms pass on to each other
 constexpr double copy_cycles = 2,
-                 turn_cycles = 6;  // of a vector that is copied, or turned from one layout to the other
-constexpr double far_bytes = 14;   // a cycle, of what the second cache does not hold
+                 turn_cycles = 6;     // of a vector that is copied, or turned from one layout to the other
+constexpr double merged_cycles = 20;  // of a vector of merged columns: 21 channels by 8 phases took so many
+constexpr double far_bytes = 14;      // a cycle, of what the second cache does not hold
 
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
@@ -93,7 +94,8 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
         chunk += work.outputs * columns * turn_cycles;
     } else if (!shape.covers_exactly(problem, lanes)) {
         const double bytes = work.outputs * columns * lanes * 4;
-        chunk += work.outputs * columns * copy_cycles + (bytes < target.l2_bytes ? 0 : 2 * bytes / far_bytes);
+        chunk += work.outputs * columns * (shape.merges_phases ? merged_cycles : copy_cycles) +
+                 (bytes < target.l2_bytes ? 0 : 2 * bytes / far_bytes);
     }
     const double image = problem.x_layout != Layout::nxc    ? turn_cycles
                          : problem.in_channels % lanes != 0 ? copy_cycles

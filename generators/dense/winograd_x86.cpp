@@ -290,6 +290,9 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
     if (phases[rank - 1] > 1) {
         outermost = at[at.size() - 3];
     }
+    if (s.column_bias.defined()) {
+        s.column_bias.compute_root().bound(s.column_bias.args()[0], 0, shape.columns);
+    }
     if (shape.merges_phases && shape.channels_first) {
         const Var column("column");
         s.y.fuse(s.c, s.p[0], column).reorder({column, at[1]});
