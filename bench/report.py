@@ -101,11 +101,11 @@ def what_happened(entries):
 
 
 def failures(rows):
-    """[(layer, side, layout and epilogue, verdict, note)] of whatever was wrong or broke, unsupported cases aside."""
+    """[(layer, side, layout and epilogue, verdict, note)] of whatever was wrong or broke; cases that a peer lacks aside."""
     return [(row["layer"], side, f"{entry['layout']}{' relu' if entry['epilogue'] else ''}", entry["verdict"],
              entry["note"] if entry["error"] is None else f"error {entry['error']:.1e}; {entry['note']}")
             for row in rows if "failed" not in row for side, entries in row["sides"].items() for entry in entries
-            if entry["verdict"] not in ("ok", "unsupported")]
+            if entry["verdict"] not in (("ok",) if side == OURS else ("ok", "unsupported"))]
 
 
 # ---- Terminal -----------------------------------------------------------------------------------------------------
@@ -172,6 +172,7 @@ def heads(peers):
     return ["layer", "algorithm", "layout", "ms", "peak", "best peer", "ms", "ratio", "", *peers]
 
 
+LONGEST_BAR = 3.0  # times the best peer's time; longer ones are cut
 LEFT = (0, 1, 2, 5)  # columns that are words
 
 
@@ -205,20 +206,22 @@ def bars(rows, key):
     """For each layer, our time over the best peer's: the shorter the better, the line is level."""
     shown = [row for row in rows if row["settings"][key]["ratio"]]
     left, right, line = 120, 880, 22
-    scale = (right - left) / max([1.25] + [1 / row["settings"][key]["ratio"] for row in shown])
+    longest = min(LONGEST_BAR, max([1.25] + [1 / row["settings"][key]["ratio"] for row in shown]))
+    scale = (right - left) / longest
     height = line * len(shown) + 34
     parts = [page.element("line", class_="roof", x1=left + scale, x2=left + scale, y1=0, y2=height - 30),
              page.label("tick", left + scale, height - 12, "the best peer", "middle")]
     for index, row in enumerate(shown):
         setting, y = row["settings"][key], index * line
-        width = scale / setting["ratio"]
+        width = scale * min(longest, 1 / setting["ratio"])
         ours, best = setting["ours"], setting["peers"][setting["best"]]
         words = page.title(f"{row['layer']}: {ours['ms']:.4f} ms, {setting['best']} {best['ms']:.4f} ms",
                            f"{ours['note']}, {ours['layout']}", row["problem"])
         parts += [page.label("tick", left - 8, y + 13, row["layer"], "end"),
                   page.element("rect", words, class_="a" if setting["ratio"] >= 1 else "loss", x=left, y=y + 2,
                                width=width, height=line - 6, rx=2),
-                  page.label("tick", left + width + 6, y + 13, f"{setting['ratio']:.2f}x {setting['best']}")]
+                  page.label("tick", min(left + width, right - 110) + 6, y + 13,
+                             f"{setting['ratio']:.2f}x {setting['best']}")]
     return page.svg(900, height, "Our time beside the best peer's", parts)
 
 

@@ -53,7 +53,7 @@ def prepare(problem, layout, tensors):
     text = problem.text()
     kernel = next((kernel for kernel in _manifest()["kernels"] if kernel["problem"] == text), None)
     if kernel is None:
-        raise Unsupported("not compiled")
+        raise Unsupported("not compiled: kiln's message is on stderr")
     library = _library()
     data = {name: in_layout(numbers.stored(tensors[name], problem.x_type), layout)
             for name in ("x", "residual", "offset", "mask") if name in tensors}

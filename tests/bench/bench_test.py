@@ -162,6 +162,7 @@ class Suite(unittest.TestCase):
 
     def test_a_case_that_is_lacked_is_said(self):
         self.assertEqual(set(self.verdicts(1, "fast").values()), {"unsupported"})
+        self.assertIn("D: kiln (nxc): unsupported: it has no deformable convolution", report.text(self.result))
         self.assertFalse(report.is_right(self.rows[2]))  # right.py, which stands for Kiln, lacks it
         self.assertFalse(report.is_right(self.rows[3]))
         self.assertTrue(report.is_right(self.rows[0]))
