@@ -129,7 +129,7 @@ def _build(problem, tensors):
         model.operator("PAD", "PadOptions", schema.PadOptionsT(), [data, model.constant("pads", pads, kinds.INT32)],
                        [inner], 2)
         data = inner
-    version_ = 3 if problem.quantised or problem.transposed else 1
+    version_ = 3 if problem.quantised or (problem.transposed and not rank3) else 1
     if problem.transposed:
         name, options_name = ("CONV_3D_TRANSPOSE", "Conv3DOptions") if rank3 else ("TRANSPOSE_CONV", "TransposeConvOptions")
         options = schema.Conv3DOptionsT() if rank3 else schema.TransposeConvOptionsT()
