@@ -2,7 +2,8 @@
 # it needs in ../share/kiln from where it lies.
 #
 #   bin/kiln           with libHalide.so in lib/kiln
-#   share/kiln/        sources that are compiled on the user's machine, in the folders they have here; the ONNX importer
+#   share/kiln/        sources that are compiled on the user's machine, in the folders they have here; the ONNX importer; the
+#                      generic engine's layers
 #   lib/cmake/Kiln/    find_package(Kiln)
 #   share/doc/kiln/    licences
 include(CMakePackageConfigHelpers)
@@ -19,7 +20,7 @@ foreach(folder IN LISTS kiln_shipped_folders)
     file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/share/kiln/${parent}")
     file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/${folder}" "${CMAKE_BINARY_DIR}/share/kiln/${folder}" SYMBOLIC)
 endforeach()
-install(FILES tools/onnx_import.py DESTINATION share/kiln)
+install(FILES tools/onnx_import.py tools/generic.toml DESTINATION share/kiln)
 file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/tools/onnx_import.py" "${CMAKE_BINARY_DIR}/share/kiln/onnx_import.py" SYMBOLIC)
 # In a checkout, the Python that has onnx is its own.
 if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/.venv")

@@ -48,6 +48,8 @@ struct MeasureOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     std::string decisions;            // as CompileOptions'
     int jobs = 1;
+    int64_t seed = 1;  // of random tensors, and of what a layer leaves open
+    int draws = 3;     // problems that a layer with open sizes is checked or timed with
     SpecOptions spec_options;
 };
 

@@ -219,11 +219,17 @@ class Compilation {
             functions.fields.push_back({"offset", true});
         }
         functions.fields.push_back({"bias", problem.bias});
-        if (problem.mask) {
-            functions.fields.push_back({"mask", true});
+        const bool maybe = problem.open_epilogue;  // the sizes say which of them there are
+        if (problem.mask || (maybe && problem.op == Operator::deform_conv)) {
+            functions.fields.push_back({"mask", problem.mask});
         }
-        if (problem.residual) {
-            functions.fields.push_back({"residual", true});
+        if (problem.residual || (maybe && !problem.is_quantized())) {
+            functions.fields.push_back({"residual", problem.residual});
+        }
+        functions.scale = pending.spec->output_scale(problem);
+        functions.zero_points = pending.spec->weight_zero_points(problem);
+        if (problem.is_quantized() && problem.y_type != DType::s32 && functions.scale.empty()) {
+            functions.fields.push_back({"scale", true});
         }
         if (!pending.layer.embedded) {
             functions.fields.push_back({"packed_weights", true});
@@ -237,8 +243,6 @@ class Compilation {
         functions.fields.push_back({"threads", false});
         const int64_t *strides = pending.layer.resolution.weight_strides;
         functions.weight_strides.assign(strides, strides + problem.rank + 2);
-        functions.scale = pending.spec->output_scale(problem);
-        functions.zero_points = pending.spec->weight_zero_points(problem);
         for (const size_t index : pending.kernels) {
             const LibraryKernel &kernel = *kernels_[index];
             functions.kernels.push_back({kernel.symbol, pending.kernels.size() > 1 ? kernel.target->features : 0, {}});

@@ -24,7 +24,7 @@ int64_t most(const std::vector<std::shared_ptr<const LibraryKernel>> &kernels, G
     return result;
 }
 
-// "i0", "i1", "o0": what a problem leaves open, in the order kernels take it.
+// "i0", "i1", "o0": what a problem leaves open, in the order of open_size_values().
 std::vector<std::string> open_names(const Problem &problem) {
     std::vector<std::string> names;
     const std::string text(print(problem));
@@ -33,12 +33,18 @@ std::vector<std::string> open_names(const Problem &problem) {
         const std::string letters = token.substr(0, token.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
         token = token.substr(0, token.find(','));  // end pads follow from the rest
         const bool axes = letters.size() == 1 && std::string_view("iokskdp").find(letters) != std::string_view::npos;
+        if (letters.empty() || letters == "ncx" || letters == "nxc") break;  // the layouts
         int axis = 0;
         for (const char c : token) {
             if (c == '?') names.push_back(axes ? fmt::format("{}{}", letters, axis) : letters);
             axis += c == 'x';
         }
     }
+    if (problem.x_layout == Layout::open) names.push_back("x is NXC");
+    if (problem.y_layout == Layout::open) names.push_back("y is NXC");
+    if (problem.open_epilogue)
+        for (const char *name : {"bias", "residual", "mask", "activation", "bits of alpha", "of beta"})
+            names.push_back(name);
     return names;
 }
 
@@ -64,8 +70,11 @@ std::string describe_field(const std::string &name, const LibraryLayer &layer) {
     if (name == "sizes") return fmt::format("{{{}}}", fmt::join(open_names(p), ", "));
     if (name == "y") return tensor(p.y_layout, p.out_channels, p.out);
     if (name == "residual") return tensor(p.y_layout, p.out_channels, p.out) + ", added before the activation";
-    if (name == "bias") return p.bias ? fmt::format("[{}]", p.out_channels) : "not used";
-    if (name == "packed_weights") return fmt::format("{} bytes, as _pack writes them", layer.packed_bytes());
+    if (name == "bias") return p.bias || p.open_epilogue ? fmt::format("[{}]", size(p.out_channels)) : "not used";
+    if (name == "scale") return fmt::format("[{} + 1], kiln/kernel.h says of what", size(p.out_channels));
+    if (name == "packed_weights")
+        return p.has_open_sizes() ? "as _pack writes them"
+                                  : fmt::format("{} bytes, as _pack writes them", layer.packed_bytes());
     if (name == "workspace" && p.has_open_sizes()) return "as many bytes as _bytes says; may be NULL where that is 0";
     if (name == "workspace") return "WORKSPACE_BYTES of it; may be NULL where that is 0";
     return "NULL: the calling thread alone";
@@ -74,6 +83,7 @@ std::string describe_field(const std::string &name, const LibraryLayer &layer) {
 std::string c_type(const std::string &field) {
     if (field == "threads") return "const kiln_threads *";
     if (field == "sizes") return "const int32_t *";
+    if (field == "scale") return "const float *";
     if (field == "y" || field == "workspace") return "void *";
     return "const void *";
 }
@@ -111,6 +121,8 @@ std::string layer_declarations(const LibraryLayer &layer) {
     text += fmt::format("}} {}_args;\nint {}(const {}_args *args);\n", symbol, symbol, symbol);
     if (layer.embedded) {
         text += run_declaration(symbol + "_run");
+    } else if (open && layer.functions.weight_strides[0] == 0) {
+        text += "/* how its filter lies depends on its sizes: the kernel's own _pack takes strides */\n";
     } else {
         text +=
             fmt::format("int {}_pack(const void *w, {}void *packed);\n", symbol, open ? "const int32_t *sizes, " : "");

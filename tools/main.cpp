@@ -94,6 +94,14 @@ void add_measure(CLI::App &command, MeasureOptions &options) {
         ->allow_extra_args(false);
     command.add_option("--decisions", options.decisions, "Algorithms and schedules to use, as the tuner writes them")
         ->type_name("FILE");
+    command.add_option("--seed", options.seed, "Of the random tensors, and of the sizes that layers leave open")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    command.add_option("--draws", options.draws, "Problems for each layer with open sizes")
+        ->type_name("N")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     add_jobs(command, options.jobs);
 }
 

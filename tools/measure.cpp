@@ -56,4 +56,8 @@ MeasuredLibrary build_measured(const MeasureOptions &options, const std::string 
     return result;
 }
 
+std::vector<std::string> measure_arguments(const std::string &verb, const MeasureOptions &options) {
+    return {verb, "--seed", std::to_string(options.seed), "--draws", std::to_string(options.draws)};
+}
+
 }  // namespace kiln::tools

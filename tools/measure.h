@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "programs.h"
@@ -17,5 +18,8 @@ struct MeasuredLibrary {
 // Reads the SPEC, compiles the wanted layers for the target into `folder`, and builds the harness. What went wrong with
 // a layer is said on stderr too. Throws Error where nothing can be done.
 MeasuredLibrary build_measured(const MeasureOptions &options, const std::string &folder);
+
+// The start of the program's command line: what to do, and the options that both take.
+std::vector<std::string> measure_arguments(const std::string &verb, const MeasureOptions &options);
 
 }  // namespace kiln::tools

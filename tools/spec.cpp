@@ -102,18 +102,20 @@ LayerSpec::View LayerSpec::view() const {
     return view;
 }
 
-std::vector<float> LayerSpec::output_scale(const Problem &problem) const {
-    if (!problem.is_quantized() || problem.y_type == DType::s32) return {};
-    std::vector<float> scale(static_cast<size_t>(problem.out_channels) + 1);
-    if (const Status status = kiln::output_scale(problem, view().layer.quantization, scale.data()); !status.ok())
+std::vector<float> LayerSpec::output_scale(const Problem &p) const {
+    const bool says_none = !problem.empty() && quantization.w_scale.empty();  // whoever runs it does
+    if (!p.is_quantized() || p.y_type == DType::s32 || p.out_channels == open_size || says_none) return {};
+    std::vector<float> scale(static_cast<size_t>(p.out_channels) + 1);
+    if (const Status status = kiln::output_scale(p, view().layer.quantization, scale.data()); !status.ok())
         throw Error(status.message(), status.code());
     return scale;
 }
 
-std::vector<int32_t> LayerSpec::weight_zero_points(const Problem &problem) const {
-    if (!problem.w_zero_points) return {};
-    std::vector<int32_t> points(static_cast<size_t>(problem.out_channels));
-    if (const Status status = kiln::weight_zero_points(problem, view().layer.quantization, points.data()); !status.ok())
+std::vector<int32_t> LayerSpec::weight_zero_points(const Problem &p) const {
+    const bool says_none = !problem.empty() && quantization.w_zero_point.empty();
+    if (!p.w_zero_points || p.out_channels == open_size || says_none) return {};
+    std::vector<int32_t> points(static_cast<size_t>(p.out_channels));
+    if (const Status status = kiln::weight_zero_points(p, view().layer.quantization, points.data()); !status.ok())
         throw Error(status.message(), status.code());
     return points;
 }

@@ -20,7 +20,7 @@ int verify_command(const VerifyOptions &options) {
                        nlohmann::json{{"layer", failure.layer}, {"verdict", "failed: " + failure.message}}.dump());
     std::fflush(stdout);
     if (!library.program) return 1;
-    std::vector<std::string> arguments = {"verify"};
+    std::vector<std::string> arguments = measure_arguments("verify", options);
     if (options.json) arguments.push_back("--json");
     if (run_process(library.program->command(arguments)) != 0) status = 1;
     return status;

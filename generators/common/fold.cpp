@@ -25,11 +25,10 @@ Problem fold_pointwise_axes(const Problem &problem) {
     if (p.has_open_sizes() || p.op == Operator::deform_conv) {  // whose offsets have one channel an axis
         return p;
     }
-    for (int axis = p.rank - 1; axis > 0; axis--) {
-        if (is_pointwise(p, axis) && is_pointwise(p, axis - 1)) {
-            p.in[axis - 1] = p.out[axis - 1] = p.in[axis - 1] * p.in[axis];
-            erase_axis(p, axis);
-        }
+    // Only from the last axis on: what is left keeps its place among the weights' strides.
+    for (int axis = p.rank - 1; axis > 0 && is_pointwise(p, axis) && is_pointwise(p, axis - 1); axis--) {
+        p.in[axis - 1] = p.out[axis - 1] = p.in[axis - 1] * p.in[axis];
+        erase_axis(p, axis);
     }
     if (p.rank == 1 && is_pointwise(p, 0) && p.x_layout == Layout::nxc && p.y_layout == Layout::nxc) {
         p.in[0] = p.out[0] = p.in[0] * p.batch;

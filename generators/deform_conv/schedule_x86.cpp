@@ -187,6 +187,17 @@ void schedule_samples(const Context &at) {
         .bound(s.g, 0, at.sizes.offset_groups)
         .bound(s.k, 0, at.derived.taps)
         .bound_extent(s.p, at.schedule.block());
+    if (at.problem.groups != 1) {
+        // The last panel's empty lanes read samples of groups that do not exist, and drop what they make of them.
+        const int panel = at.schedule.panel();
+        const Expr lanes = (at.sizes.out_channels + panel - 1) / panel * panel;
+        const Expr channels = ((lanes - 1) / at.sizes.out_of_group() + 1) * at.sizes.depth();
+        if (at.problem.offset_groups == 1) {
+            s.sample.bound_storage(s.c, max(at.derived.offset_depth, channels));
+        } else {
+            s.sample.bound_storage(s.g, max(at.sizes.offset_groups, (channels - 1) / at.derived.offset_depth + 1));
+        }
+    }
     const auto split = [&](Halide::Stage stage, TailStrategy tail) {
         return stage.split(s.c, strip, s.c, vectors.lanes * several, tail)
             .split(s.c, vector, s.c, vectors.lanes)

@@ -1,4 +1,7 @@
 // Layers that are a problem's text, and the problems of the generic engine.
+#include <map>
+
+#include "fmt/format.h"
 #include "generic.h"
 #include "testing.h"
 
@@ -54,6 +57,21 @@ TEST(GenericPattern, IsOpenAndMatches) {
         EXPECT_TRUE(matches(pattern, problem)) << row.problem;
         EXPECT_TRUE(validate(pattern).ok());
     }
+}
+
+// tools/generic.toml lists what generic_pattern makes, for each operator and rank in all types of a document.
+TEST(GenericPattern, ShippedRowsAreThePatterns) {
+    const Spec spec = load_spec(KILN_GENERIC_LAYERS);
+    EXPECT_TRUE(spec.failures.empty());
+    std::map<std::string, int> rows;
+    for (const LayerSpec &row : spec.layers) {
+        const Problem problem = resolve(row).problem;
+        EXPECT_EQ(row.problem, print(generic_pattern(problem)).c_str());
+        ++rows[fmt::format("{}{}d", to_string(problem.op), problem.rank)];
+    }
+    EXPECT_EQ(rows, (std::map<std::string, int>{{"conv1d", 11}, {"conv2d", 11}, {"conv3d", 11},
+                                                {"convtranspose1d", 6}, {"convtranspose2d", 6}, {"convtranspose3d", 6},
+                                                {"deformconv1d", 4}, {"deformconv2d", 4}, {"deformconv3d", 4}}));
 }
 
 }  // namespace

@@ -244,12 +244,12 @@ class RunTest : public testing::Test {
     }
     static std::string text() { return print(fake_problem()).c_str(); }
     // The lines it answers.
-    std::vector<std::string> run(const std::string &requests, int expected_status) const {
+    std::vector<std::string> run(const std::string &requests, int expected_status, Defect defect = Defect::none) const {
         std::ofstream(path("requests")) << requests;
         const std::string file = path("requests");
         const char *arguments[] = {"harness", "run", file.c_str()};
         testing::internal::CaptureStdout();
-        EXPECT_EQ(harness::main(fake_library(Defect::none), harness::all_commands, 3, const_cast<char **>(arguments)),
+        EXPECT_EQ(harness::main(fake_library(defect), harness::all_commands, 3, const_cast<char **>(arguments)),
                   expected_status);
         std::istringstream output(testing::internal::GetCapturedStdout());
         std::vector<std::string> lines;
@@ -291,6 +291,19 @@ TEST_F(RunTest, OneBadRequestDoesNotStopTheOthers) {
     EXPECT_THAT(lines[3], StartsWith("error\td\tinvalid_argument\t"));
     EXPECT_EQ(lines[4], "ok\te\tdirect@fake");
     EXPECT_EQ(lines[5], "error\tf\tinvalid_argument\tweight-strides is 6,3: 3 are needed");
+}
+
+TEST_F(RunTest, SaysWhatAKernelMustNotTouch) {
+    const std::vector<std::pair<Defect, const char *>> rows = {
+        {Defect::read_past_x, "an access 0 bytes past the end of x"},
+        {Defect::write_past_workspace, "a write 0 bytes past the end of the workspace"},
+        {Defect::write_x, "an access at byte 0 of x"},
+    };
+    for (const auto &[defect, message] : rows) {
+        const auto lines = run(request("a", text(), "x"), 1, defect);
+        ASSERT_EQ(lines.size(), 1);
+        EXPECT_EQ(lines[0], std::string("error\ta\tfailed\tthe kernel made ") + message);
+    }
 }
 
 TEST(ThreadTeam, RunsEveryPieceOnceAndReportsFailures) {

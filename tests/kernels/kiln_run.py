@@ -57,3 +57,10 @@ def verify(spec, *options):
     if not rows:
         raise AssertionError(f"kiln verify gave no results:\n{process.stderr[-4000:]}")
     return rows
+
+
+def generic_rows(names):
+    """The rows of tools/generic.toml with these names, as a layers file."""
+    text = (Path(__file__).resolve().parents[2] / "tools/generic.toml").read_text()
+    rows = ["[[layer]]" + row for row in text.split("[[layer]]")[1:]]
+    return "".join(next(row for row in rows if f'name = "{name}"' in row) for name in names)

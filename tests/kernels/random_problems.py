@@ -1,216 +1,128 @@
-"""Random Conv and ConvTranspose problems, against the NumPy reference.
+"""Random problems against the NumPy reference: every operator, type, rank and layout in turn, through one engine.
 
-KILN_RANDOM_SEED and KILN_RANDOM_COUNT choose others; each problem depends on the seed and its own number alone, so that
-KILN_RANDOM_ONLY=N draws just the one that failed.
+KILN_ENGINE is specialized or generic; KILN_RANDOM_SEED and KILN_RANDOM_COUNT choose other problems. Each depends on the
+seed and its own number alone, so that KILN_RANDOM_ONLY=N draws just the one that failed.
 """
 
 import json
 import os
-import random
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 import kiln_run
 import numpy as np
+import problems
+import support_table
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
-import reference  # noqa: E402
-
+ENGINE = os.environ.get("KILN_ENGINE", "specialized")
 SEED = int(os.environ.get("KILN_RANDOM_SEED", 20240611))
-COUNT = int(os.environ.get("KILN_RANDOM_COUNT", 80))
+COUNT = int(os.environ.get("KILN_RANDOM_COUNT", {"specialized": 300, "generic": 5000}[ENGINE]))
 ONLY = os.environ.get("KILN_RANDOM_ONLY")
 
-CHANNELS = [1, 2, 3, 8, 16, 17, 21, 32, 40]
-LARGEST_SIZE = {1: 40, 2: 19, 3: 8}  # of an axis, by rank
-MOST_PRODUCTS = 4_000_000
+MOST_PRODUCTS = {"specialized": 2_000_000, "generic": 300_000}[ENGINE]
+
+# What kiln verify runs as well, with threads: one in so many problems; of the generic engine, so many draws of each row.
+VERIFIED_SHARE = 8
+GENERIC_ROWS = ["conv2d_f32", "convtranspose2d_f32", "conv1d_bf16", "conv3d_s8"]
+GENERIC_DRAWS = 40
 
 
-def draw_channels(rng):
-    """Returns (groups, input channels, output channels)."""
-    kind = rng.choice(["dense", "dense", "grouped", "depthwise"])
-    if kind == "dense":
-        return 1, rng.choice(CHANNELS), rng.choice(CHANNELS)
-    groups = rng.choice([2, 3, 4])
-    if kind == "grouped":
-        return groups, groups * rng.choice([1, 3, 5, 8]), groups * rng.choice([1, 2, 7, 16])
-    channels = rng.choice(CHANNELS)
-    return channels, channels, channels * rng.choice([1, 1, 2])
-
-
-def draw_attributes(rng, operator, rank, groups):
-    """Attributes and the kernel's sizes; each attribute is left out now and then."""
-    kernel = [rng.choice([1, 2, 3, 3, 4, 5, 7]) for _ in range(rank)]
-    attributes = {
-        "strides": [rng.choice([1, 1, 2, 3]) for _ in range(rank)],
-        "dilations": [rng.choice([1, 1, 1, 2, 3]) for _ in range(rank)],
-        "kernel_shape": kernel,
-    }
-    for name in list(attributes):
-        if rng.random() < 0.3:
-            del attributes[name]
-    if groups > 1:
-        attributes["group"] = groups
-    padding = rng.choice(["none", "pads", "pads", "auto"])
-    if padding == "pads":
-        # Beyond the kernel too: rows of bias alone in a Conv, rows cropped from a ConvTranspose.
-        attributes["pads"] = [rng.randrange(0, k + 2) for k in kernel * 2]
-    if padding == "auto":
-        attributes["auto_pad"] = rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
-    if operator == "ConvTranspose" and rng.random() < 0.4:
-        strides, dilations = (attributes.get(n, [1] * rank) for n in ("strides", "dilations"))
-        attributes["output_padding"] = [rng.randrange(0, max(s, d)) for s, d in zip(strides, dilations)]
-    return attributes, kernel
-
-
-def draw_output_shape(rng, sizes, kernel, attributes):
-    """Some below what the input reaches, some above: then zeros follow."""
-    natural, _, _ = reference.conv_transpose_geometry([1, 1, *sizes], kernel, {**attributes, "pads": [0] * 2 * len(sizes)})
-    return [max(1, n + rng.randrange(-3, 3)) for n in natural]
-
-
-def draw_once(rng):
-    operator = rng.choice(["Conv", "ConvTranspose"])
-    rank = rng.choice([1, 2, 2, 2, 3])
-    groups, in_channels, out_channels = draw_channels(rng)
-    attributes, kernel = draw_attributes(rng, operator, rank, groups)
-    sizes = [rng.randrange(1, LARGEST_SIZE[rank] + 1) for _ in range(rank)]
-    if operator == "ConvTranspose" and "auto_pad" not in attributes and rng.random() < 0.25:
-        attributes["output_shape"] = draw_output_shape(rng, sizes, kernel, attributes)
-    first, second = (out_channels, in_channels) if operator == "Conv" else (in_channels, out_channels)
-    return {
-        "operator": operator,
-        "opset": rng.choice([1, 11, 22] if operator == "Conv" else [11, 22]),
-        "attributes": attributes,
-        "layouts": {
-            "x": rng.choice(["NCX", "NXC"]),
-            "y": rng.choice(["NCX", "NXC"]),
-            "w": rng.choice(["OIX", "IOX", "XIO", "XOI"]),
-        },
-        "x": [rng.choice([1, 1, 2, 3]), in_channels, *sizes],
-        "w": [first, second // groups, *kernel],
-        "options": {name for name in ("bias", "residual", "relu") if rng.random() < 0.5},
-    }
-
-
-def output_shape(draw):
-    geometry = reference.conv_geometry if draw["operator"] == "Conv" else reference.conv_transpose_geometry
-    out, begin, _ = geometry(draw["x"], draw["w"][2:], draw["attributes"])
-    channels = draw["w"][0] if draw["operator"] == "Conv" else draw["w"][1] * draw["attributes"].get("group", 1)
-    return [draw["x"][0], channels, *out]
-
-
-def products(draw):
-    per_point = np.prod(draw["w"]) * draw["x"][0]
-    return per_point * np.prod(output_shape(draw)[2:] if draw["operator"] == "Conv" else draw["x"][2:])
-
-
-def draw_case(number):
-    """A case of kiln run; the same for the same seed and number."""
-    rng = random.Random(f"{SEED}/{number}")
-    while True:
-        draw = draw_once(rng)
-        if min(output_shape(draw)) > 0 and products(draw) <= MOST_PRODUCTS:
-            break
-    data = np.random.default_rng([SEED, number])
-
-    def tensor(shape):
-        return data.standard_normal(shape).astype(np.float32)
-
-    options, out = draw.pop("options"), output_shape(draw)
-    case = {**draw, "name": f"random{number}", "inputs": {"X": tensor(draw["x"]), "W": tensor(draw["w"])}}
-    if "bias" in options:
-        case["inputs"]["B"] = tensor([out[1]])
-    if "residual" in options:
-        case["inputs"]["residual"] = tensor(out)
-    if "relu" in options:
-        case["activation"] = "Relu"
-    del case["x"], case["w"]
-    return case
-
-
-def describe(case):
-    shown = {k: v for k, v in case.items() if k != "inputs"}
-    shapes = {k: list(v.shape) for k, v in case["inputs"].items()}
-    number = case["name"][len("random") :]
-    return f"{shown} {shapes}; to rerun: KILN_RANDOM_SEED={SEED} KILN_RANDOM_ONLY={number}"
-
-
-def draw_cases():
-    numbers = range(COUNT) if ONLY is None else [int(ONLY)]
-    print(f"seed {SEED}, {len(numbers)} problems", flush=True)
-    return [draw_case(number) for number in numbers]
-
-
-def to_layer(case):
-    """A case as a [[layer]] of a layers file."""
-    table = {"name": case["name"], "operator": case["operator"], "opset": case["opset"], **case["attributes"]}
-    table |= {name.lower(): list(case["inputs"][name].shape) for name in "XW"}
-    # What JSON and TOML write alike stands here as JSON.
-    lines = ["[[layer]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
-    lines += [f"{key} = true" for key, name in (("bias", "B"), ("residual", "residual")) if name in case["inputs"]]
-    lines += ["layouts = { " + ", ".join(f'{key} = "{value}"' for key, value in case["layouts"].items()) + " }"]
-    lines += [f'activation = "{case["activation"]}"'] if "activation" in case else []
-    return "\n".join(lines) + "\n"
+def excess(output, expected, bound):
+    """By how much each element is beyond its bound."""
+    # What rounds to infinity is right to be infinite.
+    limit = np.finfo(output.dtype).max if output.dtype.kind == "f" else np.inf
+    overflows = np.isinf(output) & (abs(expected.y) + bound > limit) & (np.sign(output) == np.sign(expected.y))
+    with np.errstate(invalid="ignore"):
+        difference = abs(output.astype(expected.y.dtype) - expected.y) - bound
+    difference = np.where(np.isnan(difference), np.inf, difference)
+    return np.where(overflows, 0, difference)
 
 
 class RandomProblems(unittest.TestCase):
-    def check(self, case, answer, output):
-        self.assertEqual(answer["status"], "ok", f"{answer}\n{describe(case)}")
-        inputs = case["inputs"]
-        y, magnitude, terms, (sizes, begin, end) = reference.compute(
-            case["operator"], inputs["X"], inputs["W"], case["attributes"], inputs.get("B"), inputs.get("residual"),
-            case.get("activation"),
-        )
-        self.assertEqual(answer["output_shape"], list(y.shape), describe(case))
-        self.assertEqual(list(output.shape), list(y.shape), describe(case))
-        if case["operator"] == "ConvTranspose" or "auto_pad" in case["attributes"]:
-            self.assertEqual((answer["pads_begin"], answer["pads_end"]), (begin, end), describe(case))
-        # The worst case of a sum of so many terms in float32, in any order.
-        gamma = terms * 2.0**-24 / (1 - terms * 2.0**-24)
-        if answer["kernel"].startswith("winograd"):  # its tiles mix neighbours, and amplify: error_bound.h
-            gamma *= 111
-            magnitude = magnitude.max(axis=(0, *range(2, magnitude.ndim)), keepdims=True)
-        excess = abs(output - y) - (gamma * magnitude + 2.0**-23 * abs(y))
-        worst = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), excess.shape)
-        self.assertTrue(
-            excess[worst] <= 0,
-            f"y{[int(i) for i in worst]} is {output[worst]}, expected {y[worst]}; {answer['problem']}\n{describe(case)}",
-        )
+    @classmethod
+    def setUpClass(cls):
+        numbers = range(COUNT) if ONLY is None else [int(ONLY)]
+        print(f"{len(numbers)} problems, engine {ENGINE}, seed {SEED}", flush=True)
+        cls.draws = {f"random{n}": problems.draw(SEED, n, MOST_PRODUCTS) for n in numbers}
+        cases = [draw.case(name) for name, draw in cls.draws.items()]
+        with tempfile.TemporaryDirectory() as folder:
+            cls.answers, cls.outputs, _ = kiln_run.run(cases, folder, "--engine", ENGINE)
+
+    def describe(self, answer):
+        name, problem = answer["name"], answer.get("problem", "no problem")
+        rerun = f"KILN_ENGINE={ENGINE} KILN_RANDOM_SEED={SEED} KILN_RANDOM_ONLY={name[len('random') :]}"
+        return f"{self.draws[name].describe()}; {problem}; to rerun: {rerun}"
+
+    def check(self, answer):
+        draw = self.draws[answer["name"]]
+        if (ENGINE, draw.operator) in problems.MISSING:
+            self.assertEqual((answer["status"], answer.get("code")), ("error", "unsupported"), answer)
+            return
+        self.assertEqual(answer["status"], "ok", answer)
+        expected = draw.expected()
+        output = self.outputs[answer["name"]]
+        output = draw.from_document_order(problems.decode(output, draw.y_type()))
+        self.assertEqual(answer["output_shape"], list(draw.in_document_order(expected.y).shape))
+        self.assertEqual(output.shape, expected.y.shape)
+        self.assertEqual((answer["pads_begin"], answer["pads_end"]), (draw.geometry.begin, draw.geometry.end))
+        if output.size == 0:
+            return
+        winograd = answer["kernel"].startswith("winograd")
+        beyond = excess(output, expected, expected.winograd_bound if winograd else expected.bound)
+        worst = np.unravel_index(np.argmax(beyond), beyond.shape)
+        at = [int(i) for i in worst]
+        self.assertLessEqual(beyond[worst], 0, f"y{at} is {output[worst]}, expected {expected.y[worst]}")
 
     def test_values(self):
-        cases = draw_cases()
-        with tempfile.TemporaryDirectory() as folder:
-            answers, outputs, _ = kiln_run.run(cases, folder)
-        for case, answer in zip(cases, answers):
-            with self.subTest(case["name"]):
-                self.check(case, answer, outputs.get(case["name"]))
+        wrong = {n for n, draw in self.draws.items() if (ENGINE, draw.operator) in problems.MISSING}
+        for answer in self.answers:
+            with self.subTest(self.describe(answer)):
+                try:
+                    self.check(answer)
+                except AssertionError:
+                    wrong.add(answer["name"])
+                    raise
+        unsupported = sum(answer.get("code") == "unsupported" for answer in self.answers)
+        print(f"{len(self.answers) - len(wrong)} of {len(self.answers)} right, {unsupported} unsupported", flush=True)
+        self.check_support_table(wrong)
 
-    def test_memory_accesses(self):
-        """The same problems in kiln verify, which puts guard pages around every tensor and runs two threads."""
-        cases = {case["name"]: case for case in draw_cases()}
+    def check_support_table(self, wrong):
+        """docs/support.md tells what was found; a run of too few problems for all its cells says nothing."""
+        cells = {draw.cell for draw in self.draws.values()}
+        if cells != set(problems.CELLS):
+            return
+        right = cells - {self.draws[name].cell for name in wrong}
+        if "KILN_UPDATE_SUPPORT" in os.environ:
+            support_table.update(ENGINE, right)
+        self.assertEqual(support_table.sections()[ENGINE], support_table.section(ENGINE, right), "docs/support.md")
+
+    def test_threads(self):
+        """Problems in kiln verify, which runs each kernel in one thread, in two, and in three runs at once."""
+        if ENGINE == "generic":
+            self.verify(kiln_run.generic_rows(GENERIC_ROWS), "--draws", str(GENERIC_DRAWS))
+            return
+        texts = {a["name"]: a["problem"] for a in self.answers[::VERIFIED_SHARE] if a["status"] == "ok"}
+        layers = "".join(f'[[layer]]\nname = "{name}"\nproblem = "{text}"\n' for name, text in texts.items())
+        self.verify(layers)
+        rows = self.verify(layers, decision={"problem": "*", "algorithm": "winograd"})
+        if len(texts) >= 30:
+            self.assertTrue(any(row["algorithm"] == "winograd" for row in rows), "no problem that it applies to")
+
+    def verify(self, layers, *options, decision=None):
+        """`decision` names an algorithm wherever it applies, in place of the defaults."""
         with tempfile.TemporaryDirectory() as folder:
             spec = Path(folder) / "layers.toml"
-            spec.write_text("".join(map(to_layer, cases.values())))
-            for algorithm in (None, "winograd"):
-                with self.subTest(algorithm or "default"):
-                    self.check_memory_accesses(cases, spec, algorithm)
-
-    def check_memory_accesses(self, cases, spec, algorithm):
-        """With the default decisions, or with one algorithm wherever it applies."""
-        options = []
-        if algorithm:
-            decisions = spec.with_suffix(".jsonl")
-            decisions.write_text(json.dumps({"problem": "*", "algorithm": algorithm}))
-            options = ["--decisions", decisions]
-        rows = kiln_run.verify(spec, *options)
-        self.assertEqual([row["layer"] for row in rows], list(cases))
+            spec.write_text(layers)
+            if decision:
+                spec.with_suffix(".jsonl").write_text(json.dumps(decision))
+                options = [*options, "--decisions", spec.with_suffix(".jsonl")]
+            rows = kiln_run.verify(spec, "--seed", str(SEED), *options)
+        self.assertGreaterEqual(len(rows), layers.count("[[layer]]"))
         for row in rows:
-            with self.subTest(row["layer"]):
-                self.assertEqual(row["verdict"], "ok", f"{row}\n{describe(cases[row['layer']])}")
-        if algorithm and len(cases) >= 20:
-            self.assertTrue(any(row["algorithm"] == algorithm for row in rows), "no problem that it applies to")
+            with self.subTest(row.get("problem", row["layer"])):
+                self.assertEqual(row["verdict"], "ok", row)
+        return rows
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ use_installation() {
     use_example minimal minimal 114089 edges_test edges_bench
     "$temp/minimal/edges_test"
     use_example c minimal_c -173
+    use_example generic generic 186828
     check_rebuilding
 }
 

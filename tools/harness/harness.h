@@ -49,7 +49,8 @@ int bench(const kiln_library &library, const Options &options);
 // Runs problems on files. A request is a line of twelve fields, split by tabs:
 //     name problem weight-strides x w bias residual offset mask scale zero-points y
 // The problem is its text, the strides are kiln_pack_function's, joined by commas; from x on, fields are files of raw
-// elements ("-" where the problem has no such tensor), of which y is written. The library picks the kernel. Each is answered by a line on stdout as soon as it is done: "ok<TAB>name<TAB>algorithm@target" or
+// elements ("-" where the problem has no such tensor), of which y is written. The library picks the kernel, and all
+// memory lies between guard pages. Each is answered by a line on stdout as soon as it is done: "ok<TAB>name<TAB>algorithm@target" or
 // "error<TAB>name<TAB>code<TAB>message". Returns 1 if one failed.
 int run(const kiln_library &library, const Options &options);
 

@@ -3,10 +3,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <stdexcept>
 
-#include "harness/buffer.h"
 #include "harness/data.h"
+#include "harness/guard.h"
 #include "harness/harness.h"
 #include "kiln/plan.h"
 
@@ -51,16 +52,14 @@ std::vector<int64_t> parse_strides(const Problem &p, const std::string &text) {
     return strides;
 }
 
-// A file of exactly `bytes` bytes. `what` is the tensor's name.
-Buffer read_tensor(const char *what, const std::string &path, size_t bytes) {
+// Fills a buffer from a file that holds exactly its bytes.
+void read_tensor(const std::string &path, size_t bytes, const char *name, void *data) {
     std::FILE *file = std::fopen(path.c_str(), "rb");
-    if (file == nullptr) throw Failure(std::string(what) + ": " + path + ": " + std::strerror(errno));
-    Buffer data = allocate(bytes);
-    const bool complete = std::fread(data.get(), 1, bytes, file) == bytes && std::fgetc(file) == EOF;
+    if (file == nullptr) throw Failure(std::string(name) + ": " + path + ": " + std::strerror(errno));
+    const bool complete = std::fread(data, 1, bytes, file) == bytes && std::fgetc(file) == EOF;
     std::fclose(file);
     if (!complete)
-        throw Failure(std::string(what) + ": " + path + " does not hold " + std::to_string(bytes) + " bytes");
-    return data;
+        throw Failure(std::string(name) + ": " + path + " does not hold " + std::to_string(bytes) + " bytes");
 }
 
 void write_tensor(const std::string &path, const void *data, size_t bytes) {
@@ -70,49 +69,85 @@ void write_tensor(const std::string &path, const void *data, size_t bytes) {
     if (std::fclose(file) != 0 || !written) throw Failure("y: " + path + ": " + std::strerror(errno));
 }
 
+// A run's memory, all of it between guard pages: an access out of bounds is an answer rather than luck.
+class GuardedRun {
+  public:
+    GuardedRun(const Problem &problem, const Plan &plan, GuardedBuffer::Side side)
+        : problem_(problem), plan_(plan), packed_("the packed weights", plan.packed_bytes(), side, KILN_ALIGNMENT, 0xff),
+          workspace_("the workspace", plan.workspace_bytes(), side, KILN_ALIGNMENT, 0xff) {
+        for (int i = 0; i < tensor_count; ++i) {
+            const auto tensor = static_cast<Tensor>(i);
+            const auto alignment = static_cast<size_t>(size_of(type_of(problem, tensor)));
+            tensors_.emplace_back(name_of(tensor), bytes_of(problem, tensor), side, alignment, 0xff);
+        }
+    }
+
+    void read(const Request &request) {
+        for (const Tensor tensor : all_inputs) {
+            if (has(problem_, tensor))
+                read_tensor(request[tensor], bytes_of(problem_, tensor), name_of(tensor), pointer(tensor));
+            tensors_[static_cast<size_t>(tensor)].make_read_only();
+        }
+    }
+
+    void run(const std::vector<int64_t> &strides) {
+        Pointers pointers{};
+        for (int i = 0; i < tensor_count; ++i) pointers[i] = tensors_[i].data();
+        RunArguments arguments = run_arguments(problem_, pointers);
+        arguments.packed_weights = packed_.data();
+        arguments.workspace = workspace_.data();
+        arguments.workspace_bytes = plan_.workspace_bytes();
+        const void *zero_points = has(problem_, Tensor::zero_points) ? pointer(Tensor::zero_points) : nullptr;
+        Status status;
+        const std::string fault = catch_faults(print(problem_).c_str(), [&] {
+            status = plan_.pack(pointer(Tensor::w), strides.data(), packed_.data(),
+                                static_cast<const int32_t *>(zero_points));
+            packed_.make_read_only();
+            if (status.ok()) status = plan_.run(arguments);
+        });
+        if (!fault.empty()) throw Failure("the kernel made " + fault);
+        require(status);
+        GuardedBuffer *const written[] = {&packed_, &workspace_, &tensors_[static_cast<size_t>(Tensor::y)]};
+        for (const GuardedBuffer *buffer : written)
+            if (const std::string stray = buffer->stray_write(); !stray.empty())
+                throw Failure("the kernel made " + stray);
+    }
+
+    const void *y() const { return pointer(Tensor::y); }
+
+  private:
+    void *pointer(Tensor tensor) const { return tensors_[static_cast<size_t>(tensor)].data(); }
+
+    const Problem &problem_;
+    const Plan &plan_;
+    std::deque<GuardedBuffer> tensors_;  // in the order of Tensor
+    GuardedBuffer packed_, workspace_;
+};
+
 // Returns which kernel ran: its algorithm and its target.
-std::string run_request(const kiln_library &library, const Request &request) {
+std::string run_request(const kiln_library &library, const Request &request, GuardedBuffer::Side side) {
     Problem p;
     require(parse(request[Request::problem], &p));
     Plan plan;
     require(Plan::create(library, p, &plan));
-    const std::vector<int64_t> strides = parse_strides(p, request[Request::strides]);
-    std::array<Buffer, tensor_count> buffers;
-    Pointers pointers{};
-    for (const Tensor tensor : all_inputs) {
-        const auto index = static_cast<size_t>(tensor);
-        if (has(p, tensor)) buffers[index] = read_tensor(name_of(tensor), request[tensor], bytes_of(p, tensor));
-        pointers[index] = buffers[index].get();
-    }
-    const Buffer y = allocate(bytes_of(p, Tensor::y));
-    const Buffer packed = allocate(plan.packed_bytes()), workspace = allocate(plan.workspace_bytes());
-    pointers[static_cast<size_t>(Tensor::y)] = y.get();
-    const auto pointer = [&](Tensor tensor) { return pointers[static_cast<size_t>(tensor)]; };
-    require(plan.pack(pointer(Tensor::w), strides.data(), packed.get(),
-                      static_cast<const int32_t *>(pointer(Tensor::zero_points))));
-    RunArguments arguments = run_arguments(p, pointers);
-    arguments.packed_weights = packed.get();
-    arguments.workspace = workspace.get();
-    arguments.workspace_bytes = plan.workspace_bytes();
-    require(plan.run(arguments));
-    write_tensor(request[Tensor::y], y.get(), bytes_of(p, Tensor::y));
+    GuardedRun run(p, plan, side);
+    run.read(request);
+    run.run(parse_strides(p, request[Request::strides]));
+    write_tensor(request[Tensor::y], run.y(), bytes_of(p, Tensor::y));
     return std::string(plan.kernel().algorithm) + '@' + plan.kernel().target;
 }
 
 // Whether the request was carried out.
-bool answer(const kiln_library &library, const std::string &line) {
+bool answer(const kiln_library &library, const std::string &line, GuardedBuffer::Side side) {
     const Request request{split(line, '\t')};
     try {
         if (request.fields.size() != Request::field_count)
             throw Failure("a request has " + std::to_string(Request::field_count) + " fields", StatusCode::invalid_argument);
-        const std::string kernel = run_request(library, request);
+        const std::string kernel = run_request(library, request, side);
         std::printf("ok\t%s\t%s\n", request[Request::name].c_str(), kernel.c_str());
         return true;
     } catch (const Failure &failure) {
         std::printf("error\t%s\t%s\t%s\n", request[Request::name].c_str(), to_string(failure.code), failure.what());
-    } catch (const std::bad_alloc &) {
-        std::printf("error\t%s\t%s\tnot enough memory\n", request[Request::name].c_str(),
-                    to_string(StatusCode::failed));
     }
     return false;
 }
@@ -135,8 +170,11 @@ int run(const kiln_library &library, const Options &options) {
         return 1;
     }
     bool all_ok = true;
+    // Buffers lie before a guard page and behind one in turns.
+    auto side = GuardedBuffer::Side::end;
     for (std::string line; read_line(file, &line);) {
-        all_ok = answer(library, line) && all_ok;
+        all_ok = answer(library, line, side) && all_ok;
+        side = side == GuardedBuffer::Side::end ? GuardedBuffer::Side::begin : GuardedBuffer::Side::end;
         std::fflush(stdout);
     }
     std::fclose(file);
