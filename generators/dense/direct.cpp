@@ -213,6 +213,11 @@ void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
         if (axis.has_uneven_phases()) {
             s.r.where(axis.is_tap(s.phase[a], j));
         }
+        if (axis.kernel < axis.phases) {
+            // Phases without a tap start anywhere, and what is behind a condition may be read ahead of it.
+            const AxisMap::Range range = axis.reads();
+            in = Halide::clamp(in, range.first, std::max(range.first, range.last));
+        }
         if (axis.reads_outside() && !s.pads[a]) {
             s.r.where(in >= 0 && in < axis.in);
             in = Halide::clamp(in, 0, axis.in - 1);

@@ -19,9 +19,6 @@ LAYOUTS = [("NCX", "NCX"), ("NCX", "NXC"), ("NXC", "NCX"), ("NXC", "NXC")]
 # What a document lists; everything else is invalid there.
 DOCUMENTED = {(operator, dtype) for operator in OPERATORS for dtype in FLOATS} | {("Conv", "int8"), ("ConvTranspose", "int8")}
 
-# What a document has and an engine has not, by (engine, operator): answered as unsupported.
-MISSING = set()
-
 # Every combination of them: draws go through these in turn, mixed, so that a few draws are of many kinds.
 CELLS = [
     (operator, dtype, rank, layouts)
