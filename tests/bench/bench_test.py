@@ -57,10 +57,14 @@ class Answers(unittest.TestCase):
     def check(self, text, operator):
         problem = problems.parse(text)
         tensors = numbers.make(problem)
-        attributes = {"strides": problem.strides, "dilations": problem.dilations, "group": problem.groups,
+        attributes = {"strides": problem.strides, "dilations": problem.dilations,
                       "pads": [*problem.pads_begin, *problem.pads_end]}
-        y, *_ = reference.compute(operator, tensors["x"], tensors["w"], attributes, tensors["bias"],
-                                  activation="Relu" if problem.activation else None)
+        geometry = reference.onnx_conv if operator == "Conv" else reference.onnx_conv_transpose
+        sizes, kernel = tensors["x"].shape[2:], tensors["w"].shape[2:]
+        convolution = reference.Convolution(operator, problem.strides, problem.dilations,
+                                            geometry(sizes, kernel, attributes), problem.groups)
+        y = reference.compute(convolution, "float32", tensors["x"], tensors["w"], tensors["bias"],
+                              activation="Relu" if problem.activation else None).y
         np.testing.assert_allclose(numbers.reference(problem, tensors), y, atol=1e-9)
 
     def test_conv(self):

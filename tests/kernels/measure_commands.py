@@ -31,7 +31,8 @@ class MeasureCommands(unittest.TestCase):
                 self.assertLessEqual(row["max_error"], row["bound"] * 2, row)
                 self.assertTrue(0 < row["ratio"] <= 1, row)
                 self.assertTrue(target in (row["kernel"], "host"), row)
-                self.assertIn(row["algorithm"], ("winograd", "polyphase" if row["layer"].startswith("up") else "direct"))
+                known = ("winograd", "depthwise", "polyphase" if row["layer"].startswith("up") else "direct")
+                self.assertIn(row["algorithm"], known)
 
     def test_verify_table_and_layer(self):
         process = kiln("verify", LAYERS, "--layer", "up", "--layer", "conv")
