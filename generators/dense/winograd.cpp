@@ -163,6 +163,10 @@ std::string WinogradSchedule::print() const {
                                 {"parallel", parallel}});
 }
 
+bool turns_whole_rows(const Problem &problem) {
+    return problem.rank == 1 && problem.y_layout != Layout::nxc && winograd_axes(problem)[0].phases == 1;
+}
+
 void WinogradSchedule::check(const Problem &problem) const {
     const char *names[] = {"tile_x", "tile_y", "tile_z"};
     const std::vector<WinogradAxis> axes = winograd_axes(problem);
@@ -181,6 +185,10 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (problem.batch % images != 0 || (rows > 0 && images > 1)) {
         throw std::invalid_argument("schedule: \"images\" is " + std::to_string(images) + " for a batch of " +
                                     std::to_string(problem.batch) + " and \"rows\" " + std::to_string(rows));
+    }
+    if (rows > 0 && turns_whole_rows(problem)) {
+        throw std::invalid_argument("schedule: \"rows\" is " + std::to_string(rows) +
+                                    " for a row that is turned from NXC to NCX as a whole");
     }
     const int64_t of_group = problem.out_channels / problem.groups;
     if (problem.groups > 1 && of_group % panel() != 0) {

@@ -58,6 +58,9 @@ bool winograd_applies(const Problem &problem);
 // The problem's axes, the innermost first, with no tiles yet: outputs, points and tiles are a schedule's.
 std::vector<WinogradAxis> winograd_axes(const Problem &problem);
 
+// Whether y is one row that is turned from channels last to channels first: it is then not taken in chunks ("rows").
+bool turns_whole_rows(const Problem &problem);
+
 // What kernel, pack function and schedules all know.
 struct WinogradShape {
     std::vector<WinogradAxis> axes;  // the innermost first

@@ -133,8 +133,10 @@ std::vector<std::vector<int>> tile_sizes(const std::vector<WinogradAxis> &axes) 
 std::vector<std::pair<int, int>> chunks(const Problem &problem) {
     const int batch = static_cast<int>(problem.batch);
     std::vector<std::pair<int, int>> result = {{0, batch}};
-    for (const int rows : {16, 8, 4, 2, 1}) {
-        result.emplace_back(rows, 1);
+    if (!turns_whole_rows(problem)) {
+        for (const int rows : {16, 8, 4, 2, 1}) {
+            result.emplace_back(rows, 1);
+        }
     }
     for (int images = 1; images < batch; images *= 2) {
         if (batch % images == 0) {

@@ -66,6 +66,18 @@ TEST(Decision, takes_winograd_where_it_pays) {
     }
 }
 
+// A row that is turned to NCX is not taken in chunks: its vectors would reach from one into the next.
+TEST(Decision, a_turned_row_is_whole) {
+    const Problem problem = parsed("conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-ncx,ncx-bias");
+    for (const TargetModel &target : target_models()) {
+        dense::WinogradSchedule schedule = dense::default_winograd_schedule(problem, target);
+        EXPECT_EQ(schedule.rows, 0) << target.name;
+        EXPECT_NO_THROW(schedule.check(problem));
+        schedule.rows = 16;
+        EXPECT_THROW(schedule.check(problem), std::invalid_argument);
+    }
+}
+
 std::string error_of(const std::function<void()> &call) {
     try {
         call();
