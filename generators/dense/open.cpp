@@ -109,6 +109,8 @@ void define_sum(OpenStages &s, const Problem &problem, const Panels &panels, con
     const Halide::Type sum = sum_type(problem);
     s.acc(at) = Halide::Internal::make_zero(sum);
     s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, s.padded(position));
+    s.sums = Func("sums");
+    s.sums(at) = s.acc(std::vector<Expr>(at.begin(), at.end()));
 }
 
 // y = epilogue(acc), at those q and phases of several-phase axes that lie in the image.
@@ -153,7 +155,7 @@ void define_output(OpenStages &s, const Problem &problem, const Operands &operan
     if (!domain.empty()) {
         s.y(pure) = Halide::undef(halide_type(problem.y_type));
     }
-    s.y(at) = epilogue(problem, s.acc(sum_at), operands, at, channel);
+    s.y(at) = epilogue(problem, s.sums(sum_at), operands, at, channel);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ struct OpenStages {
     Halide::Func padded;  // the input with channels innermost and zeros around its innermost axis
     std::vector<Halide::Expr> padded_min, padded_extent;  // of padded's dimensions
     Halide::Func acc;                                     // (c, g, q and phase of each axis, n)
-    Halide::Func y;           // (c, g, q and, where there are several, phase of each axis, n)
+    Halide::Func sums;  // acc as it comes out of the registers, so that y's code is there once, not for each pixel
+    Halide::Func y;     // (c, g, q and, where there are several, phase of each axis, n)
     Halide::Expr x_is_empty;  // undefined where x cannot be
 };
 

@@ -331,7 +331,7 @@ VarOrRVar output_loop(const OpenStages &s, size_t axis, bool phase) {
 }
 
 // Splits y into register tiles. Returns the innermost loop around one.
-VarOrRVar schedule_output(OpenStages &s, const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes) {
+VarOrRVar schedule_output(OpenStages &s, const Problem &problem, const OpenSchedule &schedule) {
     const bool phased = s.out.defined();
     Halide::Stage y = phased ? Halide::Stage(s.y.update()) : Halide::Stage(s.y);
     const Var panel("panel"), vector("vector");
@@ -364,21 +364,21 @@ VarOrRVar schedule_output(OpenStages &s, const Problem &problem, const OpenSched
         order.push_back(s.g);
     }
     order.push_back(s.n);
-    y.reorder(order).vectorize(s.c).unroll(vector).unroll(pixel);
+    y.reorder(order).vectorize(s.c).unroll(vector);
     if (schedule.parallel) {
         if (phased) {
             y.allow_race_conditions();  // no two iterations write the same element, which Halide cannot prove
         }
         y.parallel(s.q.size() > 1 ? outermost : VarOrRVar(s.n));
     }
-    if (problem.y_layout == Layout::open) {
-        y.specialize(sizes.y_is_nxc);
-    }
     return tile;
 }
 
 void schedule_open_sum(OpenStages &s, const Problem &problem, const OpenSchedule &schedule, const VarOrRVar &tile) {
     const Var vector("vector");
+    s.sums.compute_at(Halide::LoopLevel(s.y, tile)).store_in(Halide::MemoryType::Stack);
+    s.sums.bound_extent(s.c, schedule.panel()).bound_extent(s.q[0], schedule.pixels);
+    s.sums.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.q[0]);
     s.acc.compute_at(Halide::LoopLevel(s.y, tile));
     s.acc.store_in(Halide::MemoryType::Register);
     s.acc.bound_extent(s.c, schedule.panel()).bound_extent(s.q[0], schedule.pixels);
@@ -408,7 +408,7 @@ void schedule_open_sum(OpenStages &s, const Problem &problem, const OpenSchedule
 }  // namespace
 
 void schedule_open(OpenStages &s, const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes) {
-    schedule_open_sum(s, problem, schedule, schedule_output(s, problem, schedule, sizes));
+    schedule_open_sum(s, problem, schedule, schedule_output(s, problem, schedule));
     const std::vector<Var> at = s.padded.args();
     s.padded.compute_root();
     for (size_t d = 0; d < at.size(); d++) {
