@@ -258,11 +258,11 @@ class Compilation {
             throw Error(fmt::format("weights {}: {} {} values are needed", pending.spec->weights_file,
                                     problem.w_elements(), document_name(problem.w_type)));
         }
-        const std::vector<int32_t> zero_points = pending.spec->weight_zero_points(problem);
+        const int32_t *zero_points = functions.zero_points.empty() ? nullptr : functions.zero_points.data();
         for (size_t i = 0; i < pending.kernels.size(); i++) {
             functions.kernels[i].embedded =
                 pack_weights(problem, kernels_[pending.kernels[i]]->decision, weights.data.data(),
-                             functions.weight_strides.data(), zero_points.empty() ? nullptr : zero_points.data());
+                             functions.weight_strides.data(), zero_points);
         }
     }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/arithmetic.h"
+
 namespace kiln {
 namespace {
 
@@ -109,11 +111,11 @@ AxisMap AxisMap::conv_transpose(const Problem &problem, int axis) {
     map.phases = to_int(problem.stride[axis]);
     map.dilation_ = to_int(problem.dilation[axis]);
     map.pad_ = to_int(problem.pad_begin[axis]);
-    map.quotients = (map.out + map.phases - 1) / map.phases;
+    map.quotients = ceil_div(map.out, map.phases);
     map.divisor_ = std::gcd(map.phases, map.dilation_);
     map.tap_stride_ = map.phases / map.divisor_;
     map.inverse_ = inverse_modulo(map.dilation_ / map.divisor_ % map.tap_stride_, map.tap_stride_);
-    map.taps = (map.kernel + map.tap_stride_ - 1) / map.tap_stride_;
+    map.taps = ceil_div(map.kernel, map.tap_stride_);
     map.tap_step = -map.dilation_ / map.divisor_;
     if (map.phases == 1) {  // a convolution with its taps reversed: written so, offset() and tap() stay plain
         map.pad_ = -map.pad_;

@@ -41,11 +41,15 @@ Expr offset_pointer(const Expr &base, const Expr &bytes) {
     return reinterpret(Handle(), reinterpret(UInt(64), base) + cast(UInt(64), bytes));
 }
 
+int64_t round_up(int64_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
 // Places blocks in the workspace, first fit; a block's place is free again after its Free.
 class Workspace {
   public:
     int64_t allocate(const std::string &name, int64_t bytes) {
-        bytes = (bytes + alignment - 1) / alignment * alignment;
+        bytes = round_up(bytes);
         int64_t at = 0;
         for (const auto &[begin, block] : live_) {
             if (begin - at >= bytes) {
@@ -87,9 +91,6 @@ class Widen : public IRMutator {
     }
 };
 
-int64_t round_up(int64_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-}
 Expr round_up(const Expr &bytes) {
     return simplify((bytes + make_const(Int(64), alignment - 1)) / make_const(Int(64), alignment) *
                     make_const(Int(64), alignment));

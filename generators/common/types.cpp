@@ -1,6 +1,8 @@
 // Halide's types of a problem's tensors and of the sums between them.
 #include "common/types.h"
 
+#include "common/vars.h"
+
 namespace kiln {
 
 Halide::Type halide_type(DType type) {
@@ -74,11 +76,8 @@ Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::E
 
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
                            const Halide::Func &zero_points, const Halide::Expr &has_zero_points) {
-    std::vector<Halide::Var> vars;
-    for (int d = 0; d < problem.rank + 2; d++) {
-        vars.emplace_back("w" + std::to_string(d));
-    }
-    const std::vector<Halide::Expr> at(vars.begin(), vars.end());
+    const std::vector<Halide::Var> order = vars("w", static_cast<size_t>(problem.rank) + 2);
+    const std::vector<Halide::Expr> at(order.begin(), order.end());
     Halide::Expr wide = Halide::cast(type, w(at));
     if (zero_points.defined()) {
         const bool transposed = problem.op == Operator::conv_transpose;
@@ -87,7 +86,7 @@ Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::T
         wide -= Halide::select(has_zero_points, point, Halide::Internal::make_zero(wide.type()));
     }
     Halide::Func result("wide_weights");
-    result(vars) = wide;
+    result(order) = wide;
     return result;
 }
 

@@ -134,7 +134,7 @@ void DirectSchedule::check(const Problem &problem) const {
 
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {
     const int panel = schedule.panel(), channels = static_cast<int>(problem.out_channels);
-    return {panel, (channels + panel - 1) / panel, static_cast<int>(problem.in_channels / problem.groups), schedule.dot,
+    return {panel, ceil_div(channels, panel), static_cast<int>(problem.in_channels / problem.groups), schedule.dot,
             axis_maps(problem)};
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "algorithm.h"
+#include "common/arithmetic.h"
 #include "common/axis_map.h"
 #include "common/target_model.h"
 #include "kiln/problem.h"
@@ -44,7 +45,7 @@ struct PackedWeights {
     int dot;     // neighbouring input channels that one lane sums
     std::vector<AxisMap> axes;
 
-    int steps() const { return (depth + dot - 1) / dot; }  // of the sum over input channels
+    int steps() const { return ceil_div(depth, dot); }  // of the sum over input channels
     // [dot][panel lane][steps][taps...][panels][phases...], the innermost first.
     std::vector<int> extents() const;
 };

@@ -3,14 +3,12 @@
 
 #include "common/epilogue.h"
 #include "common/types.h"
+#include "common/vars.h"
 
 namespace kiln::dense {
 
 Halide::Func empty(const Problem &problem, const Operands &operands) {
-    std::vector<Halide::Var> at;
-    for (int d = 0; d < image_axes(problem) + 2; d++) {
-        at.emplace_back("y" + std::to_string(d));
-    }
+    const std::vector<Halide::Var> at = vars("y", static_cast<size_t>(image_axes(problem)) + 2);
     Halide::Func y("y");
     y(at) = epilogue(problem, Halide::Internal::make_zero(sum_type(problem)), operands, {at.begin(), at.end()});
     return y;

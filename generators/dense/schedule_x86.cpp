@@ -288,7 +288,7 @@ OpenSchedule default_open_schedule(const Problem &problem, const TargetModel &ta
     }
     if (problem.in_channels != open_size && problem.groups != open_size) {
         const int pair = products_per_lane(problem);
-        best.unroll = largest_divisor((static_cast<int>(problem.in_channels / problem.groups) + pair - 1) / pair, 4);
+        best.unroll = largest_divisor(ceil_div(static_cast<int>(problem.in_channels / problem.groups), pair), 4);
     }
     double best_score = 0;
     // Where nothing is known of the channels, one vector of them wastes least.
@@ -350,7 +350,7 @@ VarOrRVar schedule_output(OpenStages &s, const Problem &problem, const OpenSched
         pixel = inner;
     }
     order.insert(order.end(), {pixel, tile, panel});
-    VarOrRVar outermost = tile;
+    VarOrRVar outermost = s.n;
     for (size_t a = 0; a < s.q.size(); a++) {
         if (!is_one(s.phases[a])) {
             order.push_back(output_loop(s, a, true));
@@ -369,7 +369,7 @@ VarOrRVar schedule_output(OpenStages &s, const Problem &problem, const OpenSched
         if (phased) {
             y.allow_race_conditions();  // no two iterations write the same element, which Halide cannot prove
         }
-        y.parallel(s.q.size() > 1 ? outermost : VarOrRVar(s.n));
+        y.parallel(outermost);
     }
     return tile;
 }

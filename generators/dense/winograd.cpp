@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "common/arithmetic.h"
 #include "common/epilogue.h"
 #include "common/schedule_text.h"
 #include "common/vars.h"
@@ -228,14 +229,14 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         axis.points = axis.outputs + axis.taps - 1;
         axis.whole = axis.length / axis.outputs;
         if (a + 1 == shape.axes.size() && schedule.rows > 0) {
-            const int tiles = (axis.length + axis.outputs - 1) / axis.outputs;
+            const int tiles = ceil_div(axis.length, axis.outputs);
             axis.whole = std::min(schedule.rows, tiles);
-            axis.chunks = (tiles + axis.whole - 1) / axis.whole;
+            axis.chunks = ceil_div(tiles, axis.whole);
         } else if (a < 2) {  // on a third axis, some point's tiles would not be contiguous
             axis.rest = axis.length % axis.outputs;
             axis.rest_points = axis.rest + axis.taps - 1;
         } else {
-            axis.whole = (axis.length + axis.outputs - 1) / axis.outputs;
+            axis.whole = ceil_div(axis.length, axis.outputs);
         }
     }
     shape.merges_phases = merges_phases(problem, shape.axes);
@@ -243,7 +244,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.channels_first = problem.y_layout == Layout::nxc;
     shape.columns = static_cast<int>(problem.out_channels) * (shape.merges_phases ? shape.axes[0].phases : 1);
     shape.panel = schedule.panel();
-    shape.panels = (shape.columns + shape.panel - 1) / shape.panel;
+    shape.panels = ceil_div(shape.columns, shape.panel);
     shape.depth = static_cast<int>(problem.in_channels / problem.groups);
     for (const WinogradAxis &axis : shape.axes) {
         shape.depth *= shape.merges_folds ? axis.folds : 1;
@@ -446,7 +447,7 @@ Func define_folded_image(WinogradStages &s, const Problem &problem, const Func &
 // x with zeros outside it, over (c, position on each axis, n), and s.image where x will not do by itself.
 Func define_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule, const Func &x) {
     const int lanes = schedule.lanes, channels = static_cast<int>(problem.in_channels);
-    s.channels = ((s.shape.merges_folds ? s.shape.depth : channels) + lanes - 1) / lanes * lanes;
+    s.channels = round_up(s.shape.merges_folds ? s.shape.depth : channels, lanes);
     if (s.shape.merges_folds) {
         return define_folded_image(s, problem, x);
     }

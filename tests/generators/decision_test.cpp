@@ -4,19 +4,13 @@
 
 #include <stdexcept>
 
+#include "../parsed.h"
 #include "dense/direct.h"
 #include "dense/winograd.h"
 #include "kernel.h"
 
 namespace kiln {
 namespace {
-
-Problem parsed(const std::string &text) {
-    Problem problem;
-    const Status status = parse(text, &problem);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return problem;
-}
 
 TEST(Decision, default_tiles_fit_the_registers) {
     const char *problems[] = {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu",

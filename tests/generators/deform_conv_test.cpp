@@ -4,18 +4,12 @@
 
 #include <stdexcept>
 
+#include "../parsed.h"
 #include "deform_conv/sampled.h"
 #include "kernel.h"
 
 namespace kiln::deform_conv {
 namespace {
-
-Problem parsed(const std::string &text) {
-    Problem problem;
-    const Status status = parse(text, &problem);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return problem;
-}
 
 TEST(DeformConv, default_tiles_fit_the_registers) {
     const char *problems[] = {

@@ -6,17 +6,11 @@
 #include <cmath>
 #include <set>
 
+#include "../parsed.h"
 #include "reference/numbers.h"
 
 namespace kiln::harness {
 namespace {
-
-Problem parsed(const char *text) {
-    Problem problem;
-    const Status status = parse(text, &problem);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return problem;
-}
 
 TEST(RandomProblem, FitsItsPattern) {
     for (const char *text :
@@ -71,8 +65,8 @@ TEST(RandomTensors, OffsetsAreHostileWhereAsked) {
             // [out][group, tap, axis], as x lies
             const int64_t axis = i % 2, tap = i / 2 % 9, out = i / 36;
             const int64_t base = axis == 0 ? out / 7 + tap / 3 - 1 : out % 7 + tap % 3 - 1;
-            const double position = static_cast<double>(base) +
-                                    reference::load(DType::f32, tensors[Tensor::offset].data(), i);
+            const double position =
+                static_cast<double>(base) + reference::load(DType::f32, tensors[Tensor::offset].data(), i);
             const double size = axis == 0 ? 9 : 7;
             infinite += !std::isfinite(position);
             borders += position == -1 || position == 0 || position == size - 1 || position == size;

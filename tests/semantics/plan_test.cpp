@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../parsed.h"
 #include "kiln/cpu.h"
 #include "layer_builder.h"
 
@@ -71,13 +72,6 @@ const char any_batch[] = "conv2d-f32-n?-c4-i9x9" OPERANDS;
 const char any_image[] = "conv2d-f32-n?-c4-i?x?" OPEN_OPERANDS;
 const char anything[] = "conv2d-f32-n?-c?-i?x?-m?-o?x?-k?x?-s?x?-d?x?-p?x?,?x?-g?-ncx,ncx-bias";
 const char other[] = "conv2d-f32-n1-c5-i9x9" OPERANDS;
-
-Problem parsed(const std::string &text) {
-    Problem problem;
-    const Status status = parse(text, &problem);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return problem;
-}
 
 std::string chosen(const std::vector<kiln_kernel> &kernels, const Problem &problem) {
     const Library library{kernels, {}};
@@ -335,7 +329,8 @@ TEST(Plan, PacksWithTheLayersStrides) {
     std::vector<Attribute> attributes;
     const int64_t embedded_strides[] = {1, 8, 96, 32};
     const Library library{{kernel_for(exact)},
-                          {{"l", exact, embedded_strides, nullptr, nullptr, nullptr}, {"plain", exact, nullptr, nullptr, nullptr, nullptr}}};
+                          {{"l", exact, embedded_strides, nullptr, nullptr, nullptr},
+                           {"plain", exact, nullptr, nullptr, nullptr, nullptr}}};
     Memory memory;
     const std::vector<int64_t> xio = {1, 8, 96, 32}, oix = {36, 9, 3, 1};
     Plan plan;

@@ -7,15 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "../parsed.h"
+
 namespace kiln {
 namespace {
-
-Problem parsed(const std::string &text) {
-    Problem problem;
-    const Status status = parse(text, &problem);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return problem;
-}
 
 // A plain Conv on one axis.
 Problem conv1d(int64_t in, int64_t out, int64_t kernel, int64_t stride = 1, int64_t dilation = 1, int64_t begin = 0) {

@@ -7,17 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "../parsed.h"
 #include "kiln/problem.h"
 
 namespace kiln {
 namespace {
-
-Problem parsed(const std::string &text) {
-    Problem problem;
-    const Status status = parse(text, &problem);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return problem;
-}
 
 TEST(ProblemText, ReadsEveryToken) {
     const Problem p = parsed(
