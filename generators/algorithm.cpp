@@ -14,173 +14,180 @@
 namespace kiln {
 namespace {
 
-using deform_conv::SampledSchedule;
-using dense::DirectSchedule;
-using dense::WinogradSchedule;
-using depthwise::DepthwiseSchedule;
+using Extents = std::vector<Halide::Expr>;
 
-std::string direct_default(const Problem &problem, const TargetModel &target) {
-    return dense::default_direct_schedule(problem, target).print();
+Extents constants(const std::vector<int> &numbers) {
+    return {numbers.begin(), numbers.end()};
 }
 
-Halide::Func direct_build(const Problem &problem, const std::string &schedule, const Operands &operands) {
-    const DirectSchedule numbers = DirectSchedule::parse(schedule);
-    dense::DirectStages stages = dense::direct(problem, numbers, operands);
-    dense::schedule_direct(stages, problem, numbers);
-    return stages.y;
+Extents one_phase(const Problem &problem, const Sizes &) {
+    return Extents(image_axes(problem), 1);
 }
 
-std::vector<Halide::Expr> direct_phases(const Problem &problem, const Sizes &) {
-    const std::vector<int> phases = dense::output_phases(problem);
-    return {phases.begin(), phases.end()};
-}
-
-Halide::Type direct_packed_type(const Problem &problem, const std::string &schedule) {
-    return dot_types(problem, DirectSchedule::parse(schedule).dot).w;
-}
-
-// Of algorithms that take no narrower operands.
-Halide::Type wide_packed_type(const Problem &problem, const std::string &) {
-    return operand_type(problem);
-}
-
-std::vector<Halide::Expr> direct_packed_extents(const Problem &problem, const std::string &schedule, const Sizes &) {
-    const DirectSchedule numbers = DirectSchedule::parse(schedule);
-    numbers.check(problem);
-    const std::vector<int> extents = dense::packed_weights(problem, numbers).extents();
-    return {extents.begin(), extents.end()};
-}
-
-Halide::Func direct_pack(const Problem &problem, const std::string &schedule, const Sizes &, const Halide::Func &w) {
-    return dense::pack(problem, dense::packed_weights(problem, DirectSchedule::parse(schedule)), w);
-}
-
-std::string open_default(const Problem &problem, const TargetModel &target) {
-    return dense::default_open_schedule(problem, target).print();
-}
-
-std::vector<Halide::Expr> open_phases(const Problem &problem, const Sizes &sizes) {
-    return problem.op == Operator::conv_transpose ? sizes.stride : std::vector<Halide::Expr>(problem.rank, 1);
-}
-
-Halide::Func open_build(const Problem &problem, const std::string &schedule, const Operands &operands) {
-    const dense::OpenSchedule numbers = dense::OpenSchedule::parse(schedule);
-    dense::OpenStages stages = dense::open(problem, numbers, operands);
-    dense::schedule_open(stages, problem, numbers, operands.sizes);
-    return stages.y;
-}
-
-std::vector<Halide::Expr> open_packed_extents(const Problem &problem, const std::string &schedule, const Sizes &sizes) {
-    return dense::open_packed_extents(problem, dense::OpenSchedule::parse(schedule), sizes);
-}
-
-Halide::Func open_pack(const Problem &problem, const std::string &schedule, const Sizes &sizes, const Halide::Func &w) {
-    return dense::open_pack(problem, dense::OpenSchedule::parse(schedule), sizes, w);
+Extents fixed_phases(const Problem &problem, const Sizes &) {
+    return constants(dense::output_phases(problem));
 }
 
 bool is_fixed(const Problem &problem, Operator op) {
     return problem.op == op && !problem.has_open_sizes() && !dense::is_empty(problem);
 }
 
-std::vector<Halide::Expr> one_phase(const Problem &problem, const Sizes &) {
-    return std::vector<Halide::Expr>(image_axes(problem), 1);
-}
+// Each algorithm is a struct of its functions, with its schedule as numbers where Algorithm has the text.
 
-std::string sampled_default(const Problem &problem, const TargetModel &target) {
-    return deform_conv::default_sampled_schedule(problem, target).print();
-}
+struct Empty {
+    struct Schedule {
+        static Schedule parse(const std::string &) { return {}; }
+        std::string print() const { return {}; }
+    };
+    static Schedule default_schedule(const Problem &, const TargetModel &) { return {}; }
+    static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
+        return dense::empty(problem, operands);
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    // One element, whatever the weights.
+    static Extents packed_extents(const Problem &, const Schedule &, const Sizes &) { return {1}; }
+    static Halide::Func pack(const Problem &problem, const Schedule &, const Sizes &, const Halide::Func &) {
+        Halide::Func packed("packed");
+        packed(Halide::Var("i")) = Halide::Internal::make_zero(operand_type(problem));
+        return packed;
+    }
+};
 
-Halide::Func sampled_build(const Problem &problem, const std::string &schedule, const Operands &operands) {
-    const SampledSchedule numbers = SampledSchedule::parse(schedule);
-    deform_conv::SampledStages stages = deform_conv::sampled(problem, numbers, operands);
-    deform_conv::schedule_sampled(stages, problem, numbers, operands.sizes);
-    return stages.y;
-}
+struct Open {
+    using Schedule = dense::OpenSchedule;
+    static constexpr auto default_schedule = dense::default_open_schedule;
+    static Extents phases(const Problem &problem, const Sizes &sizes) {
+        return problem.op == Operator::conv_transpose ? sizes.stride : Extents(problem.rank, 1);
+    }
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        dense::OpenStages stages = dense::open(problem, schedule, operands);
+        dense::schedule_open(stages, problem, schedule, operands.sizes);
+        return stages.y;
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static constexpr auto packed_extents = dense::open_packed_extents;
+    static constexpr auto pack = dense::open_pack;
+};
 
-std::vector<Halide::Expr> sampled_packed_extents(const Problem &problem, const std::string &schedule,
-                                                 const Sizes &sizes) {
-    return deform_conv::packed_extents(problem, SampledSchedule::parse(schedule), sizes);
-}
+struct Depthwise {
+    using Schedule = depthwise::DepthwiseSchedule;
+    static constexpr auto default_schedule = depthwise::default_depthwise_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        depthwise::DepthwiseStages stages = depthwise::depthwise(problem, schedule, operands);
+        depthwise::schedule_depthwise(stages, problem, schedule);
+        return stages.y;
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        return constants(depthwise::packed_extents(problem, schedule));
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return depthwise::pack(problem, schedule, w);
+    }
+};
 
-Halide::Func sampled_pack(const Problem &problem, const std::string &schedule, const Sizes &sizes,
-                          const Halide::Func &w) {
-    return deform_conv::pack(problem, SampledSchedule::parse(schedule), sizes, w);
-}
+struct Winograd {
+    using Schedule = dense::WinogradSchedule;
+    static constexpr auto default_schedule = dense::default_winograd_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        dense::WinogradStages stages = dense::winograd(problem, schedule, operands);
+        dense::schedule_winograd(stages, problem, schedule);
+        return stages.y;
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        schedule.check(problem);
+        return constants(dense::winograd_shape(problem, schedule).packed_extents());
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return dense::pack_winograd(problem, dense::winograd_shape(problem, schedule), w);
+    }
+};
 
-std::string depthwise_default(const Problem &problem, const TargetModel &target) {
-    return depthwise::default_depthwise_schedule(problem, target).print();
-}
+struct Direct {
+    using Schedule = dense::DirectSchedule;
+    static constexpr auto default_schedule = dense::default_direct_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        dense::DirectStages stages = dense::direct(problem, schedule, operands);
+        dense::schedule_direct(stages, problem, schedule);
+        return stages.y;
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
+        return dot_types(problem, schedule.dot).w;
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        schedule.check(problem);
+        return constants(dense::packed_weights(problem, schedule).extents());
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return dense::pack(problem, dense::packed_weights(problem, schedule), w);
+    }
+};
 
-Halide::Func depthwise_build(const Problem &problem, const std::string &schedule, const Operands &operands) {
-    const DepthwiseSchedule numbers = DepthwiseSchedule::parse(schedule);
-    depthwise::DepthwiseStages stages = depthwise::depthwise(problem, numbers, operands);
-    depthwise::schedule_depthwise(stages, problem, numbers);
-    return stages.y;
-}
+struct Sampled {
+    using Schedule = deform_conv::SampledSchedule;
+    static constexpr auto default_schedule = deform_conv::default_sampled_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        deform_conv::SampledStages stages = deform_conv::sampled(problem, schedule, operands);
+        deform_conv::schedule_sampled(stages, problem, schedule, operands.sizes);
+        return stages.y;
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static constexpr auto packed_extents = deform_conv::packed_extents;
+    static constexpr auto pack = deform_conv::pack;
+};
 
-std::vector<Halide::Expr> depthwise_packed_extents(const Problem &problem, const std::string &schedule, const Sizes &) {
-    const std::vector<int> extents = depthwise::packed_extents(problem, DepthwiseSchedule::parse(schedule));
-    return {extents.begin(), extents.end()};
-}
-
-Halide::Func depthwise_pack(const Problem &problem, const std::string &schedule, const Sizes &, const Halide::Func &w) {
-    return depthwise::pack(problem, DepthwiseSchedule::parse(schedule), w);
-}
-
-Halide::Func empty_build(const Problem &problem, const std::string &, const Operands &operands) {
-    return dense::empty(problem, operands);
-}
-
-// One element, whatever the weights.
-Halide::Func empty_pack(const Problem &problem, const std::string &, const Sizes &, const Halide::Func &) {
-    Halide::Func packed("packed");
-    packed(Halide::Var("i")) = Halide::Internal::make_zero(operand_type(problem));
-    return packed;
-}
-
-std::string winograd_default(const Problem &problem, const TargetModel &target) {
-    return dense::default_winograd_schedule(problem, target).print();
-}
-
-Halide::Func winograd_build(const Problem &problem, const std::string &schedule, const Operands &operands) {
-    const WinogradSchedule numbers = WinogradSchedule::parse(schedule);
-    dense::WinogradStages stages = dense::winograd(problem, numbers, operands);
-    dense::schedule_winograd(stages, problem, numbers);
-    return stages.y;
-}
-
-std::vector<Halide::Expr> winograd_packed_extents(const Problem &problem, const std::string &schedule, const Sizes &) {
-    const WinogradSchedule numbers = WinogradSchedule::parse(schedule);
-    numbers.check(problem);
-    const std::vector<int> extents = dense::winograd_shape(problem, numbers).packed_extents();
-    return {extents.begin(), extents.end()};
-}
-
-Halide::Func winograd_pack(const Problem &problem, const std::string &schedule, const Sizes &, const Halide::Func &w) {
-    return dense::pack_winograd(problem, dense::winograd_shape(problem, WinogradSchedule::parse(schedule)), w);
+// A row of the list: the algorithm's functions behind the schedule's text.
+template <class A>
+constexpr Algorithm row(const char *name, int revision, const char *summary, decltype(Algorithm::applies) applies,
+                        decltype(Algorithm::output_phases) output_phases, decltype(Algorithm::pays) pays = nullptr) {
+    using Schedule = typename A::Schedule;
+    return {
+        name,
+        revision,
+        summary,
+        applies,
+        [](const Problem &problem, const TargetModel &target) { return A::default_schedule(problem, target).print(); },
+        output_phases,
+        [](const Problem &problem, const std::string &schedule, const Operands &operands, const TargetModel &target) {
+            return A::build(problem, Schedule::parse(schedule), operands, target);
+        },
+        [](const Problem &problem, const std::string &schedule) {
+            return A::packed_type(problem, Schedule::parse(schedule));
+        },
+        [](const Problem &problem, const std::string &schedule, const Sizes &sizes) {
+            return A::packed_extents(problem, Schedule::parse(schedule), sizes);
+        },
+        [](const Problem &problem, const std::string &schedule, const Sizes &sizes, const Halide::Func &w) {
+            return A::pack(problem, Schedule::parse(schedule), sizes, w);
+        },
+        pays};
 }
 
 constexpr Algorithm list[] = {
-    {"empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty,
-     [](const Problem &, const TargetModel &) { return std::string(); }, one_phase, empty_build, wide_packed_type,
-     [](const Problem &, const std::string &, const Sizes &) { return std::vector<Halide::Expr>{1}; }, empty_pack},
-    {"open", 1, "any of the problem's numbers read at run time, products summed in order",
-     [](const Problem &problem) { return problem.op != Operator::deform_conv && problem.has_open_sizes(); },
-     open_default, open_phases, open_build, wide_packed_type, open_packed_extents, open_pack},
-    {"depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, depthwise_default, direct_phases,
-     depthwise_build, wide_packed_type, depthwise_packed_extents, depthwise_pack},
-    {"winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point", dense::winograd_applies,
-     winograd_default, direct_phases, winograd_build, wide_packed_type, winograd_packed_extents, winograd_pack,
-     dense::winograd_pays},
-    {"direct", 1, "a register tile of channels and pixels, products summed in order",
-     [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, direct_default, direct_phases,
-     direct_build, direct_packed_type, direct_packed_extents, direct_pack},
-    {"polyphase", 1, "one stride-1 direct convolution for each output phase",
-     [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, direct_default, direct_phases,
-     direct_build, direct_packed_type, direct_packed_extents, direct_pack},
-    {"sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
-     [](const Problem &problem) { return problem.op == Operator::deform_conv && !dense::is_empty(problem); },
-     sampled_default, one_phase, sampled_build, wide_packed_type, sampled_packed_extents, sampled_pack},
+    row<Empty>("empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty, one_phase),
+    row<Open>(
+        "open", 1, "any of the problem's numbers read at run time, products summed in order",
+        [](const Problem &problem) { return problem.op != Operator::deform_conv && problem.has_open_sizes(); },
+        Open::phases),
+    row<Depthwise>("depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, fixed_phases),
+    row<Winograd>("winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point",
+                  dense::winograd_applies, fixed_phases, dense::winograd_pays),
+    row<Direct>(
+        "direct", 1, "a register tile of channels and pixels, products summed in order",
+        [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, fixed_phases),
+    row<Direct>(
+        "polyphase", 1, "one stride-1 direct convolution for each output phase",
+        [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, fixed_phases),
+    row<Sampled>(
+        "sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
+        [](const Problem &problem) { return problem.op == Operator::deform_conv && !dense::is_empty(problem); },
+        one_phase),
 };
 
 }  // namespace

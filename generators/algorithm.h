@@ -23,9 +23,10 @@ struct Algorithm {
     // In how many phases build() sees each axis of y, the innermost first: an axis whose phases are not the constant 1
     // is two dimensions, its position being q * phases + phase; the residual is seen likewise.
     std::vector<Halide::Expr> (*output_phases)(const Problem &problem, const Sizes &sizes);
-    // The scheduled output, over (channel, spatial axes, batch). Throws std::invalid_argument where the schedule's text
-    // is wrong.
-    Halide::Func (*build)(const Problem &problem, const std::string &schedule, const Operands &operands);
+    // The output, over (channel, spatial axes, batch), scheduled for the target. Throws std::invalid_argument where the
+    // schedule's text is wrong.
+    Halide::Func (*build)(const Problem &problem, const std::string &schedule, const Operands &operands,
+                          const TargetModel &target);
     // The packed weights are a dense tensor of this type and of these extents, the innermost first ...
     Halide::Type (*packed_type)(const Problem &problem, const std::string &schedule);
     std::vector<Halide::Expr> (*packed_extents)(const Problem &problem, const std::string &schedule,

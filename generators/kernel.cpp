@@ -80,6 +80,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     generator->set_generatorparam_value("problem", std::string(print(request.problem)));
     generator->set_generatorparam_value("algorithm", request.decision.algorithm);
     generator->set_generatorparam_value("schedule", request.decision.schedule);
+    generator->set_generatorparam_value("model", std::string(request.target->name));
     generator->set_generatorparam_value("part", part);
     return generator->build_module(name);
 }

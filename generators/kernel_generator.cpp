@@ -33,6 +33,8 @@ class Kernel : public Halide::Generator<Kernel> {
     GeneratorParam<std::string> problem_text{"problem", ""};
     GeneratorParam<std::string> algorithm_name{"algorithm", "direct"};
     GeneratorParam<std::string> schedule_text{"schedule", ""};
+    // Kiln's name of the target: Halide's own parameter tells it less than a schedule needs.
+    GeneratorParam<std::string> model{"model", "host"};
     GeneratorParam<std::string> part{"part", "kernel"};
 
     void configure() {
@@ -74,7 +76,8 @@ class Kernel : public Halide::Generator<Kernel> {
         } else {
             *out = algorithm.build(problem, schedule_text,
                                    {sizes, func("x"), func("packed"), func("bias"), func("residual"), func("offset"),
-                                    func("mask"), func("scale")});
+                                    func("mask"), func("scale")},
+                                   kiln::find_target(model));
         }
         pin(*out, tensors.back());
     }
