@@ -55,6 +55,7 @@ struct Empty {
 
 struct Open {
     using Schedule = dense::OpenSchedule;
+    static constexpr auto space = dense::open_space;
     static constexpr auto default_schedule = dense::default_open_schedule;
     static Extents phases(const Problem &problem, const Sizes &sizes) {
         return problem.op == Operator::conv_transpose ? sizes.stride : Extents(problem.rank, 1);
@@ -72,6 +73,7 @@ struct Open {
 
 struct Depthwise {
     using Schedule = depthwise::DepthwiseSchedule;
+    static constexpr auto space = depthwise::space;
     static constexpr auto default_schedule = depthwise::default_depthwise_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
@@ -90,6 +92,7 @@ struct Depthwise {
 
 struct Winograd {
     using Schedule = dense::WinogradSchedule;
+    static constexpr auto space = dense::winograd_space;
     static constexpr auto default_schedule = dense::default_winograd_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
@@ -109,6 +112,7 @@ struct Winograd {
 
 struct Direct {
     using Schedule = dense::DirectSchedule;
+    static constexpr auto space = dense::direct_space;
     static constexpr auto default_schedule = dense::default_direct_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
@@ -130,6 +134,7 @@ struct Direct {
 
 struct Sampled {
     using Schedule = deform_conv::SampledSchedule;
+    static constexpr auto space = deform_conv::sampled_space;
     static constexpr auto default_schedule = deform_conv::default_sampled_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
@@ -141,6 +146,15 @@ struct Sampled {
     static constexpr auto packed_extents = deform_conv::packed_extents;
     static constexpr auto pack = deform_conv::pack;
 };
+
+template <class A>
+constexpr decltype(Algorithm::space) space_of() {
+    if constexpr (requires { A::space; }) {
+        return A::space;
+    } else {
+        return nullptr;
+    }
+}
 
 // A row of the list: the algorithm's functions behind the schedule's text.
 template <class A>
@@ -166,7 +180,8 @@ constexpr Algorithm row(const char *name, int revision, const char *summary, dec
         [](const Problem &problem, const std::string &schedule, const Sizes &sizes, const Halide::Func &w) {
             return A::pack(problem, Schedule::parse(schedule), sizes, w);
         },
-        pays};
+        pays,
+        space_of<A>()};
 }
 
 constexpr Algorithm list[] = {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/operands.h"
+#include "common/schedule_space.h"
 #include "common/target_model.h"
 #include "kiln/problem.h"
 
@@ -38,6 +39,8 @@ struct Algorithm {
                          const Halide::Func &w);
     // Whether it is taken where it applies and nobody tuned, algorithms() being asked in order; always if null.
     bool (*pays)(const Problem &problem, const TargetModel &target) = nullptr;
+    // What may be tuned of its schedule (candidates.h); nothing if null.
+    ScheduleSpace (*space)(const Problem &problem, const TargetModel &target) = nullptr;
 };
 
 // Whether build() sees the channels of y and the residual as two dimensions, channel of the group and group.

@@ -49,10 +49,10 @@ void ScheduleText::check_range(std::initializer_list<const char *> names, int le
     }
 }
 
-std::string ScheduleText::print(std::initializer_list<std::pair<const char *, int>> values) {
+std::string ScheduleText::print(const std::vector<std::pair<std::string, int>> &values) {
     std::string text;
     for (const auto &[name, value] : values) {
-        text += (text.empty() ? "" : ";") + std::string(name) + ":" + std::to_string(value);
+        text += (text.empty() ? "" : ";") + name + ":" + std::to_string(value);
     }
     return text;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace kiln {
 
@@ -18,7 +19,7 @@ class ScheduleText {
     // Throws std::invalid_argument, naming the first of `names` that is below `least` or above `most`.
     void check_range(std::initializer_list<const char *> names, int least, int most) const;
 
-    static std::string print(std::initializer_list<std::pair<const char *, int>> values);
+    static std::string print(const std::vector<std::pair<std::string, int>> &values);
 
   private:
     std::map<std::string, int> values_;

@@ -88,6 +88,9 @@ SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, c
 // What the sampled algorithm is compiled with where nobody tuned it.
 SampledSchedule default_sampled_schedule(const Problem &problem, const TargetModel &target);
 
+// What may be tuned of it.
+ScheduleSpace sampled_space(const Problem &problem, const TargetModel &target);
+
 void schedule_sampled(SampledStages &stages, const Problem &problem, const SampledSchedule &schedule,
                       const Sizes &sizes);
 

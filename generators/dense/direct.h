@@ -82,6 +82,9 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
 // What the direct algorithm is compiled with where nobody tuned it.
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target);
 
+// What may be tuned of it.
+ScheduleSpace direct_space(const Problem &problem, const TargetModel &target);
+
 // An estimate of what a call costs with everything in caches, in cycles.
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
 

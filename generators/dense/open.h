@@ -50,6 +50,7 @@ struct OpenStages {
 OpenStages open(const Problem &problem, const OpenSchedule &schedule, const Operands &operands);
 void schedule_open(OpenStages &stages, const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes);
 OpenSchedule default_open_schedule(const Problem &problem, const TargetModel &target);
+ScheduleSpace open_space(const Problem &problem, const TargetModel &target);
 
 // [pair][panel lane][steps][taps...][panels][groups], the innermost first; panels and steps are of a group where
 // their number is open, and the last dimension is 1 where it is not.

@@ -137,6 +137,9 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
 // What the algorithm is compiled with where nobody tuned it.
 WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetModel &target);
 
+// What may be tuned of it.
+ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target);
+
 // Whether that costs clearly less than the direct algorithm, by estimates of both.
 bool winograd_pays(const Problem &problem, const TargetModel &target);
 

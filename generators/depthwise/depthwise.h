@@ -12,6 +12,7 @@
 
 #include "common/axis_map.h"
 #include "common/operands.h"
+#include "common/schedule_space.h"
 #include "common/target_model.h"
 #include "kiln/problem.h"
 
@@ -53,6 +54,7 @@ struct DepthwiseStages {
 
 DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands);
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target);
+ScheduleSpace space(const Problem &problem, const TargetModel &target);
 void schedule_depthwise(DepthwiseStages &stages, const Problem &problem, const DepthwiseSchedule &schedule);
 
 }  // namespace kiln::depthwise

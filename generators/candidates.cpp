@@ -1,0 +1,71 @@
+#include "candidates.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "algorithm.h"
+#include "common/fold.h"
+
+namespace kiln {
+
+bool CandidateSpace::allows(const Problem &problem, const ScheduleNumbers &numbers) const {
+    if (numbers == start) {
+        return true;
+    }
+    if (space.suits && !space.suits(numbers)) {
+        return false;
+    }
+    try {
+        check_decision(problem, {algorithm, numbers.print()}, algorithm_revision(algorithm));
+        return true;
+    } catch (const std::invalid_argument &) {
+        return false;
+    }
+}
+
+std::vector<ScheduleNumbers> CandidateSpace::neighbours(const Problem &problem, const ScheduleNumbers &from,
+                                                        int numbers) const {
+    std::vector<ScheduleNumbers> result;
+    const auto vary = [&](const ScheduleNumbers &at, size_t first, int left, const auto &again) -> void {
+        for (size_t k = first; k < space.choices.size(); k++) {
+            const ScheduleSpace::Choice &choice = space.choices[k];
+            for (const int value : choice.values) {
+                if (value == at[choice.name]) {
+                    continue;
+                }
+                ScheduleNumbers next = at;
+                next.set(choice.name, value);
+                if (allows(problem, next)) {
+                    result.push_back(next);
+                }
+                if (left > 1) {  // from a point that is itself none, too: two numbers may have to change together
+                    again(next, k + 1, left - 1, again);
+                }
+            }
+        }
+    };
+    vary(from, 0, numbers, vary);
+    return result;
+}
+
+std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const TargetModel &target) {
+    const Decision taken = default_decision(problem, target);
+    const Problem folded = fold_pointwise_axes(problem);
+    std::vector<CandidateSpace> spaces;
+    for (const Algorithm &algorithm : algorithms()) {
+        if (!algorithm.applies(folded)) {
+            continue;
+        }
+        CandidateSpace space = {algorithm.name, ScheduleNumbers(algorithm.default_schedule(folded, target)),
+                                algorithm.space ? algorithm.space(folded, target) : ScheduleSpace()};
+        for (ScheduleSpace::Choice &choice : space.space.choices) {
+            choice.values.push_back(space.start[choice.name]);
+            std::sort(choice.values.begin(), choice.values.end());
+            choice.values.erase(std::unique(choice.values.begin(), choice.values.end()), choice.values.end());
+        }
+        spaces.insert(algorithm.name == taken.algorithm ? spaces.begin() : spaces.end(), std::move(space));
+    }
+    return spaces;
+}
+
+}  // namespace kiln

@@ -1,0 +1,64 @@
+// What may be tuned of the direct and the open algorithm's schedules.
+#include <algorithm>
+
+#include "common/types.h"
+#include "dense/direct.h"
+#include "dense/open.h"
+
+namespace kiln::dense {
+namespace {
+
+// Whether sums, a vector of weights each and one broadcast pixel fit into the registers.
+bool fits_registers(const ScheduleNumbers &n, int rows, const TargetModel &target) {
+    return n["vectors"] * (n["pixels"] * rows + 1) + 1 <= target.vector_registers;
+}
+
+}  // namespace
+
+ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int64_t out_of_group = problem.out_channels / problem.groups;
+    const bool grouped = problem.groups > 1 && out_of_group > 1;
+    const int most_lanes =
+        lanes_around(grouped ? out_of_group : problem.out_channels, target.lanes(sum_type(problem).bits()));
+    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
+    std::vector<int> dots;
+    for (const int products : {1, 2, 4}) {
+        if (is_dot(problem, products) && products <= dot_products(problem, target)) {
+            dots.push_back(products);
+        }
+    }
+    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
+             {"vectors", whole_range(1, 4)},
+             {"pixels", whole_range(1, std::min(axes[0].quotients, 28))},
+             {"rows", whole_range(1, std::min(height, 4))},
+             {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
+             {"dot", dots},
+             {"panels_outside", {0, 1}}},
+            [=, &target](const ScheduleNumbers &n) {
+                // A panel stays within its group, so that its input is one broadcast. Halide does not see that a fourth
+                // vector's bytes lie side by side.
+                return fits_registers(n, n["rows"], target) && (n["dot"] < 4 || n["vectors"] < 4) &&
+                       (!grouped || out_of_group % (n["lanes"] * n["vectors"]) == 0);
+            }};
+}
+
+ScheduleSpace open_space(const Problem &problem, const TargetModel &target) {
+    const bool whole = problem.groups == 1 || problem.groups == open_size || problem.out_channels == open_size ||
+                       problem.groups == problem.out_channels;  // a panel may reach beyond its group, or there is none
+    const int64_t out_of_group = whole ? 0 : problem.out_channels / problem.groups;
+    const bool known_depth = problem.in_channels != open_size && problem.groups != open_size;
+    const int steps =
+        known_depth ? ceil_div(static_cast<int>(problem.in_channels / problem.groups), products_per_lane(problem)) : 1;
+    const int most_lanes = target.lanes(sum_type(problem).bits());
+    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
+             {"vectors", whole_range(1, 4)},
+             {"pixels", whole_range(1, 14)},
+             {"unroll", divisors_among(steps, {1, 2, 3, 4})}},
+            [=, &target](const ScheduleNumbers &n) {
+                return fits_registers(n, 1, target) && (whole || out_of_group % (n["lanes"] * n["vectors"]) == 0);
+            }};
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,37 @@
+// What may be tuned of the Winograd algorithm's schedule.
+#include <algorithm>
+
+#include "common/arithmetic.h"
+#include "dense/cook_toom.h"
+#include "dense/winograd.h"
+
+namespace kiln::dense {
+
+ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) {
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    const WinogradShape shape = winograd_shape(problem, {});
+    const int groups = static_cast<int>(problem.groups), of_group = shape.columns / groups;
+    const int most_lanes = lanes_around(of_group, target.lanes(32));
+    const int batch = static_cast<int>(problem.batch);
+    ScheduleSpace space;
+    space.choices = {{"lanes", halves(most_lanes, most_lanes / 2)},
+                     {"vectors", whole_range(1, 4)},
+                     {"block", whole_range(2, 20)},
+                     {"unroll", divisors_among(shape.depth, {1, 2, 4})},
+                     {"rows", turns_whole_rows(problem) ? std::vector<int>{0} : std::vector<int>{0, 1, 2, 4, 8, 16}},
+                     {"images", divisors_among(batch, {1, 2, 4, 8, 16})}};
+    const char *names[] = {"tile_x", "tile_y", "tile_z"};
+    for (size_t a = 0; a < axes.size(); a++) {
+        const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - axes[a].taps);
+        space.choices.push_back({names[a], whole_range(1, most)});
+    }
+    space.suits = [=, &target](const ScheduleNumbers &n) {
+        const int panel = n["lanes"] * n["vectors"];
+        return n["vectors"] * (n["block"] + 1) + 1 <= target.vector_registers &&
+               panel <= 2 * round_up(of_group, n["lanes"]) && (groups == 1 || of_group % panel == 0) &&
+               (n["rows"] == 0 || n["images"] == 1);
+    };
+    return space;
+}
+
+}  // namespace kiln::dense

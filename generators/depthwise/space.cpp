@@ -1,0 +1,34 @@
+// What may be tuned of the depthwise algorithm's schedule.
+#include <algorithm>
+
+#include "common/arithmetic.h"
+#include "common/types.h"
+#include "depthwise/depthwise.h"
+
+namespace kiln::depthwise {
+
+ScheduleSpace space(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    int phases = 1;
+    for (const AxisMap &axis : axes) {
+        phases *= axis.phases;
+    }
+    const int most_lanes = lanes_within(std::max<int64_t>(problem.out_channels, axes[0].quotients),
+                                        target.lanes(sum_type(problem).bits()));
+    const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
+    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
+             {"vectors", whole_range(1, 4)},
+             {"pixels", whole_range(1, std::min(axes[0].quotients, 8))},
+             {"rows", whole_range(1, std::min(height, 8))},
+             {"along_row", planes ? std::vector<int>{0, 1} : std::vector<int>{0}},
+             {"channels_outside", {0, 1}}},
+            [=, &target](const ScheduleNumbers &n) {
+                const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
+                // Where vectors run along a row, neither pixels nor the channels' place in the loops means anything.
+                return sums <= target.vector_registers && (n["along_row"] || n["lanes"] <= problem.out_channels) &&
+                       (!n["along_row"] || (n["pixels"] == 1 && n["channels_outside"] == 0));
+            }};
+}
+
+}  // namespace kiln::depthwise

@@ -1,0 +1,100 @@
+// Candidate spaces: they hold the default, name numbers that schedules have, and what they allow compiles.
+#include "candidates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+
+#include "../parsed.h"
+
+namespace kiln {
+namespace {
+
+constexpr const char *problems[] = {
+    "conv2d-f32-n1-c16-i14x14-m32-o14x14-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu",
+    "conv2d-f32-n4-c8-i9x9-m24-o5x5-k3x3-s2x2-d1x1-p1x1,1x1-g1-ncx,ncx",
+    "conv2d-f32-n1-c32-i8x8-m32-o8x8-k3x3-s1x1-d1x1-p1x1,1x1-g4-nxc,ncx-bias",
+    "conv2d-f32-n1-c24-i13x13-m24-o13x13-k3x3-s1x1-d1x1-p1x1,1x1-g24-ncx,ncx",
+    "conv2d-f32-n1-c24-i13x13-m24-o13x13-k5x5-s1x1-d1x1-p2x2,2x2-g24-nxc,nxc",
+    "conv1d-f32-n1-c12-i60-m20-o60-k3-s1-d1-p1,1-g1-ncx,ncx-bias",
+    "conv2d-u8.s8.u8-n1-c16-i9x9-m24-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g1-xz128-yz3-nxc,nxc-bias",
+    "conv2d-bf16-n1-c16-i9x9-m24-o9x9-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc",
+    "conv3d-f32-n1-c8-i6x6x6-m16-o6x6x6-k3x3x3-s1x1x1-d1x1x1-p1x1x1,1x1x1-g1-nxc,nxc",
+    "convtranspose2d-f32-n1-c16-i7x7-m16-o14x14-k4x4-s2x2-d1x1-p1x1,1x1-g1-nxc,nxc-bias",
+    "convtranspose2d-f32-n1-c3-i6x6-m5-o12x12-k2x2-s2x2-d1x1-p0x0,0x0-g1-ncx,ncx",
+    "deformconv2d-f32-n1-c16-i9x9-m24-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g1-og2-nxc,nxc-mask",
+    "conv2d-f32-n1-c16-i?x?-m32-o?x?-k3x3-s1x1-d1x1-p1x1,?x?-g1-nxc,nxc-bias"};
+
+// Points of a space, drawn number by number.
+std::vector<ScheduleNumbers> drawn(const CandidateSpace &space, const Problem &problem, int count,
+                                   std::mt19937 &random) {
+    std::vector<ScheduleNumbers> result;
+    for (int tries = 0; tries < 2000 && static_cast<int>(result.size()) < count; tries++) {
+        ScheduleNumbers numbers = space.start;
+        for (const ScheduleSpace::Choice &choice : space.space.choices) {
+            numbers.set(choice.name, choice.values[random() % choice.values.size()]);
+        }
+        if (space.allows(problem, numbers)) {
+            result.push_back(numbers);
+        }
+    }
+    return result;
+}
+
+TEST(Candidates, start_from_the_default_and_name_what_schedules_have) {
+    for (const TargetModel &target : target_models()) {
+        for (const char *text : problems) {
+            const Problem problem = parsed(text);
+            const std::vector<CandidateSpace> spaces = candidate_spaces(problem, target);
+            const Decision taken = default_decision(problem, target);
+            EXPECT_EQ(spaces.at(0).algorithm, taken.algorithm) << text;
+            EXPECT_EQ(spaces.at(0).start.print(), taken.schedule) << text;
+            for (const CandidateSpace &space : spaces) {
+                EXPECT_TRUE(space.allows(problem, space.start)) << text;
+                for (const ScheduleSpace::Choice &choice : space.space.choices) {
+                    EXPECT_TRUE(space.start.has(choice.name)) << space.algorithm << " " << choice.name;
+                    EXPECT_THAT(choice.values, testing::Contains(space.start[choice.name])) << choice.name;
+                }
+            }
+        }
+    }
+}
+
+TEST(Candidates, have_neighbours_wherever_something_can_be_tuned) {
+    const TargetModel &target = find_target("x86-64-avx2");
+    for (const char *text : problems) {
+        const Problem problem = parsed(text);
+        for (const CandidateSpace &space : candidate_spaces(problem, target)) {
+            const size_t near = space.neighbours(problem, space.start, 1).size();
+            EXPECT_GE(near, 3u) << text << " " << space.algorithm;
+            EXPECT_GT(space.neighbours(problem, space.start, 2).size(), near) << text << " " << space.algorithm;
+        }
+    }
+}
+
+// On one target a problem, in turn, which is what the time allows.
+TEST(Candidates, compile) {
+    std::mt19937 random(7);
+    const std::string file = testing::TempDir() + "/candidate.o";
+    const auto targets = target_models();
+    size_t turn = 0;
+    for (const char *text : problems) {
+        const Problem problem = parsed(text);
+        const TargetModel &target = targets[turn++ % targets.size()];
+        for (const CandidateSpace &space : candidate_spaces(problem, target)) {
+            const std::vector<ScheduleNumbers> points = drawn(space, problem, 1, random);
+            EXPECT_EQ(points.size(), 1u) << text << " " << space.algorithm;
+            for (const ScheduleNumbers &numbers : points) {
+                SCOPED_TRACE(std::string(text) + " " + space.algorithm + " " + numbers.print() + " " + target.name);
+                EXPECT_NO_THROW(generate_kernel({problem, {space.algorithm, numbers.print()}, &target, "k"}, file));
+            }
+        }
+    }
+    std::filesystem::remove(file);
+    std::filesystem::remove(file + ".s");
+}
+
+}  // namespace
+}  // namespace kiln
