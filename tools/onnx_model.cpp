@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The importer's exit statuses, as onnx_import.py has them.
+// The importer's exit statuses, as onnx_import has them.
 constexpr int refused = 1, no_onnx = 3;
 
 // A checkout's build links its own Python environment into the share folder.
@@ -29,7 +29,7 @@ std::string find_python() {
 
 std::string find_script() {
     std::error_code error;
-    const fs::path script = share_folder() / "onnx_import.py";
+    const fs::path script = share_folder() / "onnx_import";
     if (!fs::exists(script, error))
         throw Error(fmt::format("Kiln's installation is incomplete: {} is missing", script.string()));
     return script.string();

@@ -1,4 +1,4 @@
-// ONNX models: onnx_import.py reads them, in a python3 that has the `onnx` package.
+// ONNX models: onnx_import reads them, in a python3 that has the `onnx` package.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-"""Tests of tools/onnx_import.py, run as the `kiln` command runs it: as a program."""
+"""Tests of tools/onnx_import, run as the `kiln` command runs it: as a program."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models import model_of, qdq_model, random_tensor, tensor, value
 from onnx.reference import ReferenceEvaluator
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools" / "onnx_import.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools" / "onnx_import"
 LIGHT = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 

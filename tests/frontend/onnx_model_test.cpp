@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-// Stands in for Python: a script that is called as `python onnx_import.py MODEL ANSWER ...`.
+// Stands in for Python: a script that is called as `python onnx_import MODEL ANSWER ...`.
 class OnnxModel : public testing::Test {
   protected:
     void python(const std::string &body) {
@@ -53,7 +53,7 @@ TEST_F(OnnxModel, ArgumentsArePassedOn) {
     options.weights_folder = "weights of it";
     options.shapes = {{"data=in", {1, 3, 224, 224}}};
     EXPECT_THAT(error(options),
-                EndsWith("onnx_import.py net.onnx --weights weights of it --shape data=in=1x3x224x224"));
+                EndsWith("onnx_import net.onnx --weights weights of it --shape data=in=1x3x224x224"));
 }
 
 TEST_F(OnnxModel, TheImportersOwnMessage) {

@@ -155,7 +155,7 @@ def import_layer(model, folder):
     """The table of a model's only layer, its weights written."""
     folder.mkdir()
     onnx.save(model, folder / "model.onnx")
-    command = [sys.executable, ROOT / "tools/onnx_import.py", folder / "model.onnx", folder / "answer.json"]
+    command = [sys.executable, ROOT / "tools/onnx_import", folder / "model.onnx", folder / "answer.json"]
     subprocess.run([*command, "--weights", folder], check=True)
     answer = json.loads((folder / "answer.json").read_text())
     assert not answer["failures"], answer

@@ -1,5 +1,6 @@
 """ResNet-50 with seeded weights, as an ONNX model, as a layers file, and as the program network.cpp reads."""
 
+import glob
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ from onnx import numpy_helper
 SEED = 2024
 CONVOLUTIONS = 53
 HERE = os.path.dirname(os.path.abspath(__file__))
+IMPORTER = os.path.join(HERE, "..", "onnx_import")
 SOURCE = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light", "light_resnet50.onnx")
 
 
@@ -177,7 +179,7 @@ def program_of(graph, steps):
 
 def layers_file(answer):
     """A layers file of the importer's answer: channels last in memory. (TOML writes these values as JSON does.)"""
-    lines = ["# ResNet-50's convolutions, as tools/onnx_import.py finds them. Written by tools/demo/model.py.",
+    lines = ["# ResNet-50's convolutions, as tools/onnx_import finds them. Written by tools/demo/model.py.",
              "[library]", 'name = "resnet50"', "[defaults]", 'layouts = { x = "NXC", y = "NXC" }']
     for layer in answer["layers"]:
         # The program brings the weights: one kernel then serves all layers of the same problem.
@@ -189,15 +191,14 @@ def layers_file(answer):
 def fingerprint(count):
     """What the model's files are made from: where it is the same, they are not made again."""
     digest = hashlib.sha256(str(count).encode())
-    for path in (SOURCE, __file__, os.path.join(HERE, "..", "onnx_import.py")):
+    for path in (SOURCE, __file__, *sorted(glob.glob(os.path.join(IMPORTER, "*.py")))):
         with open(path, "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()
 
 
 def run_importer(model, answer, weights):
-    importer = os.path.join(HERE, "..", "onnx_import.py")
-    done = subprocess.run([sys.executable, importer, model, answer, "--weights", weights], stderr=subprocess.PIPE,
+    done = subprocess.run([sys.executable, IMPORTER, model, answer, "--weights", weights], stderr=subprocess.PIPE,
                           text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the ONNX importer failed: {done.stderr.strip()}")

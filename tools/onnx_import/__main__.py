@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Reads an ONNX model and writes its convolutions as Kiln layers, in JSON.
+
+    python3 onnx_import MODEL OUT.json [--weights DIR] [--shape NAME=1x3x224x224]...
+
+OUT.json holds {"name", "layers", "notes", "failures"}: layers are tables as in a layers file, with "weights" and
+"bias_values" paths where --weights names a folder for them; notes say what was folded, fused, renamed and skipped;
+failures are convolutions that could not be made layers of, {"layer", "code", "message"}.
+
+Exit status: 0; 1, the model is not usable (the message is on stderr); 2, usage; 3, there is no `onnx` package.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+try:
+    import numpy as np
+    import onnx  # the modules below import it where it is there
+except ImportError as error:
+    print(error, file=sys.stderr)
+    sys.exit(3)
+
+from graph import Graph
+from importer import Importer
+from loading import infer_shapes, load_model, open_inputs, parse_shapes, set_shapes
+from names import to_identifier
+from terms import ModelError
+
+def import_model(path, shapes, weights_folder):
+    """The importer's answer for a model."""
+    model, folder = load_model(path)
+    set_shapes(path, model.graph, shapes)
+    graph = Graph(infer_shapes(model, folder), folder)
+    if weights_folder:
+        os.makedirs(weights_folder, exist_ok=True)
+    importer = Importer(graph, weights_folder)
+    with np.errstate(all="ignore"):  # what overflows is told with its layer's name
+        importer.run()
+    if not importer.tables and not importer.failures:
+        raise ModelError(f"{path} has no convolution: " + "; ".join(importer.notes))
+    hints = open_inputs(graph.model.graph)
+    if not importer.tables and hints:
+        raise ModelError(f"{path}: its convolutions' shapes are not known: " + "; ".join(hints))
+    name = to_identifier(os.path.splitext(os.path.basename(path))[0], "model")
+    return {"name": name, "layers": importer.tables, "notes": importer.notes, "failures": importer.failures}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Writes the convolutions of an ONNX model as Kiln layers, in JSON.")
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("answer", metavar="OUT.json")
+    parser.add_argument("--weights", metavar="DIR", default="", help="write weights and biases as .npy here")
+    parser.add_argument("--shape", metavar="NAME=1x3x224x224", action="append", default=[],
+                        help="the shape of an input that the model leaves open; may be given again")
+    arguments = parser.parse_args()
+    try:
+        answer = import_model(arguments.model, parse_shapes(arguments.shape), arguments.weights)
+        with open(arguments.answer, "w", encoding="utf-8") as file:
+            json.dump(answer, file, indent=1)
+    except (ModelError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except Exception as error:  # a broken file can hold anything, a name that is no text for one
+        print(f"{arguments.model} makes no sense as a model: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

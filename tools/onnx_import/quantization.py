@@ -1,0 +1,106 @@
+"""Quantisation, as a layer's table of that name: of operators that have it themselves, and of float operators between
+DequantizeLinear and QuantizeLinear."""
+
+import numpy as np
+
+from graph import onnx_type, one_number, per_channel
+from terms import BYTES, DTYPES, NodeError, attribute_values, input_name, is_onnx
+
+
+def of_inputs(graph, layer, places):
+    """The quantization that an operator has in its own inputs, at these places, in the order of the keys."""
+    table = {}
+    keys = ("x_scale", "x_zero_point", "w_scale", "w_zero_point", "y_scale", "y_zero_point")
+    for key, index in zip(keys, places):
+        name = input_name(layer.node, index)
+        if not name:
+            continue
+        if name not in graph.constants:
+            raise NodeError(f'its {key} "{name}" is not a constant', "unsupported")
+        value = graph.value(name)
+        if key == "y_zero_point":
+            table["y_dtype"] = DTYPES.get(onnx_type(value), onnx_type(value))
+        table[key] = per_channel(value) if key.startswith("w_") else one_number(key, value)
+    table["w_dtype"] = graph.dtype(layer.inputs["w"])
+    return table
+
+
+def dequantizer(graph, name):
+    """The DequantizeLinear that makes a value, or None."""
+    node = graph.makers.get(name)
+    return node if node is not None and is_onnx(node) and node.op_type == "DequantizeLinear" else None
+
+
+def of_dequantizers(graph, layer, dequantize):
+    """(inputs by role, quantization table, whether the bias had to be rounded)."""
+    if layer.node.op_type not in ("Conv", "ConvTranspose") or layer.has_channels_last():
+        raise NodeError(f"{layer.node.op_type} takes no 8-bit tensors")
+    if graph.element_type(layer.inputs["x"]) != "FLOAT":
+        raise NodeError(f"it is dequantised to {graph.element_type(layer.inputs['x'])}")
+    if layer.affine or layer.residual:
+        raise NodeError("what is folded or summed behind it would be rounded in between")
+    weights = dequantizer(graph, layer.inputs["w"])
+    if weights is None:
+        raise NodeError("its weights are not")
+    x_scale, x_zero_point = scale_and_zero_point(graph, "its input", dequantize)
+    w_scale, w_zero_point = scale_and_zero_point(graph, "the weights", weights)
+    axis = 1 if layer.is_transposed() else 0
+    w_scale, w_zero_point = (over_channels(graph, layer, weights, value, axis) for value in (w_scale, w_zero_point))
+    inputs = {**layer.inputs, "x": dequantize.input[0], "w": weights.input[0]}
+    rounded = False
+    if inputs["bias"]:
+        sums_scale = one_number("x_scale", x_scale) * np.asarray(w_scale, np.float64)
+        layer.bias_values, rounded = integer_bias(graph, inputs["bias"], sums_scale)
+    table = {"x_scale": one_number("x_scale", x_scale), "x_zero_point": one_number("x_zero_point", x_zero_point),
+             "w_scale": w_scale, "w_zero_point": w_zero_point, "w_dtype": graph.dtype(inputs["w"])}
+    return inputs, table, rounded
+
+
+def scale_and_zero_point(graph, what, node):
+    """Those of a node that quantises or not, as arrays. NodeError: they are not constant, or not of 8 bits."""
+    quantized = node.input[0] if node.op_type == "DequantizeLinear" else node.output[0]
+    if graph.element_type(quantized) not in BYTES:
+        raise NodeError(f"{what} is quantised to {graph.element_type(quantized) or 'an unknown type'}")
+    if attribute_values(node).get("block_size", 0):
+        raise NodeError(f"{what} is quantised in blocks")
+    names = list(node.input[1:3])
+    if not all(name in graph.constants for name in names if name):
+        raise NodeError(f"scale and zero point of {what} are not constants")
+    scale = graph.value(names[0])
+    zero_point = graph.value(names[1]) if len(names) > 1 and names[1] else np.zeros(scale.shape, np.int8)
+    return np.asarray(scale), np.asarray(zero_point)
+
+
+def over_channels(graph, layer, node, value, axis):
+    """What the weights' scales or zero points are of each output channel."""
+    if value.size == 1:
+        return per_channel(value)
+    rank = len(graph.known_shape("weights", node.input[0]))
+    if value.ndim != 1 or attribute_values(node).get("axis", 1) % rank != axis:
+        raise NodeError("the weights are quantised along another axis than the output channels")
+    groups = attribute_values(layer.node).get("group", 1) if layer.is_transposed() else 1
+    return per_channel(np.tile(value, groups))
+
+
+def integer_bias(graph, name, scale):
+    """(a constant bias in multiples of the sums' scale, as int32; whether it had to be rounded to them)."""
+    node = dequantizer(graph, name)
+    if name not in graph.constants:
+        raise NodeError("its bias is not a constant")
+    if node is not None and graph.element_type(node.input[0]) == "INT32":
+        own = np.asarray(graph.value(node.input[1]), np.float64)
+        has_zero_point = input_name(node, 2) and graph.value(node.input[2]).any()
+        comparable = own.size == scale.size or 1 in (own.size, scale.size)
+        if not has_zero_point and comparable and np.allclose(own, scale, rtol=1e-6, atol=0):
+            return graph.value(node.input[0]), False
+    values = np.round(np.asarray(graph.value(name), np.float64) / scale)
+    if not (np.abs(values) < 2 ** 31).all():
+        raise NodeError("its bias does not fit int32 in multiples of x_scale * w_scale")
+    return values.astype(np.int32), True
+
+
+def of_quantizer(graph, node):
+    """The keys of a quantization that a QuantizeLinear stands for. NodeError: a layer cannot do it."""
+    scale, zero_point = scale_and_zero_point(graph, "its output", node)
+    return {"y_scale": one_number("y_scale", scale), "y_zero_point": one_number("y_zero_point", zero_point),
+            "y_dtype": DTYPES[graph.element_type(node.output[0])]}

@@ -1,0 +1,97 @@
+"""What the importer knows of ONNX: its operators, types and nodes; and the errors it tells."""
+
+import numpy as np
+import onnx
+
+# Operators that are layers, with where their inputs are: x, w, bias, mask.
+INPUTS = {
+    "Conv": {"x": 0, "w": 1, "bias": 2},
+    "ConvTranspose": {"x": 0, "w": 1, "bias": 2},
+    "DeformConv": {"x": 0, "w": 1, "bias": 3, "mask": 4},
+    "ConvInteger": {"x": 0, "w": 1},
+    "QLinearConv": {"x": 0, "w": 3, "bias": 8},
+}
+# Those whose result is a sum of products, so that scales and sums behind them can be fused.
+FUSIBLE = ("Conv", "ConvTranspose", "DeformConv")
+NHWC = "com.ms.internal.nhwc"  # ONNX Runtime's own: x and y have their channels last
+DIALECTS = {"": "onnx", "ai.onnx": "onnx", NHWC: "ms-nhwc"}
+ATTRIBUTES = {"auto_pad", "dilations", "group", "kernel_shape", "offset_group", "output_padding", "output_shape",
+              "pads", "strides"}
+# Operators that can be fused as an activation, with their attributes' defaults in the order of activation_params; Clip
+# is one more.
+ACTIVATIONS = {"Relu": {}, "LeakyRelu": {"alpha": 0.01}, "Tanh": {}, "Sigmoid": {},
+               "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}}
+DTYPES = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOAT16": "bfloat16", "INT8": "int8",
+          "UINT8": "uint8"}
+BYTES = ("INT8", "UINT8")
+# What becomes numbers of a layer, where the rest becomes something that it does besides.
+FOLDED = ("BatchNormalization", "Mul", "Div", "Add", "Sub", "DequantizeLinear", "QuantizeLinear")
+# Operators that do not give the same result twice.
+RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+# Larger constants are not computed: no weights are that large, and a fill's size is only a number in the file.
+MAX_CONSTANT_ELEMENTS = 1 << 28
+LOWEST, HIGHEST = float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)
+
+
+class ModelError(Exception):
+    """The model as a whole is not usable."""
+
+
+class NodeError(Exception):
+    """One node cannot be made a layer of."""
+
+    def __init__(self, message, code="invalid_argument"):
+        super().__init__(message)
+        self.code = code
+
+
+def is_onnx(node):
+    return node.domain in ("", "ai.onnx")
+
+
+def is_foldable(node):
+    return is_onnx(node) and node.op_type not in RANDOM and not any(True for _ in subgraphs(node)) \
+        and node.op_type not in INPUTS
+
+
+def is_layer(node):
+    return node.op_type in INPUTS and node.domain in DIALECTS and len(node.output) > 0
+
+
+def subgraphs(node):
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def outer_names(node):
+    """Every name the bodies of an If, Loop or Scan read, outer values among them."""
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            yield from inner.input
+            yield from outer_names(inner)
+        yield from (value.name for value in graph.output)
+
+
+def attribute_values(node):
+    return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
+def input_name(node, index):
+    return node.input[index] if index is not None and index < len(node.input) else ""
+
+
+def shape_of(tensor_type):
+    """[1, 3, 224, 224], or None if a size is not known."""
+    if not tensor_type.HasField("shape"):
+        return None
+    sizes = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor_type.shape.dim]
+    return None if any(size < 0 for size in sizes) else sizes
+
+
+def shape_text(tensor_type):
+    if not tensor_type.HasField("shape"):
+        return "no shape"
+    return "[" + ", ".join(str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
+                           for dim in tensor_type.shape.dim) + "]"
