@@ -205,10 +205,16 @@ def start(sides):
     return running, facts
 
 
+def without_amx(kiln):
+    """The best target that this machine runs without AMX."""
+    lines = subprocess.run([kiln, "targets"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return next(line.split()[0] for line in lines if " yes " in line and "amx" not in line)
+
+
 def bench(arguments):
     kiln = os.path.join(arguments.build, "bin", "kiln")
     level = "avx2" if arguments.avx2 else "no-amx" if arguments.no_amx else None
-    target = "x86-64-avx2" if arguments.avx2 else "host"
+    target = {"avx2": "x86-64-avx2", "no-amx": without_amx(kiln)}.get(level, "host")
     layers = read_suite(kiln, arguments.suite, arguments.layers, target)
     names = arguments.peers
     missing = install(names) if names else {}
@@ -252,7 +258,7 @@ def parse_arguments():
     parser.add_argument("--peers", type=names, default=list(PEERS), metavar="NAMES",
                         help=f"of {','.join(PEERS)}; --peers= for none")
     parser.add_argument("--avx2", action="store_true", help="hold everyone to AVX2")
-    parser.add_argument("--no-amx", action="store_true", help="hold everyone to AVX-512: no AMX, which Kiln does not use")
+    parser.add_argument("--no-amx", action="store_true", help="hold everyone to AVX-512, without AMX")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     parser.add_argument("--page", metavar="FILE", help="write an HTML page with bars and a roofline")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"times each is timed in turn; {ROUNDS} if not said")

@@ -8,6 +8,7 @@
 #include "dense/direct.h"
 #include "dense/empty.h"
 #include "dense/open.h"
+#include "dense/tiles.h"
 #include "dense/winograd.h"
 #include "depthwise/depthwise.h"
 
@@ -132,6 +133,30 @@ struct Direct {
     }
 };
 
+struct Tiles {
+    using Schedule = dense::TilesSchedule;
+    static constexpr auto space = dense::tiles_space;
+    static constexpr auto default_schedule = dense::default_tiles_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &target) {
+        if (!dense::has_tiles(target)) {
+            throw std::invalid_argument("algorithm tiles: " + std::string(target.name) + " has no matrix tiles");
+        }
+        return Direct::build(problem, schedule.direct(problem), operands, target);
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
+        return Direct::packed_type(problem, schedule.direct(problem));
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        schedule.check(problem);
+        return Direct::packed_extents(problem, schedule.direct(problem), sizes);
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return Direct::pack(problem, schedule.direct(problem), sizes, w);
+    }
+};
+
 struct Sampled {
     using Schedule = deform_conv::SampledSchedule;
     static constexpr auto space = deform_conv::sampled_space;
@@ -159,7 +184,8 @@ constexpr decltype(Algorithm::space) space_of() {
 // A row of the list: the algorithm's functions behind the schedule's text.
 template <class A>
 constexpr Algorithm row(const char *name, int revision, const char *summary, decltype(Algorithm::applies) applies,
-                        decltype(Algorithm::output_phases) output_phases, decltype(Algorithm::pays) pays = nullptr) {
+                        decltype(Algorithm::output_phases) output_phases, decltype(Algorithm::pays) pays = nullptr,
+                        decltype(Algorithm::runs_on) runs_on = nullptr) {
     using Schedule = typename A::Schedule;
     return {
         name,
@@ -181,7 +207,8 @@ constexpr Algorithm row(const char *name, int revision, const char *summary, dec
             return A::pack(problem, Schedule::parse(schedule), sizes, w);
         },
         pays,
-        space_of<A>()};
+        space_of<A>(),
+        runs_on};
 }
 
 constexpr Algorithm list[] = {
@@ -193,6 +220,8 @@ constexpr Algorithm list[] = {
     row<Depthwise>("depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, fixed_phases),
     row<Winograd>("winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point",
                   dense::winograd_applies, fixed_phases, dense::winograd_pays),
+    row<Tiles>("tiles", 1, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
+               fixed_phases, dense::tiles_pay, dense::has_tiles),
     row<Direct>(
         "direct", 1, "a register tile of channels and pixels, products summed in order",
         [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, fixed_phases),

@@ -41,6 +41,12 @@ struct Algorithm {
     bool (*pays)(const Problem &problem, const TargetModel &target) = nullptr;
     // What may be tuned of its schedule (candidates.h); nothing if null.
     ScheduleSpace (*space)(const Problem &problem, const TargetModel &target) = nullptr;
+    // Whether a target has what it needs; every target has if null.
+    bool (*runs_on)(const TargetModel &target) = nullptr;
+
+    bool applies_on(const Problem &problem, const TargetModel &target) const {
+        return (runs_on == nullptr || runs_on(target)) && applies(problem);
+    }
 };
 
 // Whether build() sees the channels of y and the residual as two dimensions, channel of the group and group.

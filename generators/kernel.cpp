@@ -12,6 +12,7 @@
 #include "common/flat_function.h"
 #include "common/fold.h"
 #include "common/types.h"
+#include "dense/matrix_tiles.h"
 #include "tensors.h"
 
 namespace kiln {
@@ -82,7 +83,11 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     generator->set_generatorparam_value("schedule", request.decision.schedule);
     generator->set_generatorparam_value("model", std::string(request.target->name));
     generator->set_generatorparam_value("part", part);
-    return generator->build_module(name);
+    Halide::Module module = generator->build_module(name);
+    for (LoweredFunc &function : module.functions()) {
+        function.body = dense::use_matrix_tiles(function.body);
+    }
+    return module;
 }
 
 // The deepest frame in an x86 or ARM assembly file: what is pushed and what the stack pointer is lowered by.
@@ -153,7 +158,7 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
     }
     const Problem folded = fold_pointwise_axes(problem);
     for (const Algorithm &algorithm : algorithms()) {
-        if (algorithm.applies(folded) && (algorithm.pays == nullptr || algorithm.pays(folded, target))) {
+        if (algorithm.applies_on(folded, target) && (algorithm.pays == nullptr || algorithm.pays(folded, target))) {
             return {algorithm.name, algorithm.default_schedule(folded, target)};
         }
     }
@@ -163,7 +168,7 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target, const std::string &name) {
     const Algorithm &algorithm = find_algorithm(name);
     const Problem folded = fold_pointwise_axes(problem);
-    if (!unsupported_part(problem).empty() || !algorithm.applies(folded)) {
+    if (!unsupported_part(problem).empty() || !algorithm.applies_on(folded, target)) {
         return std::nullopt;
     }
     return Decision{name, algorithm.default_schedule(folded, target)};

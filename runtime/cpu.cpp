@@ -6,6 +6,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace {
@@ -39,6 +43,18 @@ constexpr uint32_t bit(int n) {
     return uint32_t{1} << n;
 }
 
+// Whether the operating system lets this process use tile registers; Linux wants to be asked.
+bool may_use_tiles() {
+    constexpr uint32_t tile_states = 0x60000;
+    if (!has(saved_states(), tile_states)) return false;
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    constexpr long request_permission = 0x1023, tile_data = 18;
+    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+    return false;
+#endif
+}
+
 uint64_t detect() {
     const Registers basic = cpuid(1), extended = cpuid(7), extended_1 = extended.eax >= 1 ? cpuid(7, 1) : Registers(),
                     amd = cpuid(0x80000001u);
@@ -61,6 +77,8 @@ uint64_t detect() {
                       has(extended.ecx, vbmi | vbmi2 | gfni | vaes | vpclmulqdq | vnni | bitalg | vpopcntdq);
     if (both && has(amd.ecx, sse4a)) features |= KILN_CPU_ZEN4;
     if (both && has(extended.edx, fp16) && has(extended_1.eax, avxvnni)) features |= KILN_CPU_SAPPHIRE_RAPIDS;
+    constexpr uint32_t amx_bf16 = bit(22), amx_tile = bit(24), amx_int8 = bit(25);
+    if (has(extended.edx, amx_bf16 | amx_tile | amx_int8) && may_use_tiles()) features |= KILN_CPU_AMX;
     return features;
 }
 

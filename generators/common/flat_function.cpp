@@ -163,7 +163,8 @@ class Flatten : public IRMutator {
     }
 
     Halide::Internal::Stmt visit(const Allocate *op) override {
-        if (op->memory_type == Halide::MemoryType::Register || op->memory_type == Halide::MemoryType::Stack) {
+        if (op->memory_type == Halide::MemoryType::Register || op->memory_type == Halide::MemoryType::Stack ||
+            op->memory_type == Halide::MemoryType::AMXTile) {
             return IRMutator::visit(op);
         }
         const int64_t elements = op->extents.empty() ? 1 : op->constant_allocation_size();

@@ -17,6 +17,10 @@ constexpr TargetModel models[] = {
     // as an FMA on Zen; on Sapphire Rapids it takes 2.7 cycles, and widening to f32 is faster.
     {"x86-64-zen4", "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4",
      "x86-64-linux", KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_ZEN4, 512, 32, 4, 2, 1 << 20, 4, 2},
+    {"x86-64-amx",
+     "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids",
+     "x86-64-linux", KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS | KILN_CPU_AMX, 512, 32, 4, 2, 1 << 20,
+     4, 1, true},
     {"x86-64-sapphire-rapids",
      "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids",
      "x86-64-linux", KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS, 512, 32, 4, 2, 1 << 20, 4, 1},
@@ -53,7 +57,8 @@ std::vector<std::string> feature_names(uint64_t features) {
     constexpr std::pair<uint64_t, const char *> names[] = {{KILN_CPU_AVX2, "avx2"},
                                                            {KILN_CPU_AVX512, "avx512"},
                                                            {KILN_CPU_ZEN4, "zen4"},
-                                                           {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"}};
+                                                           {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
+                                                           {KILN_CPU_AMX, "amx"}};
     std::vector<std::string> result;
     for (const auto &[bit, name] : names) {
         if (features & bit) {

@@ -18,8 +18,9 @@ struct TargetModel {
     int fma_latency, fma_per_cycle;  // accumulators needed = their product
     int64_t l2_bytes;                // of the cache that a panel of weights may count on
     // How many neighbouring products a 32-bit lane of one instruction sums.
-    int int8_products;  // 4: u8 times s8; 2: 16-bit integers
-    int bf16_products;  // 1: none, the numbers are widened to f32
+    int int8_products;          // 4: u8 times s8; 2: 16-bit integers
+    int bf16_products;          // 1: none, the numbers are widened to f32
+    bool matrix_tiles = false;  // AMX, of bytes and of bf16
 
     int lanes(int bits) const { return vector_bits / bits; }
 };

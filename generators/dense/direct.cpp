@@ -134,8 +134,8 @@ void DirectSchedule::check(const Problem &problem) const {
 
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {
     const int panel = schedule.panel(), channels = static_cast<int>(problem.out_channels);
-    return {panel, ceil_div(channels, panel), static_cast<int>(problem.in_channels / problem.groups), schedule.dot,
-            axis_maps(problem)};
+    return {panel,        ceil_div(channels, panel), static_cast<int>(problem.in_channels / problem.groups),
+            schedule.dot, axis_maps(problem),        std::max(schedule.tile_steps, 1)};
 }
 
 std::vector<int> PackedWeights::extents() const {
@@ -202,7 +202,8 @@ std::vector<Var> product_vars(const DirectStages &s) {
 }
 
 // acc += weight * input, over q and phase of every axis.
-void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands) {
+void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
+                bool starts_below_zero) {
     std::vector<Var> at = {s.c};
     std::vector<Expr> weight = {s.r[0], s.c % packed.panel, s.r[1]};
     std::vector<Expr> position = {input_channel(problem, s.c, s.r[1] * packed.dot + s.r[0])};
@@ -232,7 +233,7 @@ void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
     at.push_back(s.n);
     const Halide::Type sum = sum_type(problem);
     const Expr x = s.padded.defined() ? s.padded(position) : operands.x(position);
-    if (s.surplus.defined()) {
+    if (starts_below_zero) {
         std::vector<Expr> surplus_at = {s.c};
         surplus_at.insert(surplus_at.end(), s.phase.begin(), s.phase.end());
         s.acc(at) = -s.surplus(surplus_at);
@@ -315,7 +316,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
         define_surplus(s, problem, packed, operands);
     }
     s.acc = Func("acc");
-    define_sum(s, problem, packed, operands);
+    define_sum(s, problem, packed, operands, s.surplus.defined() && schedule.tile_steps == 0);
 
     const std::vector<Var> at = product_vars(s);
     const std::vector<Expr> same(at.begin(), at.end());
@@ -324,10 +325,18 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
         sum_at.insert(sum_at.end(), {s.q[a], s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0)});
     }
     sum_at.push_back(s.n);
+    Expr sum = s.acc(sum_at);
+    if (s.surplus.defined() && schedule.tile_steps > 0) {
+        std::vector<Expr> surplus_at = {s.c};
+        for (size_t a = 0; a < s.axes.size(); a++) {
+            surplus_at.push_back(sum_at[2 * a + 2]);
+        }
+        sum -= s.surplus(surplus_at);
+    }
     const bool whole = phases_are_whole(s.axes);
     s.product = Func(whole ? "y" : "product");
     s.y = whole ? s.product : Func("y");
-    s.product(at) = whole ? epilogue(problem, s.acc(sum_at), operands, same) : s.acc(sum_at);
+    s.product(at) = whole ? epilogue(problem, sum, operands, same) : sum;
     if (!whole) {
         define_cropped_output(s, problem, operands);
     }

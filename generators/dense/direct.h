@@ -28,6 +28,9 @@ struct DirectSchedule {
     int dot = 1;                  // neighbouring input channels that one lane of an instruction sums: is_dot()
     bool panels_outside = false;  // whether a panel of weights sweeps the whole image, or each row all panels
     bool parallel = false;        // whether the caller's threads share the outermost loop
+    // Not in the text: where sums are matrix tiles (tiles.h), the pixels of one, and how many steps of the sum an
+    // instruction takes; else 0.
+    int tile_pixels = 0, tile_steps = 0;
 
     int panel() const { return lanes * vectors; }
 
@@ -44,8 +47,9 @@ struct PackedWeights {
     int depth;   // input channels of a group
     int dot;     // neighbouring input channels that one lane sums
     std::vector<AxisMap> axes;
+    int tile_steps = 1;  // that one instruction takes
 
-    int steps() const { return ceil_div(depth, dot); }  // of the sum over input channels
+    int steps() const { return round_up(ceil_div(depth, dot), tile_steps); }  // of the sum over input channels
     // [dot][panel lane][steps][taps...][panels][phases...], the innermost first.
     std::vector<int> extents() const;
 };
@@ -65,7 +69,8 @@ struct DirectStages {
     Halide::Func padded;  // the input with channels innermost, zeros around it and widened; undefined where x will
                           //   do
     // (c, phase of each axis): what the zero point of u8 operands adds to every sum, which starts below zero by as
-    // much; undefined where that is nothing. And that zero point, over a lane's products.
+    // much or, where it is a matrix tile, loses it at the end; undefined where that is nothing. And that zero point,
+    // over a lane's products.
     Halide::Func surplus, zero_point;
     Halide::Func acc;      // (c, q and phase of each axis, n)
     Halide::Func product;  // the finished sums, a register tile at a time: y itself, over (c, q and, where there

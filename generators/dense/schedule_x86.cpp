@@ -5,6 +5,7 @@
 #include "dense/direct.h"
 #include "dense/open.h"
 #include "dense/register_tile.h"
+#include "dense/tiles.h"
 
 namespace kiln::dense {
 namespace {
@@ -261,7 +262,8 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
 }  // namespace
 
 void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    schedule_sum(s, schedule, schedule_product(s, problem, schedule));
+    const Var around_tile = schedule_product(s, problem, schedule);
+    schedule.tile_steps > 0 ? schedule_tile_sums(s, schedule, around_tile) : schedule_sum(s, schedule, around_tile);
     if (s.surplus.defined()) {
         schedule_surplus(s, problem, schedule);
     }

@@ -41,6 +41,7 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"open", [](const Problem &) { return 1.0; }, false},
     {"depthwise", [](const Problem &) { return 1.0; }, false},
     {"direct", [](const Problem &) { return 1.0; }, false},
+    {"tiles", [](const Problem &) { return 1.0; }, false},
     {"polyphase", [](const Problem &) { return 1.0; }, false},
     {"sampled", [](const Problem &) { return 1.0; }, false},
     {"winograd", winograd_growth, true},

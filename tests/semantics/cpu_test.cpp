@@ -20,6 +20,10 @@ TEST(Cpu, AgreesWithTheCompiler) {
     EXPECT_EQ((features & KILN_CPU_ZEN4) != 0, both && __builtin_cpu_supports("sse4a"));
 #if !defined(__clang__)  // clang 14 has no name for it
     EXPECT_EQ((features & KILN_CPU_SAPPHIRE_RAPIDS) != 0, both && __builtin_cpu_supports("avx512fp16"));
+    if ((features & KILN_CPU_AMX) != 0) {  // the operating system may not permit it
+        EXPECT_TRUE(__builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") &&
+                    __builtin_cpu_supports("amx-bf16"));
+    }
 #endif
     EXPECT_EQ(kiln_cpu_features(), features);
 }

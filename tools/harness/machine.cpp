@@ -33,6 +33,7 @@ std::vector<std::string> feature_names(uint64_t features) {
         {KILN_CPU_AVX512, "avx512"},
         {KILN_CPU_ZEN4, "zen4"},
         {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
+        {KILN_CPU_AMX, "amx"},
     };
     std::vector<std::string> names;
     for (const auto &row : rows) {

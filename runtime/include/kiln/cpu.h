@@ -15,8 +15,11 @@ extern "C" {
  * BITALG, VPOPCNTDQ, GFNI, VAES, VPCLMULQDQ, and of their makers' own SSE4a, or FP16 and AVX-VNNI. */
 #define KILN_CPU_ZEN4 (UINT64_C(1) << 2)
 #define KILN_CPU_SAPPHIRE_RAPIDS (UINT64_C(1) << 3)
+#define KILN_CPU_AMX (UINT64_C(1) << 4) /* AMX-TILE, AMX-INT8, AMX-BF16 */
 
-/* The features of the processor this runs on; asked once, then remembered. */
+/* The features of the processor this runs on; asked once, then remembered. Where the processor has AMX, Linux is asked
+ * to let this process use it (arch_prctl, ARCH_REQ_XCOMP_PERM): from then on signals need larger stacks, and
+ * sigaltstack refuses ones below getauxval(AT_MINSIGSTKSZ). */
 uint64_t kiln_cpu_features(void);
 
 #ifdef __cplusplus

@@ -1,0 +1,193 @@
+// The direct algorithm in matrix tiles: which numbers to take where nobody tuned them, and what they mean.
+#include "dense/tiles.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "common/schedule_text.h"
+#include "common/types.h"
+#include "dense/empty.h"
+#include "dense/matrix_tiles.h"
+#include "dense/register_tile.h"
+
+namespace kiln::dense {
+namespace {
+
+using Halide::RVar;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+// How many neighbouring products four bytes of an operand hold.
+int pairs(const Problem &problem) {
+    return problem.is_quantized() ? 4 : 2;
+}
+
+// Registers that stay filled: sums, a row of them's weights, and the pixels at hand.
+int registers(int vectors, int tiles) {
+    return vectors * tiles + (tiles > 1 ? vectors : 1) + 1;
+}
+
+// Cycles that a register tile takes for `steps` of each tap and block of input channels. Measured: a product takes as
+// long as its pixels, a load as half its rows, and neither hides all of the other.
+double step_cycles(const TilesSchedule &s) {
+    const int tiles = s.rows * s.blocks;
+    const double products = s.vectors * tiles * std::max(s.pixels, 4);
+    const double loads = (tiles * s.pixels + s.vectors * s.steps) / 2.0;
+    return std::max(products, loads) + 0.25 * std::min(products, loads) + 2;
+}
+
+// Cycles of a whole run.
+double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    double taps = ceil_div(ceil_div(static_cast<int>(problem.in_channels), pairs(problem)), s.steps);
+    double tiles =
+        ceil_div(static_cast<int>(problem.out_channels), s.vectors * tile_lanes) * static_cast<double>(problem.batch);
+    for (size_t a = 0; a < axes.size(); a++) {
+        taps *= axes[a].taps;
+        const int tile = a == 0 ? s.pixels * s.blocks : a == 1 ? s.rows : 1;
+        tiles *= ceil_div(axes[a].quotients, tile) * axes[a].phases;
+    }
+    // Sums are stored and read again, a vector of them in about six cycles.
+    const double outputs = 6.0 * s.vectors * s.rows * s.blocks * s.pixels;
+    return tiles * (taps * step_cycles(s) + outputs);
+}
+
+}  // namespace
+
+TilesSchedule TilesSchedule::parse(const std::string &text) {
+    const ScheduleText values(text, {"vectors", "rows", "blocks", "pixels", "steps", "panels_outside", "parallel"});
+    values.check_range({"vectors", "rows", "blocks"}, 1, tile_registers);
+    values.check_range({"pixels", "steps"}, 1, most_tile_rows);
+    return {values["vectors"],      values["rows"],  values["blocks"],
+            values["pixels"],       values["steps"], values["panels_outside"] != 0,
+            values["parallel"] != 0};
+}
+
+std::string TilesSchedule::print() const {
+    return ScheduleText::print({{"vectors", vectors},
+                                {"rows", rows},
+                                {"blocks", blocks},
+                                {"pixels", pixels},
+                                {"steps", steps},
+                                {"panels_outside", panels_outside},
+                                {"parallel", parallel}});
+}
+
+DirectSchedule TilesSchedule::direct(const Problem &problem) const {
+    DirectSchedule s;
+    s.lanes = tile_lanes;
+    s.vectors = vectors;
+    s.pixels = pixels * blocks;
+    s.rows = rows;
+    s.dot = pairs(problem);
+    s.panels_outside = panels_outside;
+    s.parallel = parallel;
+    s.tile_pixels = pixels;
+    s.tile_steps = steps;
+    return s;
+}
+
+void TilesSchedule::check(const Problem &problem) const {
+    direct(problem).check(problem);
+    if (registers(vectors, rows * blocks) > tile_registers) {
+        throw std::invalid_argument("schedule: " + std::to_string(vectors) + " x " + std::to_string(rows * blocks) +
+                                    " tiles of sums leave no register for their operands");
+    }
+}
+
+bool has_tiles(const TargetModel &target) {
+    return target.matrix_tiles;
+}
+
+bool tiles_apply(const Problem &problem) {
+    if (problem.op == Operator::deform_conv || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
+        !is_dot(problem, pairs(problem))) {
+        return false;
+    }
+    // Pixels of phases without taps, which start anywhere, do not lie at a constant distance.
+    const AxisMap axis = axis_maps(problem)[0];
+    return axis.kernel >= axis.phases;
+}
+
+bool tiles_pay(const Problem &problem, const TargetModel &target) {
+    const TilesSchedule schedule = default_tiles_schedule(problem, target);
+    const DirectSchedule other = default_direct_schedule(problem, target);
+    return tiles_cycles(problem, schedule) < direct_cycles(problem, other, target) / other.dot;
+}
+
+TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
+    TilesSchedule best, s;
+    s.steps = ceil_div(steps, ceil_div(steps, most_tile_rows));
+    s.panels_outside = problem.w_elements() * 4 / pairs(problem) > target.l2_bytes / 2;
+    s.parallel = problem.flops() > 8e6;
+    double least = 0;
+    const int most_vectors = ceil_div(static_cast<int>(problem.out_channels), tile_lanes);
+    for (s.vectors = 1; s.vectors <= most_vectors; s.vectors++) {
+        for (s.rows = 1; s.rows <= std::min(height, 3); s.rows++) {
+            for (s.blocks = 1; registers(s.vectors, s.rows * s.blocks) <= tile_registers; s.blocks++) {
+                for (s.pixels = 1; s.pixels <= std::min(width / s.blocks, most_tile_rows); s.pixels++) {
+                    const double cycles = tiles_cycles(problem, s);
+                    if (least == 0 || cycles < least) {
+                        least = cycles;
+                        best = s;
+                    }
+                }
+            }
+        }
+    }
+    return best;
+}
+
+ScheduleSpace tiles_space(const Problem &problem, const TargetModel &) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
+    return {{{"vectors", whole_range(1, 6)},
+             {"rows", whole_range(1, std::min(height, 4))},
+             {"blocks", whole_range(1, 4)},
+             {"pixels", whole_range(1, std::min(axes[0].quotients, most_tile_rows))},
+             {"steps", whole_range(1, std::min(steps, most_tile_rows))},
+             {"panels_outside", {0, 1}}},
+            {}};
+}
+
+void schedule_tile_sums(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
+    const Var lane(tile_lane), row(tile_row), vector("vector"), block("block");
+    const bool rows = s.axes.size() > 1;
+    s.acc.compute_at(s.product, around_tile).store_in(Halide::MemoryType::Stack);
+    const auto split = [&](Halide::Stage stage) {
+        stage.split(s.c, vector, lane, tile_lanes, TailStrategy::RoundUp);
+        stage.split(s.q[0], block, row, schedule.tile_pixels, TailStrategy::RoundUp);
+        return stage;
+    };
+    const auto unroll = [&](Halide::Stage stage) {
+        stage.unroll(vector).unroll(block);
+        if (rows) {
+            stage.unroll(s.q[1]);
+        }
+    };
+    Halide::Stage zero = split(s.acc);
+    std::vector<VarOrRVar> order = {lane, row, vector, block};
+    if (rows) {
+        order.push_back(s.q[1]);
+    }
+    zero.reorder(order);
+    unroll(zero);
+
+    Halide::Stage sum = split(s.acc.update());
+    const RVar pair(tile_pair), step(tile_step), depth("depth");
+    sum.rename(s.r[0], pair).split(s.r[1], depth, step, schedule.tile_steps);
+    order.insert(order.begin(), {pair, step});
+    order.push_back(depth);
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        order.push_back(s.r[static_cast<int>(a) + 2]);
+    }
+    sum.reorder(order);
+    unroll(sum);
+}
+
+}  // namespace kiln::dense
