@@ -218,10 +218,10 @@ constexpr Algorithm list[] = {
         [](const Problem &problem) { return problem.op != Operator::deform_conv && problem.has_open_sizes(); },
         Open::phases),
     row<Depthwise>("depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, fixed_phases),
-    row<Winograd>("winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point",
-                  dense::winograd_applies, fixed_phases, dense::winograd_pays),
     row<Tiles>("tiles", 1, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
                fixed_phases, dense::tiles_pay, dense::has_tiles),
+    row<Winograd>("winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point",
+                  dense::winograd_applies, fixed_phases, dense::winograd_pays),
     row<Direct>(
         "direct", 1, "a register tile of channels and pixels, products summed in order",
         [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, fixed_phases),

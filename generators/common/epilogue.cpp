@@ -66,12 +66,13 @@ Expr add_if(const Expr &present, const Expr &v, const Expr &addend) {
     return Halide::Internal::is_const_one(present) ? sum : Halide::select(present, sum, v);
 }
 
-// saturate(round_half_even(v) + zero point). Saturating first keeps the conversion within 32 bits.
+// saturate(round_half_even(v) + zero point). Saturating first, to integers, comes to the same, and then a sum whose
+// last digit is worth 1 rounds: its low byte is the result.
 Expr quantize(const Problem &problem, const Sizes &sizes, const Expr &v) {
-    const float least = problem.y_type == DType::s8 ? -128.0f : 0.0f;
-    const Expr low = least - Halide::cast<float>(sizes.y_zero_point);
-    const Expr rounded = Halide::clamp(Halide::round(v), low, low + 255.0f);
-    return Halide::cast(halide_type(problem.y_type), Halide::cast<int32_t>(rounded) + sizes.y_zero_point);
+    const Halide::Type type = halide_type(problem.y_type);
+    const Expr low = (problem.y_type == DType::s8 ? -128.0f : 0.0f) - Halide::cast<float>(sizes.y_zero_point);
+    const Expr rounded = Halide::strict_float(Halide::clamp(v, low, low + 255.0f) + 0x1.8p23f);
+    return Halide::cast(type, Halide::reinterpret<int32_t>(rounded)) + Halide::cast(type, sizes.y_zero_point);
 }
 
 // Problem::rescales_once(), at run time.

@@ -80,7 +80,9 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
                        tile_fit(axes.size() > 1 ? axes[1].quotients : 1, schedule.rows) *
                        tile_fit(static_cast<int>(problem.out_channels), schedule.panel());
     const double rate = tile_rate(schedule.vectors, schedule.pixels * schedule.rows, target);
-    return problem.flops() / 2 / (schedule.lanes * target.fma_per_cycle * rate * fit);
+    // 16-bit products take an instruction for two and another to sum them.
+    const int products = problem.is_quantized() && schedule.dot == 2 ? 1 : schedule.dot;
+    return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * rate * fit);
 }
 
 namespace {

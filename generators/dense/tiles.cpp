@@ -113,7 +113,7 @@ bool tiles_apply(const Problem &problem) {
 bool tiles_pay(const Problem &problem, const TargetModel &target) {
     const TilesSchedule schedule = default_tiles_schedule(problem, target);
     const DirectSchedule other = default_direct_schedule(problem, target);
-    return tiles_cycles(problem, schedule) < direct_cycles(problem, other, target) / other.dot;
+    return tiles_cycles(problem, schedule) < direct_cycles(problem, other, target);
 }
 
 TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &target) {

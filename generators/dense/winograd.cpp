@@ -7,6 +7,7 @@
 #include "common/arithmetic.h"
 #include "common/epilogue.h"
 #include "common/schedule_text.h"
+#include "common/types.h"
 #include "common/vars.h"
 #include "dense/cook_toom.h"
 #include "dense/direct.h"
@@ -114,8 +115,7 @@ double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::
 
 bool winograd_applies(const Problem &p) {
     if (p.op == Operator::deform_conv || p.rank > max_rank || p.accuracy == Accuracy::strict ||
-        p.x_type != DType::f32 || p.w_type != DType::f32 || p.y_type != DType::f32 || p.y_elements() == 0 ||
-        p.has_open_sizes() || p.x_elements() == 0) {
+        sum_type(p) != Halide::Float(32) || p.y_elements() == 0 || p.has_open_sizes() || p.x_elements() == 0) {
         return false;
     }
     const std::vector<WinogradAxis> axes = winograd_axes(p);
@@ -718,7 +718,7 @@ void define_outputs(WinogradStages &s, const Problem &problem, const Operands &o
     }
     Func &target = s.in_place ? s.y : s.result;
     target = Func(s.in_place ? "y" : "result");
-    target(at) = Halide::undef<float>();
+    target(at) = Halide::undef(s.in_place ? halide_type(problem.y_type) : Halide::Float(32));
     for (const int bits : shape.tile_classes()) {
         WinogradStages::Transform transform = {bits, output_steps(s, bits),
                                                tile_domain(shape, bits, true, "of_output")};
@@ -809,7 +809,14 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
     s.p = vars("p", rank), s.u = vars("u", rank), s.t = vars("t", rank);
     s.seen_phases = output_phases(problem);
     s.in_place = s.shape.covers_exactly(problem, schedule.lanes);
-    define_inputs(s, define_image(s, problem, schedule, operands.x));
+    Func x = operands.x;
+    if (problem.x_type != DType::f32) {
+        const std::vector<Var> at = vars("x", s.shape.axes.size() + 2);
+        const std::vector<Expr> same(at.begin(), at.end());
+        x = Func("wide");
+        x(at) = widen_x(problem, operands.sizes, operands.x(same));
+    }
+    define_inputs(s, define_image(s, problem, schedule, x));
     define_products(s, problem, operands.packed);
     define_outputs(s, problem, operands);
     if (!s.in_place) {

@@ -4,7 +4,7 @@
 //   product     = packed * transformed, summed over input channels (and folds), for each point
 //   y           = A^T product A
 //
-// Applies to Conv and ConvTranspose of float32 with sums of 2 to 7 taps on some axis and no more on any, but where
+// Applies to Conv and ConvTranspose of numbers summed in float32, float16 and bfloat16 widened, with sums of 2 to 7 taps on some axis and no more on any, but where
 // accuracy is strict: strides, dilations and output phases are reduced to stride 1 (winograd_axis.h). Multiplications:
 // the product over axes of (m + r - 1) / m, in place of r, for each output and input channel. Error:
 // tests/reference/error_bound.h.

@@ -60,6 +60,17 @@ TEST(Decision, takes_winograd_where_it_pays) {
     }
 }
 
+TEST(Decision, takes_winograd_for_narrow_floats_too) {
+    const std::string shape = "-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
+    for (const TargetModel &target : target_models()) {
+        EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape), target).algorithm, "winograd") << target.name;
+        EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape + "-strict"), target).algorithm, "direct");
+        EXPECT_EQ(default_decision(parsed("conv2d-bf16" + shape), target).algorithm,
+                  target.matrix_tiles ? "tiles" : "winograd")
+            << target.name;
+    }
+}
+
 // A row that is turned to NCX is not taken in chunks: its vectors would reach from one into the next.
 TEST(Decision, a_turned_row_is_whole) {
     const Problem problem = parsed("conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-ncx,ncx-bias");
