@@ -8,7 +8,8 @@
 #   LAYERS         a layers file (TOML)
 #   MODEL          an ONNX model; needs a python3 with the package onnx when building
 #   TARGETS        what to compile for (`kiln targets` lists them): all of one operating system and architecture, the
-#                  processor picks at run time. Default: what the layers file says, else this machine
+#                  processor picks at run time. Default: the variable KILN_TARGETS, which toolchain files may set, else what
+#                  the layers file says, else this machine
 #   DECISIONS      the algorithms and schedules to use, as `kiln tune` writes them
 #   SHAPES         sizes for inputs whose shapes the model leaves open
 #   EMBED_WEIGHTS  pack the weights now, into the library
@@ -23,6 +24,9 @@ cmake_minimum_required(VERSION 3.22)
 
 function(kiln_add_library NAME)
     cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_WEIGHTS" "LAYERS;MODEL;DECISIONS" "TARGETS;SHAPES;DEPENDS")
+    if(NOT ARG_TARGETS)
+        set(ARG_TARGETS ${KILN_TARGETS})
+    endif()
     _kiln_check_arguments()
 
     get_filename_component(spec "${ARG_LAYERS}${ARG_MODEL}" ABSOLUTE)
@@ -70,6 +74,9 @@ function(kiln_add_library NAME)
                            INTERFACE_LINK_LIBRARIES Kiln::runtime)
     add_dependencies(${NAME} ${NAME}_compile)
 
+    if(NOT TARGET kiln_harness)
+        return()  # there is no operating system to run these programs on
+    endif()
     _kiln_add_program(${NAME}_test verify)
     _kiln_add_program(${NAME}_bench bench)
     if(CMAKE_TESTING_ENABLED)

@@ -4,7 +4,7 @@
 #   bin/kiln           with libHalide.so in lib/kiln
 #   share/kiln/        sources that are compiled on the user's machine, in the folders they have here; the ONNX importer; the
 #                      generic engine's layers
-#   lib/cmake/Kiln/    find_package(Kiln)
+#   lib/cmake/Kiln/    find_package(Kiln), toolchains/ to cross-compile with
 #   share/doc/kiln/    licences
 include(CMakePackageConfigHelpers)
 
@@ -34,3 +34,4 @@ configure_package_config_file(cmake/KilnConfig.cmake.in "${CMAKE_BINARY_DIR}/Kil
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/KilnConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_BINARY_DIR}/KilnConfig.cmake" "${CMAKE_BINARY_DIR}/KilnConfigVersion.cmake"
               cmake/KilnAddLibrary.cmake DESTINATION lib/cmake/Kiln)
+install(DIRECTORY cmake/toolchains DESTINATION lib/cmake/Kiln)

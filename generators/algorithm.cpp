@@ -96,9 +96,12 @@ struct Winograd {
     static constexpr auto space = dense::winograd_space;
     static constexpr auto default_schedule = dense::default_winograd_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
-                              const TargetModel &) {
+                              const TargetModel &target) {
         dense::WinogradStages stages = dense::winograd(problem, schedule, operands);
         dense::schedule_winograd(stages, problem, schedule);
+        if (target.by_lane) {
+            dense::stage_inputs(stages, problem, schedule);
+        }
         return stages.y;
     }
     static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
@@ -116,9 +119,12 @@ struct Direct {
     static constexpr auto space = dense::direct_space;
     static constexpr auto default_schedule = dense::default_direct_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
-                              const TargetModel &) {
-        dense::DirectStages stages = dense::direct(problem, schedule, operands);
+                              const TargetModel &target) {
+        dense::DirectStages stages = dense::direct(problem, schedule, operands, target);
         dense::schedule_direct(stages, problem, schedule);
+        if (dense::stages_inputs(problem, schedule, target)) {
+            dense::stage_inputs(stages, schedule);
+        }
         return stages.y;
     }
     static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {

@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
@@ -90,20 +91,25 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     return module;
 }
 
-// The deepest frame in an x86 or ARM assembly file: what is pushed and what the stack pointer is lowered by.
-int64_t stack_bytes(const std::string &assembly_file) {
-    static const std::regex lowered(R"(sub[ql]?\s+\$(\d+), %[re]sp|sub\s+sp, sp, #(\d+)(?:, lsl #(\d+))?)");
-    static const std::regex pushed(R"(^\s+push[ql]?\s)");
+// The deepest frame in an x86 or ARM assembly file: what is pushed, what the stack pointer is lowered by, and on x86
+// the return address.
+int64_t stack_bytes(const std::string &assembly_file, const Target &target) {
+    static const std::regex lowered(
+        R"(sub[ql]?\s+\$(\d+), %[re]sp|sub\s+sp, sp, #(\d+)(?:, lsl #(\d+))?|\[sp, #-(\d+)\]!)");
+    static const std::regex pushed(R"(^\s+push[ql]?\s)"), registers(R"(\b(v?push)\s+\{(.*)\})");
     static const std::regex function_begins(R"(^[A-Za-z_][^\s:]*:)");
     int64_t deepest = 0, frame = 0;
     std::ifstream file(assembly_file);
     for (std::string line; std::getline(file, line);) {
         std::smatch match;
         if (std::regex_search(line, function_begins)) {
-            frame = 8;  // the return address
+            frame = target.arch == Target::X86 ? 8 : 0;
         } else if (std::regex_search(line, match, lowered)) {
-            const std::string shift = match[3];
-            frame += std::stoll(match[1].matched ? match[1] : match[2]) << (shift.empty() ? 0 : std::stoi(shift));
+            const std::string bytes = match[1].str() + match[2].str() + match[4].str(), shift = match[3];
+            frame += std::stoll(bytes) << (shift.empty() ? 0 : std::stoi(shift));
+        } else if (std::regex_search(line, match, registers)) {
+            const std::string list = match[2];
+            frame += (match[1] == "vpush" ? 8 : 4) * (1 + std::count(list.begin(), list.end(), ','));
         } else if (std::regex_search(line, pushed)) {
             frame += 8;
         }
@@ -129,7 +135,13 @@ int64_t constant(const Halide::Expr &value) {
 }
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
-std::string unsupported_part(const Problem &problem) {
+std::string unsupported_part(const Problem &problem, const TargetModel &target) {
+    if (problem.op == Operator::deform_conv && problem.x_type == DType::f64 && !target.f64_vectors &&
+        (problem.rank > 2 || problem.has_open_sizes())) {
+        // LLVM 21 fails an assertion of its own.
+        return "DeformConv of float64 with open sizes or more than two dimensions has no kernels for " +
+               std::string(target.name);
+    }
     if (problem.has_open_sizes()) {
         return "";  // a plan checks those of a run
     }
@@ -153,7 +165,7 @@ std::string unsupported_part(const Problem &problem) {
 }  // namespace
 
 Decision default_decision(const Problem &problem, const TargetModel &target) {
-    if (const std::string part = unsupported_part(problem); !part.empty()) {
+    if (const std::string part = unsupported_part(problem, target); !part.empty()) {
         throw std::invalid_argument(part);
     }
     const Problem folded = fold_pointwise_axes(problem);
@@ -168,7 +180,7 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target, const std::string &name) {
     const Algorithm &algorithm = find_algorithm(name);
     const Problem folded = fold_pointwise_axes(problem);
-    if (!unsupported_part(problem).empty() || !algorithm.applies_on(folded, target)) {
+    if (!unsupported_part(problem, target).empty() || !algorithm.applies_on(folded, target)) {
         return std::nullopt;
     }
     return Decision{name, algorithm.default_schedule(folded, target)};
@@ -227,7 +239,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     }
     const std::string assembly_file = object_file + ".s";
     module.compile({{Halide::OutputFileType::object, object_file}, {Halide::OutputFileType::assembly, assembly_file}});
-    facts.stack_bytes = stack_bytes(assembly_file);
+    facts.stack_bytes = stack_bytes(assembly_file, module.target());
     return facts;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

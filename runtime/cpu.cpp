@@ -1,5 +1,5 @@
-// Which of Kiln's processor features can be used here, asked of CPUID and, for what the operating system must save,
-// XGETBV.
+// Which of Kiln's processor features can be used here: on x86 asked of CPUID and, for what the operating system must
+// save, XGETBV; on ARM of Linux, by the bits of its <asm/hwcap.h>.
 #include "kiln/cpu.h"
 
 #include <atomic>
@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#elif defined(__linux__) && (defined(__aarch64__) || defined(__arm__))
+#include <sys/auxv.h>
 #endif
 
 namespace {
@@ -80,6 +82,26 @@ uint64_t detect() {
     constexpr uint32_t amx_bf16 = bit(22), amx_tile = bit(24), amx_int8 = bit(25);
     if (has(extended.edx, amx_bf16 | amx_tile | amx_int8) && may_use_tiles()) features |= KILN_CPU_AMX;
     return features;
+}
+
+#elif defined(__aarch64__)
+
+uint64_t detect() {
+    uint64_t features = KILN_CPU_ARM64;
+#if defined(__linux__)
+    constexpr unsigned long asimdhp = 1ul << 10, asimddp = 1ul << 20;
+    const unsigned long hwcap = getauxval(AT_HWCAP);
+    if ((hwcap & asimddp) != 0) features |= KILN_CPU_DOTPROD;
+    if ((hwcap & asimdhp) != 0) features |= KILN_CPU_FP16;
+#endif
+    return features;
+}
+
+#elif defined(__arm__) && defined(__linux__)
+
+uint64_t detect() {
+    constexpr unsigned long neon = 1ul << 12;
+    return (getauxval(AT_HWCAP) & neon) != 0 ? KILN_CPU_NEON : 0;
 }
 
 #else

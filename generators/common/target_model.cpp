@@ -28,6 +28,14 @@ constexpr TargetModel models[] = {
      KILN_CPU_AVX2 | KILN_CPU_AVX512, 512, 32, 4, 2, 1 << 20, 2, 1},
     {"x86-64-avx2", "x86-64-linux-sse41-avx-avx2-f16c-fma", "x86-64-linux", KILN_CPU_AVX2, 256, 16, 4, 2, 256 << 10, 2,
      1},
+    // Neoverse N1 and V1 and the larger Cortex-A do two FMAs a cycle in 4; smaller cores do fewer, whose schedules lose
+    // nothing by more accumulators.
+    {"arm-64-linux-dotprod-fp16", "arm-64-linux-arm_dot_prod-arm_fp16", "arm-64-linux",
+     KILN_CPU_ARM64 | KILN_CPU_DOTPROD | KILN_CPU_FP16, 128, 32, 4, 2, 512 << 10, 4, 1, false, true, true, true},
+    {"arm-64-linux", "arm-64-linux", "arm-64-linux", KILN_CPU_ARM64, 128, 32, 4, 2, 512 << 10, 1, 1, false, true},
+    {"arm-64-noos", "arm-64-noos", "arm-64-noos", KILN_CPU_ARM64, 128, 32, 4, 2, 128 << 10, 1, 1, false, true},
+    {"arm-32-linux", "arm-32-linux", "arm-32-linux", KILN_CPU_NEON, 128, 16, 8, 1, 256 << 10, 1, 1, false, true, false,
+     false, false, false},
 };
 
 std::string known_names() {
@@ -54,11 +62,12 @@ std::span<const TargetModel> target_models() {
 }
 
 std::vector<std::string> feature_names(uint64_t features) {
-    constexpr std::pair<uint64_t, const char *> names[] = {{KILN_CPU_AVX2, "avx2"},
-                                                           {KILN_CPU_AVX512, "avx512"},
-                                                           {KILN_CPU_ZEN4, "zen4"},
-                                                           {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
-                                                           {KILN_CPU_AMX, "amx"}};
+    constexpr std::pair<uint64_t, const char *> names[] = {
+        {KILN_CPU_AVX2, "avx2"},       {KILN_CPU_AVX512, "avx512"},
+        {KILN_CPU_ZEN4, "zen4"},       {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
+        {KILN_CPU_AMX, "amx"},         {KILN_CPU_ARM64, "arm64"},
+        {KILN_CPU_DOTPROD, "dotprod"}, {KILN_CPU_FP16, "fp16"},
+        {KILN_CPU_NEON, "neon"}};
     std::vector<std::string> result;
     for (const auto &[bit, name] : names) {
         if (features & bit) {

@@ -21,8 +21,16 @@ struct TargetModel {
     int int8_products;          // 4: u8 times s8; 2: 16-bit integers
     int bf16_products;          // 1: none, the numbers are widened to f32
     bool matrix_tiles = false;  // AMX, of bytes and of bf16
+    // Of ARM: products take one lane of a register as their factor, so that inputs are read by vectors.
+    bool by_lane = false;
+    bool signed_dot = false;      // whether int8_products of 4 are of s8 by s8
+    bool f16_arithmetic = false;  // whether there is arithmetic on f16
+    bool f64_vectors = true;
+    // Whether DeformConv's panels of channels with a group each may reach beyond the last: LLVM 21 compiles the guards
+    // of several vectors wrong for 32-bit ARM.
+    bool partial_panels = true;
 
-    int lanes(int bits) const { return vector_bits / bits; }
+    int lanes(int bits) const { return bits == 64 && !f64_vectors ? 1 : vector_bits / bits; }
 };
 
 // Every target Kiln knows, the most demanding first within an architecture.

@@ -42,9 +42,9 @@ int products_per_lane(const Problem &problem) {
     return problem.is_quantized() && !one_channel ? 2 : 1;
 }
 
-DotTypes dot_types(const Problem &problem, int products) {
+DotTypes dot_types(const Problem &problem, int products, bool is_signed) {
     if (problem.is_quantized() && products == 4) {
-        return {Halide::UInt(8), Halide::Int(8)};
+        return {is_signed ? Halide::Int(8) : Halide::UInt(8), Halide::Int(8)};
     }
     if (problem.x_type == DType::bf16 && products == 2) {
         return {Halide::BFloat(16), Halide::BFloat(16)};
@@ -58,7 +58,8 @@ bool is_dot(const Problem &problem, int products) {
     }
     const bool several_channels = problem.in_channels > problem.groups;
     if (problem.is_quantized()) {
-        return products == 4 && several_channels && problem.w_type == DType::s8 && !problem.w_zero_points;
+        const bool narrow = products == 4 && several_channels && problem.w_type == DType::s8 && !problem.w_zero_points;
+        return products == 1 || narrow;
     }
     return products == 2 && several_channels && problem.x_type == DType::bf16;
 }
@@ -69,6 +70,10 @@ int dot_products(const Problem &problem, const TargetModel &target) {
 }
 
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {
+    if (problem.x_type == DType::bf16) {
+        // Not a cast: on ARM Halide rounds a product of casts to bf16.
+        return Halide::reinterpret<float>(Halide::cast<uint32_t>(Halide::reinterpret<uint16_t>(x)) << 16);
+    }
     const Halide::Expr wide = Halide::cast(operand_type(problem), x);
     const bool shifted = problem.is_quantized() && problem.x_zero_point != 0;
     return shifted ? wide - Halide::cast<int16_t>(sizes.x_zero_point) : wide;

@@ -21,12 +21,13 @@ Halide::Type operand_type(const Problem &problem);
 // How many neighbouring products of operand_type() one lane of an instruction sums: 2 for 16-bit integers.
 int products_per_lane(const Problem &problem);
 
-// The dot products of instructions that take narrower operands, by how many products a lane sums: u8 x times s8 weights
-// by 4, bf16 by 2. Else what x and w are widened to is operand_type().
+// The dot products of instructions that take narrower operands, by how many products a lane sums: u8 x (s8 where
+// `is_signed`, TargetModel::signed_dot) times s8 weights by 4, bf16 by 2. Else what x and w are widened to is
+// operand_type().
 struct DotTypes {
     Halide::Type x, w;
 };
-DotTypes dot_types(const Problem &problem, int products);
+DotTypes dot_types(const Problem &problem, int products, bool is_signed = false);
 // How many products a lane may sum on a target, and in any case.
 int dot_products(const Problem &problem, const TargetModel &target);
 bool is_dot(const Problem &problem, int products);

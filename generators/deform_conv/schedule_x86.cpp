@@ -76,6 +76,9 @@ SampledSchedule default_sampled_schedule(const Problem &problem, const TargetMod
     s.vectors = dense.vectors;
     s.pixels = dense.pixels;
     s.unroll = dense.unroll;
+    if (!target.partial_panels && problem.groups > 1) {
+        s.vectors = 1;
+    }
     const int element = sum_type(problem).bytes();
     s.sample_lanes = target.lanes(8 * element);
     // Where L2 cannot hold the weights it holds samples: the longer their blocks, the less often weights pass.

@@ -17,15 +17,17 @@ using Halide::Func;
 using Halide::RDom;
 using Halide::Var;
 
-// What u8 x holds for a number that stands for 0: signed numbers are shifted by 128.
-int unsigned_zero_point(const Problem &problem) {
-    return static_cast<int>(problem.x_zero_point) + (problem.x_type == DType::s8 ? 128 : 0);
+// What x as 8-bit operands of type `type` holds for a number that stands for 0: x of the other signedness is shifted by
+// 128.
+int narrow_zero_point(const Problem &problem, Halide::Type type) {
+    const int own = problem.x_type == DType::u8 ? 128 : 0, wanted = type.is_uint() ? 128 : 0;
+    return static_cast<int>(problem.x_zero_point) + wanted - own;
 }
 
-// Whether operands are u8 with a zero point other than 0: then it is summed like any other number, and what it adds is
-// taken off again.
-bool has_surplus(const Problem &problem, const DirectSchedule &schedule) {
-    return dot_types(problem, schedule.dot).x == Halide::UInt(8) && unsigned_zero_point(problem) != 0;
+// Whether operands are 8-bit with a zero point other than 0: then it is summed like any other number, and what it adds
+// is taken off again.
+bool has_surplus(const Problem &problem, Halide::Type type) {
+    return type.bits() == 8 && narrow_zero_point(problem, type) != 0;
 }
 
 // Whether rows in the padding are skipped on this axis rather than read as zeros: not on the innermost, whose positions
@@ -36,16 +38,16 @@ bool skips_padding(const DirectSchedule &schedule, size_t axis) {
 
 // x as an operand of type `type`.
 Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const Expr &x) {
-    if (type == Halide::UInt(8)) {
-        return problem.x_type == DType::s8 ? Halide::cast(type, Halide::cast<int16_t>(x) + Expr(int16_t{128})) : x;
+    if (type.bits() == 8 && type != x.type()) {
+        return Halide::reinterpret(type, Halide::reinterpret<uint8_t>(x) ^ Expr(uint8_t{128}));
     }
     return type == x.type() ? x : widen_x(problem, sizes, x);
 }
 
 // The input with channels innermost and what stands for 0 outside it on the axes that pad and for groups that do not
 // exist; undefined where x itself will do.
-Func pad(const Problem &problem, const DirectSchedule &schedule, const DirectStages &s, const Operands &operands) {
-    const Halide::Type type = dot_types(problem, schedule.dot).x;
+Func pad(const Problem &problem, const DirectSchedule &schedule, const DirectStages &s, const Operands &operands,
+         Halide::Type type, bool staged) {
     const Func &x = operands.x;
     Halide::Region bounds(s.axes.size() + 2);
     bool pads = s.channels > problem.in_channels;
@@ -60,7 +62,7 @@ Func pad(const Problem &problem, const DirectSchedule &schedule, const DirectSta
     }
     // All lanes of a panel read one element of x at a time, if they are of one group: then it may lie anywhere.
     const bool one_group = problem.groups == 1 || problem.out_channels / problem.groups % schedule.panel() == 0;
-    const bool broadcasts = schedule.dot == 1 && one_group;
+    const bool broadcasts = schedule.dot == 1 && one_group && !staged;
     if (!pads && (problem.x_layout == Layout::nxc || broadcasts) && type == halide_type(problem.x_type)) {
         return Func();
     }
@@ -68,8 +70,8 @@ Func pad(const Problem &problem, const DirectSchedule &schedule, const DirectSta
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
     wide(at) = widen(problem, operands.sizes, type, x(same));
-    const Expr zero = has_surplus(problem, schedule) ? Halide::cast(type, unsigned_zero_point(problem))
-                                                     : Halide::Internal::make_zero(type);
+    const Expr zero = has_surplus(problem, type) ? Halide::cast(type, narrow_zero_point(problem, type))
+                                                 : Halide::Internal::make_zero(type);
     padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at) : wide(same);
     return padded;
 }
@@ -232,7 +234,8 @@ void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
     position.push_back(s.n);
     at.push_back(s.n);
     const Halide::Type sum = sum_type(problem);
-    const Expr x = s.padded.defined() ? s.padded(position) : operands.x(position);
+    s.input = s.padded.defined() ? s.padded : operands.x;
+    const Expr x = s.input(position);
     if (starts_below_zero) {
         std::vector<Expr> surplus_at = {s.c};
         surplus_at.insert(surplus_at.end(), s.phase.begin(), s.phase.end());
@@ -244,10 +247,11 @@ void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
 }
 
 // surplus = sum of weight * zero point, written as the sums themselves are so that it takes the same instruction.
-void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands) {
+void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
+                    Halide::Type type) {
     const Var j("j");
     s.zero_point = Func("zero_point");
-    s.zero_point(j) = Halide::cast<uint8_t>(unsigned_zero_point(problem));
+    s.zero_point(j) = Halide::cast(type, narrow_zero_point(problem, type));
     std::vector<Var> at = {s.c};
     at.insert(at.end(), s.phase.begin(), s.phase.end());
     std::vector<Expr> weight = {s.all[0], s.c % packed.panel, s.all[1]};
@@ -295,25 +299,27 @@ std::vector<int> output_phases(const Problem &problem) {
     return phases;
 }
 
-DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands) {
+DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
+                    const TargetModel &target) {
     DirectStages s;
+    const Halide::Type type = dot_types(problem, schedule.dot, target.signed_dot).x;
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
     for (size_t a = 0; a < s.axes.size(); a++) {
-        s.pads.push_back(s.axes[a].reads_outside() && (has_surplus(problem, schedule) || !skips_padding(schedule, a)));
+        s.pads.push_back(s.axes[a].reads_outside() && (has_surplus(problem, type) || !skips_padding(schedule, a)));
     }
     const PackedWeights packed = packed_weights(problem, schedule);
     s.channels = channels_read(problem, packed);
-    s.padded = pad(problem, schedule, s, operands);
+    s.padded = pad(problem, schedule, s, operands, type, stages_inputs(problem, schedule, target));
     Halide::Region domain = {{0, packed.dot}, {0, packed.steps()}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);
     }
     s.r = RDom(domain, "r");
     s.all = RDom(domain, "all");
-    if (has_surplus(problem, schedule)) {
-        define_surplus(s, problem, packed, operands);
+    if (has_surplus(problem, type)) {
+        define_surplus(s, problem, packed, operands, type);
     }
     s.acc = Func("acc");
     define_sum(s, problem, packed, operands, s.surplus.defined() && schedule.tile_steps == 0);

@@ -68,7 +68,8 @@ struct DirectStages {
     int channels = 0;     // of the input that are read: more than it has, where pairs or grouped panels reach beyond it
     Halide::Func padded;  // the input with channels innermost, zeros around it and widened; undefined where x will
                           //   do
-    // (c, phase of each axis): what the zero point of u8 operands adds to every sum, which starts below zero by as
+    Halide::Func input;   // what products read: padded or x
+    // (c, phase of each axis): what the zero point of 8-bit operands adds to every sum, which starts below zero by as
     // much or, where it is a matrix tile, loses it at the end; undefined where that is nothing. And that zero point,
     // over a lane's products.
     Halide::Func surplus, zero_point;
@@ -82,7 +83,8 @@ struct DirectStages {
 // The phases in which direct() sees each axis of y, the innermost first (Algorithm::output_phases).
 std::vector<int> output_phases(const Problem &problem);
 
-DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands);
+DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
+                    const TargetModel &target);
 
 // What the direct algorithm is compiled with where nobody tuned it.
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target);
@@ -94,5 +96,9 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target);
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
 
 void schedule_direct(DirectStages &stages, const Problem &problem, const DirectSchedule &schedule);
+
+// After schedule_direct(), of targets whose products take a lane of a register (schedule_arm.cpp).
+bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
+void stage_inputs(DirectStages &stages, const DirectSchedule &schedule);
 
 }  // namespace kiln::dense

@@ -4,13 +4,14 @@
 #include "common/types.h"
 #include "dense/direct.h"
 #include "dense/open.h"
+#include "dense/register_tile.h"
 
 namespace kiln::dense {
 namespace {
 
-// Whether sums, a vector of weights each and one broadcast pixel fit into the registers.
+// Whether a tile fits into the registers.
 bool fits_registers(const ScheduleNumbers &n, int rows, const TargetModel &target) {
-    return n["vectors"] * (n["pixels"] * rows + 1) + 1 <= target.vector_registers;
+    return registers_of_tile(n["vectors"], n["pixels"] * rows, target) <= target.vector_registers;
 }
 
 }  // namespace

@@ -13,12 +13,27 @@ inline double tile_fit(int extent, int tile) {
     return extent / (static_cast<double>(ceil_div(extent, tile)) * tile);
 }
 
+// The registers that a tile of products takes: its sums, a position's weights, and the inputs, one broadcast at a time
+// or, where products take them by lane, a vector for each position and one more to load the next.
+inline int registers_of_tile(int vectors, int positions, const TargetModel &target) {
+    return vectors * positions + vectors + (target.by_lane ? positions + 2 : 1);
+}
+
+// The most positions of a tile whose registers there are.
+inline int most_positions(int vectors, const TargetModel &target) {
+    int positions = 1;
+    while (registers_of_tile(vectors, positions + 1, target) <= target.vector_registers) {
+        positions++;
+    }
+    return positions;
+}
+
 // The share of the peak a register tile reaches. Each step of the sum costs its products, or an accumulator's latency
 // where they are fewer, and about half a cycle for the loop and the loads that do not hide (measured on tiles of 8 to
 // 28).
 inline double tile_rate(int vectors, int pixels, const TargetModel &target) {
     const double products = vectors * pixels / static_cast<double>(target.fma_per_cycle);
-    const double loads = (vectors + pixels) / 2.0;
+    const double loads = (vectors + pixels / (target.by_lane ? 4.0 : 1.0)) / 2.0;
     const double cycles = std::max({products, static_cast<double>(target.fma_latency), loads});
     return products / (cycles + 0.5 + 0.01 * loads);
 }

@@ -52,9 +52,8 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
         }
         for (int rows = 1; rows <= std::min(height, 4); rows++) {
             for (int pixels = 1; pixels <= std::min(width, 28); pixels++) {
-                const int accumulators = vectors * pixels * rows;
-                if (accumulators + vectors + 1 > target.vector_registers) {
-                    continue;  // no register left for a tile's weights and one broadcast pixel
+                if (registers_of_tile(vectors, pixels * rows, target) > target.vector_registers) {
+                    continue;
                 }
                 const double fit =
                     tile_fit(width, pixels) * tile_fit(height, rows) * tile_fit(static_cast<int>(channels), panel);

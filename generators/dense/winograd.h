@@ -145,4 +145,7 @@ bool winograd_pays(const Problem &problem, const TargetModel &target);
 
 void schedule_winograd(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
 
+// After schedule_winograd(), of targets whose products take a lane of a register (schedule_arm.cpp).
+void stage_inputs(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
+
 }  // namespace kiln::dense

@@ -161,13 +161,16 @@ Choice choose(const Problem &problem, const TargetModel &target) {
         schedule.lanes /= 2;
     }
     schedule.parallel = problem.flops() > 2e6;
+    if (target.by_lane) {  // whose inputs are read a vector of channels at a time
+        schedule.unroll = lanes_within(winograd_shape(problem, schedule).depth, target.lanes(32), true);
+    }
     for (const std::vector<int> &tile : tile_sizes(winograd_axes(problem))) {
         Choice best_of_size;
         for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
             if (problem.groups > 1 && of_group % schedule.panel() != 0) {
                 continue;  // a panel stays within its group, so that its input is one broadcast
             }
-            schedule.block = std::min(20, (target.vector_registers - schedule.vectors - 1) / schedule.vectors);
+            schedule.block = std::min(20, most_positions(schedule.vectors, target));
             schedule.tile = tile;
             for (const auto &[rows, images] : chunks(problem)) {
                 schedule.rows = rows;

@@ -3,6 +3,7 @@
 
 #include "common/arithmetic.h"
 #include "dense/cook_toom.h"
+#include "dense/register_tile.h"
 #include "dense/winograd.h"
 
 namespace kiln::dense {
@@ -27,7 +28,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
     }
     space.suits = [=, &target](const ScheduleNumbers &n) {
         const int panel = n["lanes"] * n["vectors"];
-        return n["vectors"] * (n["block"] + 1) + 1 <= target.vector_registers &&
+        return registers_of_tile(n["vectors"], n["block"], target) <= target.vector_registers &&
                panel <= 2 * round_up(of_group, n["lanes"]) && (groups == 1 || of_group % panel == 0) &&
                (n["rows"] == 0 || n["images"] == 1);
     };

@@ -14,8 +14,10 @@ def kiln():
 
 
 def target_option():
-    """What selects the target that the environment variable KILN_TARGET names, if any."""
-    return ["--target", os.environ["KILN_TARGET"]] if "KILN_TARGET" in os.environ else []
+    """What selects the target that the environment variable KILN_TARGET names, if any, and how its programs are built and
+    run: KILN_CXX and KILN_RUNNER."""
+    options = {"KILN_TARGET": "--target", "KILN_CXX": "--cxx", "KILN_RUNNER": "--runner"}
+    return [word for name, option in options.items() if name in os.environ for word in (option, os.environ[name])]
 
 
 def write_cases(cases, folder):

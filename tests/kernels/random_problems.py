@@ -22,10 +22,14 @@ ONLY = os.environ.get("KILN_RANDOM_ONLY")
 
 MOST_PRODUCTS = {"specialized": 2_000_000, "generic": 300_000}[ENGINE]
 
+# The cells that a target has no kernels for.
+ARM32 = os.environ.get("KILN_TARGET") == "arm-32-linux"
+UNSUPPORTED = {cell for cell in problems.CELLS if ARM32 and cell[:2] == ("DeformConv", "float64") and cell[2] > 2}
+
 # What kiln verify runs as well, with threads: one in so many problems; of the generic engine, so many draws of each row.
 VERIFIED_SHARE = 8
 GENERIC_ROWS = ["conv2d_f32", "convtranspose2d_f32", "deformconv2d_f32", "conv1d_bf16", "conv3d_s8"]
-GENERIC_DRAWS = 40
+GENERIC_DRAWS = min(40, COUNT // 50)
 
 
 def excess(output, expected, bound):
@@ -56,6 +60,9 @@ class RandomProblems(unittest.TestCase):
 
     def check(self, answer):
         draw = self.draws[answer["name"]]
+        if draw.cell in UNSUPPORTED:
+            self.assertEqual(answer.get("code"), "unsupported", answer)
+            return
         self.assertEqual(answer["status"], "ok", answer)
         expected = draw.expected()
         output = self.outputs[answer["name"]]

@@ -27,7 +27,12 @@ TEST(Cpu, AgreesWithTheCompiler) {
 #endif
     EXPECT_EQ(kiln_cpu_features(), features);
 }
-#else
+#elif defined(__aarch64__)
+TEST(Cpu, IsArm64) {
+    EXPECT_NE(kiln_cpu_features() & KILN_CPU_ARM64, 0u);
+    EXPECT_EQ(kiln_cpu_features() & ~(KILN_CPU_ARM64 | KILN_CPU_DOTPROD | KILN_CPU_FP16), 0u);
+}
+#elif !defined(__arm__)
 TEST(Cpu, HasNoFeaturesElsewhere) {
     EXPECT_EQ(kiln_cpu_features(), 0u);
 }

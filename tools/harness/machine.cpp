@@ -29,11 +29,11 @@ std::vector<std::string> feature_names(uint64_t features) {
         uint64_t bit;
         const char *name;
     } rows[] = {
-        {KILN_CPU_AVX2, "avx2"},
-        {KILN_CPU_AVX512, "avx512"},
-        {KILN_CPU_ZEN4, "zen4"},
-        {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
-        {KILN_CPU_AMX, "amx"},
+        {KILN_CPU_AVX2, "avx2"},       {KILN_CPU_AVX512, "avx512"},
+        {KILN_CPU_ZEN4, "zen4"},       {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
+        {KILN_CPU_AMX, "amx"},         {KILN_CPU_ARM64, "arm64"},
+        {KILN_CPU_DOTPROD, "dotprod"}, {KILN_CPU_FP16, "fp16"},
+        {KILN_CPU_NEON, "neon"},
     };
     std::vector<std::string> names;
     for (const auto &row : rows) {

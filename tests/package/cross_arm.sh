@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds the examples for ARM against an installation on this machine, as users cross-compile: with the toolchain file that comes
+# with Kiln. Runs them under qemu-user, and the one without an operating system under qemu-system.
+#
+#     CMAKE=... NINJA=... cross_arm.sh BUILD
+set -euo pipefail
+
+build=$1
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+prefix=$temp/kiln
+examples=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../examples" && pwd)
+
+fail() {
+    printf 'cross_arm.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+# configure EXAMPLE TOOLCHAIN [OPTION]...
+configure() {
+    local example=$1 toolchain=$2
+    shift 2
+    env -u CC -u CXX "$CMAKE" -S "$examples/$example" -B "$temp/$example" -G Ninja -DCMAKE_MAKE_PROGRAM="$NINJA" \
+        -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_TOOLCHAIN_FILE="$toolchain" "$@"
+}
+
+# says EXAMPLE TEXT COMMAND...: the command's output must hold the text.
+says() {
+    local example=$1 text=$2 said
+    shift 2
+    said=$("$@")
+    printf '%s\n' "$said"
+    [[ $said == *"$text"* ]] || fail "$example should print $text"
+}
+
+"$CMAKE" --install "$build" --prefix "$prefix" >"$temp/install.log" || fail "$(<"$temp/install.log")"
+
+# The checksums are what the same programs print on x86, and what the inputs give by the operators' definitions.
+toolchain=$prefix/lib/cmake/Kiln/toolchains/aarch64-linux-gnu.cmake
+while read -r example program checksum; do
+    configure "$example" "$toolchain" -DCMAKE_BUILD_TYPE=Release
+    "$CMAKE" --build "$temp/$example"
+    file=$temp/$example/$program
+    [[ $(od -An -tu2 -j18 -N2 "$file") -eq 183 ]] || fail "$program is no program for AArch64"
+    says "$example" "checksum: $checksum" qemu-aarch64 -L /usr/aarch64-linux-gnu "$file"
+done <<'END'
+minimal minimal 114089
+c minimal_c -173
+generic generic 186828
+END
+# Without dot products and float16 arithmetic, as on the first processors.
+says minimal "checksum: 114089" qemu-aarch64 -cpu cortex-a57 -L /usr/aarch64-linux-gnu "$temp/minimal/minimal"
+# NAME_test by the toolchain file's emulator.
+"$CMAKE" --build "$temp/minimal" --target edges_test
+says minimal "0 failed" qemu-aarch64 -L /usr/aarch64-linux-gnu "$temp/minimal/edges_test"
+
+configure baremetal "$examples/baremetal/aarch64-none.cmake" -DCMAKE_BUILD_TYPE=MinSizeRel
+"$CMAKE" --build "$temp/baremetal"
+said=$("$CMAKE" --build "$temp/baremetal" --target run)
+printf '%s\n' "$said"
+[[ $said == *"code: 0"*"checksum: 67478"* ]] || fail "baremetal should print code: 0 and checksum: 67478"
+stack=$(sed -n 's/^bytes of stack: \([0-9]*\).*/\1/p' <<<"$said")
+((stack > 0 && stack <= 8192)) || fail "baremetal takes $stack bytes of stack; at most 8192 were promised"
+aarch64-linux-gnu-size "$temp/baremetal/baremetal"
+undefined=$(aarch64-linux-gnu-nm -u "$temp/baremetal/baremetal")
+[[ -z $undefined ]] || fail "baremetal leaves undefined: $undefined"
