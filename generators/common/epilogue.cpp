@@ -71,7 +71,10 @@ Expr add_if(const Expr &present, const Expr &v, const Expr &addend) {
 Expr quantize(const Problem &problem, const Sizes &sizes, const Expr &v) {
     const Halide::Type type = halide_type(problem.y_type);
     const Expr low = (problem.y_type == DType::s8 ? -128.0f : 0.0f) - Halide::cast<float>(sizes.y_zero_point);
-    const Expr rounded = Halide::strict_float(Halide::clamp(v, low, low + 255.0f) + 0x1.8p23f);
+    // `low` is 0 at the most, and so below what comes out of Relu.
+    const bool is_above = problem.activation == Activation::relu && !problem.open_epilogue;
+    const Expr saturated = Halide::min(is_above ? v : Halide::max(v, low), low + 255.0f);
+    const Expr rounded = Halide::strict_float(saturated + 0x1.8p23f);
     return Halide::cast(type, Halide::reinterpret<int32_t>(rounded)) + Halide::cast(type, sizes.y_zero_point);
 }
 

@@ -1,6 +1,7 @@
 // Loops over sums of products become loads, products and stores of tile registers.
 #include "dense/matrix_tiles.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -139,6 +140,42 @@ Expr load_tile(const Load *load, const Expr &base, const Expr &stride, int rows,
                       Call::Intrinsic);
 }
 
+// The products of several tiles in a row, independent of each other: those first that load two operands, so that all
+// operands are there until the end and lie in registers of their own. A load into one that a product still reads waits.
+IrStmt spread_operands(const IrStmt &statement) {
+    std::vector<IrStmt> rest;
+    const auto flatten = [&rest](const IrStmt &s, const auto &again) -> void {
+        if (const Block *block = s.as<Block>()) {
+            again(block->first, again);
+            again(block->rest, again);
+        } else {
+            rest.push_back(s);
+        }
+    };
+    flatten(statement, flatten);
+    std::vector<Expr> loaded;
+    std::vector<IrStmt> order;
+    const auto is_loaded = [&](const Expr &operand) {
+        return std::any_of(loaded.begin(), loaded.end(), [&](const Expr &other) { return equal(operand, other); });
+    };
+    for (const int wanted : {2, 1, 0}) {
+        for (IrStmt &item : rest) {
+            const Store *store = item.as<Store>();
+            const Call *product = store ? store->value.as<Call>() : nullptr;
+            if (item.defined() && (product == nullptr || product->name != "tile_matmul")) {
+                return statement;
+            }
+            if (!item.defined() || !is_loaded(product->args[4]) + !is_loaded(product->args[5]) < wanted) {
+                continue;
+            }
+            loaded.insert(loaded.end(), {product->args[4], product->args[5]});
+            order.push_back(item);
+            item = IrStmt();
+        }
+    }
+    return Block::make(order);
+}
+
 // What the sums of one register tile are made of: several tiles, each at a place of its own in the Func's storage.
 class ReplaceLoops : public IRMutator {
   public:
@@ -172,8 +209,14 @@ class ReplaceLoops : public IRMutator {
         lets_.emplace_back(op->name, op->value);
         const IrStmt result = IRMutator::visit(op);
         lets_.pop_back();
+        const LetStmt *let = result.as<LetStmt>();
+        if (!stmt_uses_var(let->body, op->name)) {
+            return let->body;  // a tile's instructions hold the values themselves
+        }
         return result;
     }
+
+    IrStmt visit(const Block *op) override { return spread_operands(IRMutator::visit(op)); }
 
     // Where a tile is a single sum, no loop is left.
     IrStmt visit(const Store *op) override { return op->name == sums_ ? tile_loops(op) : IRMutator::visit(op); }
