@@ -46,7 +46,7 @@ Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const 
 
 // The input with channels innermost and what stands for 0 outside it on the axes that pad and for groups that do not
 // exist; undefined where x itself will do.
-Func pad(const Problem &problem, const DirectSchedule &schedule, const DirectStages &s, const Operands &operands,
+Func pad(const Problem &problem, const DirectSchedule &schedule, DirectStages &s, const Operands &operands,
          Halide::Type type, bool staged) {
     const Func &x = operands.x;
     Halide::Region bounds(s.axes.size() + 2);
@@ -70,6 +70,15 @@ Func pad(const Problem &problem, const DirectSchedule &schedule, const DirectSta
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
     wide(at) = widen(problem, operands.sizes, type, x(same));
+    if (problem.x_layout == Layout::ncx && !broadcasts) {
+        s.squares = wide;
+        s.turned = Func("turned");
+        s.turned(at) = wide(same);
+        if (!pads) {
+            return s.turned;
+        }
+        wide = s.turned;
+    }
     const Expr zero = has_surplus(problem, type) ? Halide::cast(type, narrow_zero_point(problem, type))
                                                  : Halide::Internal::make_zero(type);
     padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at) : wide(same);

@@ -68,7 +68,10 @@ struct DirectStages {
     int channels = 0;     // of the input that are read: more than it has, where pairs or grouped panels reach beyond it
     Halide::Func padded;  // the input with channels innermost, zeros around it and widened; undefined where x will
                           //   do
-    Halide::Func input;   // what products read: padded or x
+    // Channels-first x, widened, with channels innermost, and the squares it is turned by (turn.h); undefined where
+    // products or `padded` read x itself.
+    Halide::Func turned, squares;
+    Halide::Func input;  // what products read: padded or x
     // (c, phase of each axis): what the zero point of 8-bit operands adds to every sum, which starts below zero by as
     // much or, where it is a matrix tile, loses it at the end; undefined where that is nothing. And that zero point,
     // over a lane's products.

@@ -1,6 +1,7 @@
 // Schedules of the dense algorithms for x86: which numbers to take where nobody tuned them, and what they mean.
 #include <algorithm>
 
+#include "common/turn.h"
 #include "common/types.h"
 #include "dense/direct.h"
 #include "dense/open.h"
@@ -240,6 +241,22 @@ void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
     }
 }
 
+// The copy of x with channels innermost.
+void schedule_turned(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    const std::vector<Var> at = s.turned.args();
+    const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
+    s.turned.compute_root().bound(at[0], 0, channels).bound(at.back(), 0, batch);
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        s.turned.bound(at[a + 1], 0, s.axes[a].in);
+    }
+    const int wide = lanes_within(channels, 16), narrow = lanes_within(s.axes[0].in, 16);
+    schedule_turn(s.turned, s.squares, at[0], at[1], wide, narrow, Var("square"), Var("squares"),
+                  TailStrategy::ShiftInwards);
+    if (schedule.parallel && (batch > 1 || s.axes.size() > 1)) {
+        s.turned.parallel(at[batch > 1 ? at.size() - 1 : at.size() - 2]);
+    }
+}
+
 // A copy ahead of everything else. Its bounds are stated: Halide's own would be wider where phases are involved, and
 // reach outside the input.
 void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
@@ -268,7 +285,10 @@ void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedu
     if (s.surplus.defined()) {
         schedule_surplus(s, problem, schedule);
     }
-    if (s.padded.defined()) {
+    if (s.turned.defined()) {
+        schedule_turned(s, problem, schedule);
+    }
+    if (s.padded.defined() && !(s.turned.defined() && s.padded.name() == s.turned.name())) {
         schedule_padded(s, problem, schedule);
     }
     if (s.y.name() != s.product.name()) {
