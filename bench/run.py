@@ -106,7 +106,7 @@ def read_suite(kiln, suite, wanted, target):
     return result
 
 
-def compile_kernels(kiln, layers, target, folder):
+def compile_kernels(kiln, layers, target, folder, decisions):
     """One shared library with a kernel for every layout and epilogue of [(name, Problem)]; Side's environment to find it."""
     from peers.kiln import LAYOUTS
 
@@ -118,8 +118,8 @@ def compile_kernels(kiln, layers, target, folder):
                 if text not in seen:
                     file.write(f'[[layer]]\nname = "{name}_{layout}_{number}"\nproblem = "{text}"\n')
                 seen.add(text)
-    run([kiln, "compile", spec, "-o", folder, "--name", LIBRARY, "--target", target], "kiln compile", (0, 1),
-        stdout=subprocess.DEVNULL)
+    run([kiln, "compile", spec, "-o", folder, "--name", LIBRARY, "--target", target,
+         *(["--decisions", decisions] if decisions else [])], "kiln compile", (0, 1), stdout=subprocess.DEVNULL)
     library = os.path.join(folder, LIBRARY + ".so")
     sources = ["bench/native/peaks.cpp", "tools/harness/peak.cpp", "tools/harness/machine.cpp", "runtime/cpu.cpp",
                "runtime/parallel_for.cpp"]
@@ -221,7 +221,8 @@ def bench(arguments):
     cpu = max(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         wanted = [(name, problem) for name, problem in layers if not isinstance(problem, str)]
-        environment = compile_kernels(kiln, [*wanted, ("kiln_bench_call", problems.parse(TINY))], target, folder)
+        environment = compile_kernels(kiln, [*wanted, ("kiln_bench_call", problems.parse(TINY))], target, folder,
+                                      arguments.decisions)
         hold = (level, hold_library(folder)) if level else None
         held_environment = {"ONEDNN_MAX_CPU_ISA": {"avx2": "AVX2", "no-amx": "AVX512_CORE_FP16"}[level]} if level else {}
         ours = Side("kiln", "peers.kiln", cpu=cpu, environment=environment)
@@ -259,6 +260,7 @@ def parse_arguments():
                         help=f"of {','.join(PEERS)}; --peers= for none")
     parser.add_argument("--avx2", action="store_true", help="hold everyone to AVX2")
     parser.add_argument("--no-amx", action="store_true", help="hold everyone to AVX-512, without AMX")
+    parser.add_argument("--decisions", metavar="FILE", help="what kiln tune decided, in place of Kiln's defaults")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     parser.add_argument("--page", metavar="FILE", help="write an HTML page with bars and a roofline")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"times each is timed in turn; {ROUNDS} if not said")

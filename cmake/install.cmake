@@ -2,8 +2,8 @@
 # it needs in ../share/kiln from where it lies.
 #
 #   bin/kiln           with libHalide.so in lib/kiln
-#   share/kiln/        sources that are compiled on the user's machine, in the folders they have here; the ONNX importer; the
-#                      generic engine's layers
+#   share/kiln/        sources that are compiled on the user's machine, in the folders they have here; the ONNX importer; what
+#                      makes kiln tune's page; the generic engine's layers
 #   lib/cmake/Kiln/    find_package(Kiln), toolchains/ to cross-compile with
 #   share/doc/kiln/    licences
 include(CMakePackageConfigHelpers)
@@ -20,7 +20,10 @@ foreach(folder IN LISTS kiln_shipped_folders)
     file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/share/kiln/${parent}")
     file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/${folder}" "${CMAKE_BINARY_DIR}/share/kiln/${folder}" SYMBOLIC)
 endforeach()
-install(FILES tools/generic.toml DESTINATION share/kiln)
+install(FILES tools/generic.toml tools/page.py tools/tune_report.py DESTINATION share/kiln)
+foreach(script IN ITEMS page.py tune_report.py)
+    file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/tools/${script}" "${CMAKE_BINARY_DIR}/share/kiln/${script}" SYMBOLIC)
+endforeach()
 install(DIRECTORY tools/onnx_import DESTINATION share/kiln FILES_MATCHING PATTERN "*.py")
 file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/tools/onnx_import" "${CMAKE_BINARY_DIR}/share/kiln/onnx_import" SYMBOLIC)
 # In a checkout, the Python that has onnx is its own.

@@ -12,6 +12,7 @@
 #include "algorithm.h"
 #include "common/flat_function.h"
 #include "common/fold.h"
+#include "common/loops.h"
 #include "common/types.h"
 #include "dense/matrix_tiles.h"
 #include "tensors.h"
@@ -217,6 +218,11 @@ int algorithm_revision(const std::string &algorithm) {
     return find_algorithm(algorithm).revision;
 }
 
+std::string halide_version() {
+    return std::to_string(HALIDE_VERSION_MAJOR) + "." + std::to_string(HALIDE_VERSION_MINOR) + "." +
+           std::to_string(HALIDE_VERSION_PATCH);
+}
+
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
     Halide::Module module(request.symbol, Target(request.target->halide).with_feature(Target::NoRuntime));
@@ -241,6 +247,17 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     module.compile({{Halide::OutputFileType::object, object_file}, {Halide::OutputFileType::assembly, assembly_file}});
     facts.stack_bytes = stack_bytes(assembly_file, module.target());
     return facts;
+} catch (const Halide::Error &error) {
+    throw std::runtime_error(error.what());
+}
+
+std::vector<LoopCount> count_loops(const KernelRequest &request) try {
+    std::vector<LoopCount> result;
+    for (const InnermostLoop &loop :
+         innermost_loops(lower(request, "kernel", request.symbol), request.target->vector_bits)) {
+        result.push_back({loop.passes, loop.products, loop.operations});
+    }
+    return result;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());
 }

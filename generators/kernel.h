@@ -37,6 +37,9 @@ std::string fallback(const Problem &problem, const Decision &decision);
 // The revision of an algorithm, for decisions and manifests.
 int algorithm_revision(const std::string &algorithm);
 
+// "21.0.0"
+std::string halide_version();
+
 struct KernelRequest {
     Problem problem;
     Decision decision;
@@ -56,6 +59,15 @@ struct KernelFacts {
 // Writes an object with these functions (kiln/kernel.h gives their signatures). Throws std::runtime_error with
 // Halide's message where it refuses. LLVM may abort: call it in a child process.
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file);
+
+// A kernel's innermost loops, and how often each runs.
+struct LoopCount {
+    double passes;
+    double products, operations;  // of a pass, in registers: multiplications; additions, loads and stores
+};
+
+// Of the request's kernel, whose loops must not be parallel; throws as generate_kernel does.
+std::vector<LoopCount> count_loops(const KernelRequest &request);
 
 // The packed weights, computed here and now; w, strides and zero_points as for kiln_pack_function.
 std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,

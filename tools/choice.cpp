@@ -7,10 +7,16 @@
 
 namespace kiln::tools {
 
-std::string describe_choice(const Problem &problem, const std::string &target) try {
+std::string describe_choice(const Problem &problem, const std::string &target, const std::string &decisions) try {
     std::vector<std::string> warnings;
-    const Decision decision = Decisions().decide(problem, find_target(target.empty() ? "host" : target), &warnings);
-    return decision.algorithm + ", schedule " + decision.schedule;
+    std::string origin;
+    const Decisions file = decisions.empty() ? Decisions() : Decisions(decisions);
+    const Decision decision = file.decide(problem, find_target(target.empty() ? "host" : target), &warnings, &origin);
+    std::string text = decision.algorithm + ", schedule " + decision.schedule + " (" + origin + ")";
+    for (const std::string &warning : warnings) {
+        text += "; " + warning;
+    }
+    return text;
 } catch (const std::invalid_argument &error) {
     throw Error(error.what());
 }

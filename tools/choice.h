@@ -1,4 +1,4 @@
-// What a problem is compiled with where nobody tuned it.
+// What a problem is compiled with, and who says so.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace kiln::tools {
 
-// "direct, schedule lanes:16;vectors:2;...": the default decision for a target. Throws Error where there is none.
-std::string describe_choice(const Problem &problem, const std::string &target);
+// "direct, schedule lanes:16;vectors:2;... (default)": by a decisions file, "" for none, whose line is then named in
+// place of "default"; a line that was refused is told behind. Throws Error where there is no decision.
+std::string describe_choice(const Problem &problem, const std::string &target, const std::string &decisions);
 
 }  // namespace kiln::tools

@@ -65,16 +65,43 @@ struct BenchOptions : MeasureOptions {
 };
 int bench_command(const BenchOptions &options);
 
+// kiln tune SPEC
+struct TuneOptions {
+    struct Budget {
+        double seconds = 0;  // or, where that is 0,
+        int candidates = 0;
+        bool per_layer = false;  // else for all together
+    };
+    std::string spec;
+    std::string target, runner, cxx;  // as RunOptions'
+    std::vector<std::string> layers;  // only these, by name; empty: all
+    Budget budget;
+    std::string decisions = "decisions.jsonl", timings = "timings.jsonl";  // files
+    std::string predict;        // a processor, for llvm-mca; "": candidates are timed
+    std::string report;         // file; "": none
+    int shard = 1, shards = 1;  // only each shards-th problem, from the shard-th on
+    bool resume = false;        // takes over what the timings file has of this machine
+    bool json = false;
+    int jobs = 1;            // candidates compiled at once
+    double time_limit = 60;  // seconds for compiling one, and for its program to say something
+    int64_t seed = 1;
+    SpecOptions spec_options;
+};
+int tune_command(const TuneOptions &options);
+
 // kiln explain SPEC
 struct ExplainOptions {
     std::string spec;
-    std::string target;  // whose kernel choice is told; "": the file's first, else this machine's
+    std::string target;     // whose kernel choice is told; "": the file's first, else this machine's
+    std::string decisions;  // as CompileOptions'
     bool all_dialects = false;
     bool json = false;
     SpecOptions spec_options;
 };
-// The algorithm and schedule a problem is compiled with for a target, in words. May throw Error.
-using DescribeChoice = std::function<std::string(const Problem &problem, const std::string &target)>;
+// The algorithm and schedule a problem is compiled with for a target, and by which decisions, in words. May throw
+// Error.
+using DescribeChoice =
+    std::function<std::string(const Problem &problem, const std::string &target, const std::string &decisions)>;
 int explain_command(const ExplainOptions &options, const DescribeChoice &describe_choice);
 
 // kiln targets

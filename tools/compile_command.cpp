@@ -92,6 +92,7 @@ int compile_command(const CompileOptions &options) {
         ExplainOptions explain;
         explain.spec = options.spec;
         explain.target = targets[0];
+        explain.decisions = options.decisions;
         explain.spec_options = options.spec_options;
         return std::max(explain_command(explain, describe_choice), good ? 0 : 1);
     }

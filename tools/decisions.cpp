@@ -24,32 +24,39 @@ Decisions::Decisions(const std::string &path) {
             const nlohmann::json entry = nlohmann::json::parse(line);
             if (entry.at("problem") == "*") {
                 algorithm_ = entry.at("algorithm").get<std::string>();
+                algorithm_origin_ = fmt::format("{}:{}", path, number);
                 continue;
             }
             entries_[{entry.at("problem").get<std::string>(), entry.at("target").get<std::string>()}] = {
                 {entry.at("algorithm").get<std::string>(), entry.at("schedule").get<std::string>()},
-                entry.at("revision").get<int>()};
+                entry.at("revision").get<int>(),
+                fmt::format("{}:{}", path, number)};
         } catch (const nlohmann::json::exception &error) {
             throw Error(fmt::format("{}:{}: not a decision: {}", path, number, error.what()));
         }
     }
 }
 
-Decision Decisions::decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings) const
-    try {
+Decision Decisions::decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings,
+                           std::string *origin) const try {
     const std::string text(print(problem));
+    std::string ignored;
+    std::string &from = origin != nullptr ? *origin : ignored;
+    from = "default";
     const auto entry = entries_.find({text, target.name});
     if (entry != entries_.end()) {
         try {
             check_decision(problem, entry->second.decision, entry->second.revision);
+            from = entry->second.origin;
             return entry->second.decision;
         } catch (const std::invalid_argument &error) {
-            warnings->push_back(fmt::format("decision for {} on {} refused, the default is taken: {}", text,
-                                            target.name, error.what()));
+            warnings->push_back(fmt::format("decision for {} on {} ({}) refused, the default is taken: {}", text,
+                                            target.name, entry->second.origin, error.what()));
         }
     }
     if (!algorithm_.empty()) {
         if (const std::optional<Decision> decision = default_decision(problem, target, algorithm_)) {
+            from = algorithm_origin_;
             return *decision;
         }
     }

@@ -20,16 +20,20 @@ class Decisions {
     explicit Decisions(const std::string &path);
 
     // The file's decision, or the default where it has none, or where the algorithm's revision has changed or the
-    // schedule is illegal: then `warnings` says so. Throws Error where no kernel can be made.
-    Decision decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings) const;
+    // schedule is illegal: then `warnings` says so. `origin`, where it is not null, becomes "FILE:LINE" or "default".
+    // Throws Error where no kernel can be made.
+    Decision decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings,
+                    std::string *origin = nullptr) const;
 
   private:
     struct Entry {
         Decision decision;
         int revision;
+        std::string origin;
     };
     std::map<std::pair<std::string, std::string>, Entry> entries_;  // by problem and target
     std::string algorithm_;                                         // for all others; "": whichever is best
+    std::string algorithm_origin_;
 };
 
 }  // namespace kiln::tools

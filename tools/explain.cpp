@@ -208,7 +208,7 @@ Explanation explain(const LayerSpec &layer, const std::string &target, const Exp
     explanation.own = own_reading(layer);
     if (options.all_dialects) explanation.readings = all_readings(layer);
     if (explanation.own.resolution) try {
-            explanation.choice = describe_choice(explanation.own.resolution->problem, target);
+            explanation.choice = describe_choice(explanation.own.resolution->problem, target, options.decisions);
         } catch (const Error &error) {
             explanation.choice_error = error.what();
         }

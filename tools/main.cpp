@@ -1,11 +1,13 @@
 // The `kiln` command: reads the command line and calls the command it names.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <thread>
+#include <tuple>
 
 #include "CLI/CLI.hpp"
 #include "choice.h"
@@ -171,6 +173,8 @@ Action add_explain(CLI::App &app, CLI::App *&command) {
     const auto options = std::make_shared<ExplainOptions>();
     add_spec(*command, options->spec, options->spec_options);
     add_target(*command, options->target);
+    command->add_option("--decisions", options->decisions, "Algorithms and schedules to use, as the tuner writes them")
+        ->type_name("FILE");
     command->add_flag("--all-dialects", options->all_dialects,
                       "Also resolve each layer under every dialect and profile, "
                       "and tell where they differ");
@@ -193,6 +197,89 @@ Action add_bench(CLI::App &app, CLI::App *&command) {
     add_measure(*command, *options);
     command->add_option("--json", options->json, "Write the results to this file too")->type_name("FILE");
     return [options] { return bench_command(*options); };
+}
+
+// "60s", "10m", "200c"; "30c/layer"
+TuneOptions::Budget parse_budget(const std::string &text) {
+    TuneOptions::Budget budget;
+    char *end = nullptr;
+    const double number = std::strtod(text.c_str(), &end);
+    std::string unit = end;
+    if (const size_t slash = unit.find("/layer"); slash != std::string::npos && slash + 6 == unit.size()) {
+        budget.per_layer = true;
+        unit.resize(slash);
+    }
+    const bool whole = unit == "c" && number >= 1 && number <= 1e6 && number == std::floor(number);
+    if (!whole && !((unit == "s" || unit == "m") && number > 0 && number <= 1e6))
+        throw CLI::ValidationError(
+            "--budget", fmt::format("{}: write seconds, minutes or a number of candidates above 0, like 60s, 10m or "
+                                    "200c; with /layer behind for each layer",
+                                    text));
+    if (unit == "c")
+        budget.candidates = static_cast<int>(number);
+    else
+        budget.seconds = unit == "m" ? number * 60 : number;
+    return budget;
+}
+
+// "2/8"
+std::pair<int, int> parse_shard(const std::string &text) {
+    int shard = 0, shards = 0, read = 0;
+    const bool good = std::sscanf(text.c_str(), "%d/%d%n", &shard, &shards, &read) == 2 &&
+                      read == static_cast<int>(text.size()) && shard >= 1 && shard <= shards;
+    if (!good) throw CLI::ValidationError("--shard", fmt::format("{}: write I/N with 1 <= I <= N, like 2/8", text));
+    return {shard, shards};
+}
+
+Action add_tune(CLI::App &app, CLI::App *&command) {
+    command = app.add_subcommand(
+        "tune", "Search algorithms and schedules by measuring; compile, verify and bench take what it decides");
+    const auto options = std::make_shared<TuneOptions>();
+    add_spec(*command, options->spec, options->spec_options);
+    add_target(*command, options->target);
+    add_toolchain(*command, options->runner, options->cxx);
+    command
+        ->add_option_function<std::string>(
+            "--budget", [options](const std::string &text) { options->budget = parse_budget(text); },
+            "What it may take: seconds, minutes or candidates, in all or for each layer")
+        ->type_name("60s|10m|200c[/layer]")
+        ->required();
+    command->add_option("--layer", options->layers, "Only this layer; may be given again")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    command
+        ->add_option("--decisions", options->decisions, "What is decided, a line a problem and target: builds read it")
+        ->type_name("FILE")
+        ->capture_default_str();
+    command->add_option("--timings", options->timings, "What was measured, a line a candidate; files merge by cat")
+        ->type_name("FILE")
+        ->capture_default_str();
+    command
+        ->add_option("--predict", options->predict,
+                     "Rank candidates by what llvm-mca predicts for a processor, in place of timing them")
+        ->type_name("CPU");
+    command
+        ->add_option_function<std::string>(
+            "--shard",
+            [options](const std::string &text) { std::tie(options->shard, options->shards) = parse_shard(text); },
+            "Only the I-th of N parts of the problems")
+        ->type_name("I/N");
+    command->add_flag("--resume", options->resume, "Go on: what the timings file has of this machine counts");
+    command->add_option("--report", options->report, "Write a page to this file: gains, search, schedules, noise")
+        ->type_name("FILE");
+    command->add_option("--seed", options->seed, "Of the search and of the random tensors")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    add_jobs(*command, options->jobs);
+    command
+        ->add_option("--time-limit", options->time_limit,
+                     "Longest time for compiling a candidate, and for its program to say something")
+        ->type_name("SECONDS")
+        ->check(positive)
+        ->capture_default_str();
+    command->add_flag("--json", options->json, "Answer in JSON");
+    return [options] { return tune_command(*options); };
 }
 
 Action add_targets(CLI::App &app, CLI::App *&command) {
@@ -218,7 +305,7 @@ int run(int argc, char **argv) {
     app.require_subcommand(1);
     app.footer(fmt::format("kiln COMMAND --help tells a command's options.\n{}", exit_statuses));
     Commands commands;
-    for (const auto add : {add_compile, add_run, add_explain, add_verify, add_bench, add_targets}) {
+    for (const auto add : {add_compile, add_run, add_explain, add_verify, add_bench, add_tune, add_targets}) {
         CLI::App *command = nullptr;
         Action action = add(app, command);
         command->footer(exit_statuses);

@@ -10,9 +10,6 @@
 #include "suggest.h"
 
 namespace kiln::tools {
-namespace {
-
-// Keeps the layers, and the failures, that the command line names.
 void select_layers(Spec *spec, const std::vector<std::string> &wanted) {
     if (wanted.empty()) return;
     std::vector<std::string_view> names;
@@ -27,8 +24,6 @@ void select_layers(Spec *spec, const std::vector<std::string> &wanted) {
     std::erase_if(spec->layers, [&](const LayerSpec &layer) { return unwanted(layer.name); });
     std::erase_if(spec->failures, [&](const Spec::Failure &failure) { return unwanted(failure.layer); });
 }
-
-}  // namespace
 
 MeasuredLibrary build_measured(const MeasureOptions &options, const std::string &folder) {
     Spec spec = load_spec(options.spec, options.spec_options);

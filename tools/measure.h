@@ -10,6 +10,10 @@
 
 namespace kiln::tools {
 
+// Keeps the layers, and the failures, that the command line names; all if it names none. Throws Error where there is no
+// such layer.
+void select_layers(Spec *spec, const std::vector<std::string> &wanted);
+
 struct MeasuredLibrary {
     std::optional<Program> program;       // none where no layer could be compiled
     std::vector<Spec::Failure> failures;  // layers that are not in it

@@ -1,6 +1,8 @@
 #include "process.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,6 +53,28 @@ Child start(const std::vector<std::string> &command, Piped piped) {
     return child;
 }
 
+// Cuts what comes into lines.
+class Lines {
+  public:
+    explicit Lines(const std::function<void(const std::string &)> &on_line) : on_line_(on_line) {}
+
+    void add(std::string_view text) {
+        pending_ += text;
+        size_t begin = 0;
+        for (size_t end; (end = pending_.find('\n', begin)) != std::string::npos; begin = end + 1)
+            on_line_(pending_.substr(begin, end - begin));
+        pending_.erase(0, begin);
+    }
+    void end() {
+        if (!pending_.empty()) on_line_(pending_);
+        pending_.clear();
+    }
+
+  private:
+    const std::function<void(const std::string &)> &on_line_;
+    std::string pending_;
+};
+
 // Hands all that comes through the pipe to `take`, then waits for the child's end.
 int finish(const Child &child, const std::function<void(std::string_view)> &take) {
     std::array<char, 65536> buffer;
@@ -74,16 +98,33 @@ int run_process(const std::vector<std::string> &command) {
 }
 
 int run_process(const std::vector<std::string> &command, const std::function<void(const std::string &)> &on_line) {
-    std::string pending;
-    const int status = finish(start(command, Piped::out), [&](std::string_view text) {
-        pending += text;
-        size_t begin = 0;
-        for (size_t end; (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1)
-            on_line(pending.substr(begin, end - begin));
-        pending.erase(0, begin);
-    });
-    if (!pending.empty()) on_line(pending);
+    Lines lines(on_line);
+    const int status = finish(start(command, Piped::out), [&](std::string_view text) { lines.add(text); });
+    lines.end();
     return status;
+}
+
+std::optional<int> run_process(const std::vector<std::string> &command, double silence,
+                               const std::function<void(const std::string &)> &on_line) {
+    Lines lines(on_line);
+    const Child child = start(command, Piped::out);
+    pollfd output = {child.output, POLLIN, 0};
+    std::array<char, 65536> buffer;
+    bool silent = false;
+    while (true) {
+        const int ready = poll(&output, 1, static_cast<int>(silence * 1000));
+        if (ready < 0 && errno == EINTR) continue;
+        silent = ready == 0;
+        const ssize_t bytes = silent ? 0 : read(child.output, buffer.data(), buffer.size());
+        if (bytes < 0 && errno == EINTR) continue;
+        if (bytes <= 0) break;
+        lines.add({buffer.data(), static_cast<size_t>(bytes)});
+    }
+    if (silent) kill(child.id, SIGKILL);
+    lines.end();
+    close(child.output);
+    const int status = finish({child.id, -1}, {});
+    return silent ? std::nullopt : std::optional(status);
 }
 
 ProcessResult capture_process(const std::vector<std::string> &command) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct ProcessResult {
 int run_process(const std::vector<std::string> &command);
 // Calls on_line for each line of its stdout as it comes, without the line's end. Its stderr goes where ours does.
 int run_process(const std::vector<std::string> &command, const std::function<void(const std::string &line)> &on_line);
+// The same, but it is killed once it has said nothing for `silence` seconds: then there is no status.
+std::optional<int> run_process(const std::vector<std::string> &command, double silence,
+                               const std::function<void(const std::string &line)> &on_line);
 // Collects its stdout and stderr.
 ProcessResult capture_process(const std::vector<std::string> &command);
 

@@ -54,6 +54,16 @@ Progress::~Progress() {
 void Progress::step(std::string_view item) {
     const std::lock_guard lock(mutex_);
     ++done_;
+    show(item);
+}
+
+void Progress::advance_to(int done, std::string_view item) {
+    const std::lock_guard lock(mutex_);
+    done_ = done;
+    show(item);
+}
+
+void Progress::show(std::string_view item) {
     if (!terminal_) {
         fmt::print(stream_, "{} {}/{}: {}\n", label_, done_, total_, item);
         std::fflush(stream_);

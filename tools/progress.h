@@ -20,10 +20,13 @@ class Progress {
 
     // One item more is done; may be called from several threads.
     void step(std::string_view item);
+    // `done` of all is done: work that does not come in equal items.
+    void advance_to(int done, std::string_view item);
     // A line that stays, above the bar.
     void note(std::string_view line);
 
   private:
+    void show(std::string_view item);
     void draw(std::string_view item);
 
     const std::string label_;

@@ -196,7 +196,7 @@ class ExplainFile : public testing::Test {
         options.all_dialects = all_dialects;
         testing::internal::CaptureStdout();
         testing::internal::CaptureStderr();
-        status_ = explain_command(options, [](const Problem &problem, const std::string &target) {
+        status_ = explain_command(options, [](const Problem &problem, const std::string &target, const std::string &) {
             if (problem.rank == 1) throw Error("no algorithm for one dimension", StatusCode::unsupported);
             return "direct on " + target;
         });

@@ -3,22 +3,19 @@
 // The layers are timed in several rounds, one after the other in each, with the peak measured before every one of them:
 // a machine that slows down for a while slows all alike. A layer's time is the median, over the rounds, of the fastest
 // call in each, and the peak the median of each round's highest; a spread is how far the rounds' times lie apart.
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <thread>
 
-#include "harness/buffer.h"
 #include "harness/data.h"
 #include "harness/harness.h"
 #include "harness/json.h"
 #include "harness/machine.h"
 #include "harness/threads.h"
+#include "harness/timing.h"
 #include "kiln/cpu.h"
 #include "kiln/plan.h"
 
@@ -26,40 +23,7 @@ namespace kiln::harness {
 namespace {
 
 constexpr int rounds = 5;
-constexpr double peak_seconds = 0.005;    // for one measurement of the peak
-constexpr double sample_seconds = 50e-6;  // calls are timed in groups that take about this long
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const size_t half = values.size() / 2;
-    return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-// A problem's kernel with everything a call of it takes.
-struct Job {
-    Plan plan;
-    kiln_run_function run_embedded = nullptr;  // in place of the plan's kernel, where it is not null
-    Tensors tensors;
-    Buffer packed, workspace, y;
-    RunArguments arguments;
-    std::vector<double> times;  // seconds, the best of each round
-
-    double flops() const { return plan.problem().flops(); }
-    double seconds() const { return median(times); }
-    double spread() const {
-        const auto [low, high] = std::minmax_element(times.begin(), times.end());
-        return (*high - *low) / seconds();
-    }
-
-    // Whether the call succeeded. Arguments were checked by prepare's first call.
-    bool run() const {
-        const RunArguments &a = arguments;
-        if (plan.kernel().bytes_for != nullptr) return plan.run(a).ok();  // the plan knows the open sizes
-        const kiln_run_function function = run_embedded != nullptr ? run_embedded : plan.kernel().run;
-        return function(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr, a.workspace,
-                        a.threads) == kiln_ok;
-    }
-};
+constexpr double peak_seconds = 0.005;  // for one measurement of the peak
 
 // The kernel that `problem` runs with: of target `kernel`, or whichever the library picks where that is "".
 Status pick(const kiln_library &library, const Problem &problem, const std::string &kernel, Plan *plan) {
@@ -71,43 +35,6 @@ Status pick(const kiln_library &library, const Problem &problem, const std::stri
             return Plan::create(library.kernels[i], problem, plan);
     }
     return Status::unsupported("no kernel of target %s", kernel.c_str());
-}
-
-Status prepare(const kiln_library &library, const Problem &problem, const Options &options,
-               const kiln_threads *threads, Job *job) {
-    KILN_RETURN_IF_ERROR(pick(library, problem, options.kernel, &job->plan));
-    const Problem &p = job->plan.problem();
-    job->tensors = random_tensors(p, options.seed, Offsets::ordinary);
-    job->y = allocate(bytes_of(p, Tensor::y));
-    job->workspace = allocate(job->plan.workspace_bytes(threads));
-    job->packed = allocate(job->plan.packed_bytes());
-    Pointers pointers{};
-    for (const Tensor tensor : all_inputs) pointers[static_cast<size_t>(tensor)] = job->tensors[tensor].data();
-    pointers[static_cast<size_t>(Tensor::y)] = job->y.get();
-    RunArguments &arguments = job->arguments = run_arguments(p, pointers);
-    arguments.packed_weights = job->packed.get();
-    arguments.workspace = job->workspace.get();
-    arguments.workspace_bytes = job->plan.workspace_bytes(threads);
-    arguments.threads = threads;
-    const auto *zero_points = static_cast<const int32_t *>(pointers[static_cast<size_t>(Tensor::zero_points)]);
-    KILN_RETURN_IF_ERROR(job->plan.pack(job->tensors[Tensor::w].data(), dense_weight_strides(p).data(),
-                                        job->packed.get(), p.w_zero_points ? zero_points : nullptr));
-    return job->plan.run(arguments);
-}
-
-// The seconds of one call: the best found in `budget` seconds, and in three samples at the least.
-double time_calls(const Job &job, double budget) {
-    const double begin = now();
-    job.run();
-    const double estimate = std::max(now() - begin, 1e-9);
-    const int calls = std::max(1, static_cast<int>(sample_seconds / estimate));
-    double best = INFINITY;
-    for (int sample = 0; sample < 3 || now() - begin < budget; ++sample) {
-        const double start = now();
-        for (int i = 0; i < calls; ++i) job.run();
-        best = std::min(best, (now() - start) / calls);
-    }
-    return best;
 }
 
 // The peak of all threads together.
@@ -130,14 +57,6 @@ double measure_peak_of_threads(Isa isa, const kiln_threads *threads) {
     double sum = 0;
     for (const double peak : closure.peaks) sum += peak;
     return sum;
-}
-
-// Keeps a single-threaded measurement on the processor it runs on; where that is refused, it may move.
-void pin_to_this_cpu() {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(sched_getcpu(), &set);
-    sched_setaffinity(0, sizeof set, &set);
 }
 
 // One line of the result: a layer and the job that stands for its problem, or why there is none.
@@ -194,7 +113,9 @@ class Bench {
         const auto [at, is_new] = jobs_.try_emplace(key);
         if (is_new) {
             at->second.run_embedded = layer.run_embedded;
-            const Status status = prepare(library, problem, options_, threads(), &at->second);
+            Plan plan;
+            Status status = pick(library, problem, options_.kernel, &plan);
+            if (status.ok()) status = prepare(plan, options_.seed, threads(), &at->second);
             if (!status.ok()) {
                 row.error = status.message();
                 jobs_.erase(at);

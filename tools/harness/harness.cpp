@@ -1,9 +1,11 @@
 // The command line of the harness.
 #include "harness/harness.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace kiln::harness {
@@ -14,7 +16,9 @@ constexpr char usage_text[] =
     "               [--weights-dir DIR]\n"
     "       PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
     "               [--seconds S] [--threads N]\n"
-    "       PROGRAM run REQUESTS\n";
+    "       PROGRAM run REQUESTS\n"
+    "       PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N]\n"
+    "               [--expected FILE] [--thorough]\n";
 
 int usage_error(const std::string &message) {
     std::fprintf(stderr, "%s\n%s", message.c_str(), usage_text);
@@ -26,6 +30,9 @@ bool parse_number(const char *text, double low, double high, double *value) {
     *value = std::strtod(text, &end);
     return end != text && *end == '\0' && *value >= low && *value <= high;
 }
+
+constexpr std::pair<const char *, int Options::*> tune_counts[] = {
+    {"--references", &Options::references}, {"--from", &Options::from}, {"--rounds", &Options::rounds}};
 
 // Reads one option with its value. Returns "" or what is wrong.
 std::string parse_option(const std::string &name, const char *value, const std::string &verb, Options *options) {
@@ -44,7 +51,14 @@ std::string parse_option(const std::string &name, const char *value, const std::
     } else if (name == "--draws") {
         if (!parse_number(value, 1, 1e6, &number)) return name + " is " + value + ": it must be 1 to 1000000";
         options->draws = static_cast<int>(number);
-    } else if (name == "--seconds" && verb == "bench") {
+    } else if (name == "--expected" && verb == "tune") {
+        options->expected = value;
+    } else if (const auto count = std::find_if(std::begin(tune_counts), std::end(tune_counts),
+                                               [&](const auto &row) { return name == row.first; });
+               count != std::end(tune_counts) && verb == "tune") {
+        if (!parse_number(value, 0, 1e6, &number)) return name + " is " + value + ": it must be 0 to 1000000";
+        options->*count->second = static_cast<int>(number);
+    } else if (name == "--seconds" && verb != "verify") {
         if (!parse_number(value, 0, 3600, &options->seconds)) return name + " is " + value + ": it must be 0 to 3600";
     } else if (name == "--threads" && verb == "bench") {
         if (!parse_number(value, 1, 1024, &number)) return name + " is " + value + ": it must be 1 to 1024";
@@ -68,7 +82,7 @@ std::string missing_layer(const kiln_library &library, const Options &options) {
 // The only command of a program that has just one; "" otherwise.
 std::string only_command(const Commands &commands) {
     const std::pair<const char *, Command> each[] = {
-        {"verify", commands.verify}, {"bench", commands.bench}, {"run", commands.run}};
+        {"verify", commands.verify}, {"bench", commands.bench}, {"run", commands.run}, {"tune", commands.tune}};
     std::string only;
     for (const auto &[name, command] : each) {
         if (command == nullptr) continue;
@@ -82,6 +96,7 @@ Command find_command(const Commands &commands, const std::string &verb) {
     return verb == "verify"  ? commands.verify
            : verb == "bench" ? commands.bench
            : verb == "run"   ? commands.run
+           : verb == "tune"  ? commands.tune
                              : nullptr;
 }
 
@@ -102,6 +117,10 @@ int main(const kiln_library &library, const Commands &commands, int argc, char *
     for (; at < argc; ++at) {
         if (verb == "verify" && std::strcmp(argv[at], "--json") == 0) {
             options.json = true;
+            continue;
+        }
+        if (verb == "tune" && std::strcmp(argv[at], "--thorough") == 0) {
+            options.thorough = true;
             continue;
         }
         if (at + 1 == argc)

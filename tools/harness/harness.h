@@ -1,8 +1,10 @@
 // The program that is linked with a generated library to verify its kernels, time them, or run them on files.
 //
 //     PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--weights-dir DIR]
-//     PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--seconds S] [--threads N]
+//     PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--seconds S]
+//                   [--threads N]
 //     PROGRAM run REQUESTS
+//     PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N] [--expected FILE] [--thorough]
 //
 // It needs the runtime, the reference (tests/reference) and the C++ library, nothing else. Exit status: 0 all well,
 // 1 something failed, 2 usage.
@@ -28,6 +30,11 @@ struct Options {
     double seconds = 0.3;             // bench: spent on each problem
     int threads = 1;                  // bench
     std::string requests;             // run: the file
+    int references = 1;               // tune: how many of the first kernels all others are timed beside
+    int from = 0;                     // tune: the first kernel to look at, the references apart
+    int rounds = 7;                   // tune
+    std::string expected;             // tune: where the reference's results are kept between programs; "": nowhere
+    bool thorough = false;            // tune: checks in every mode, as verify does
 
     bool wants(const std::string &layer) const {
         return layers.empty() || std::find(layers.begin(), layers.end(), layer) != layers.end();
@@ -50,16 +57,25 @@ int bench(const kiln_library &library, const Options &options);
 //     name problem weight-strides x w bias residual offset mask scale zero-points y
 // The problem is its text, the strides are kiln_pack_function's, joined by commas; from x on, fields are files of raw
 // elements ("-" where the problem has no such tensor), of which y is written. The library picks the kernel, and all
-// memory lies between guard pages. Each is answered by a line on stdout as soon as it is done: "ok<TAB>name<TAB>algorithm@target" or
-// "error<TAB>name<TAB>code<TAB>message". Returns 1 if one failed.
+// memory lies between guard pages. Each is answered by a line on stdout as soon as it is done:
+// "ok<TAB>name<TAB>algorithm@target" or "error<TAB>name<TAB>code<TAB>message". Returns 1 if one failed.
 int run(const kiln_library &library, const Options &options);
+
+// Times kernels of one problem, candidates for it, each in alternation with the first ones, the references; its result
+// is checked against the float64 reference before. All fixed sizes. Prints JSON lines, flushed one by one:
+//     {"machine":...}            once
+//     {"begin":K}                kernel K is about to be checked and timed
+//     {"kernel":K,"verdict":...} and where that is "ok" "seconds", its time in each round, and "beside", a list of
+//                                such lists, one a reference. A kernel that is clearly slower has fewer rounds.
+//     {"end":N}                  all kernels are done
+int tune(const kiln_library &library, const Options &options);
 
 // What a program can do: null for what it leaves out, so that the linker does too.
 using Command = int (*)(const kiln_library &library, const Options &options);
 struct Commands {
-    Command verify = nullptr, bench = nullptr, run = nullptr;
+    Command verify = nullptr, bench = nullptr, run = nullptr, tune = nullptr;
 };
-inline constexpr Commands all_commands = {verify, bench, run};
+inline constexpr Commands all_commands = {verify, bench, run, tune};
 
 // Parses the command line and does what it says. Where the program has but one command, the line need not name it.
 int main(const kiln_library &library, const Commands &commands, int argc, char **argv);

@@ -1,0 +1,220 @@
+#include "harness/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <thread>
+
+#include "harness/guard.h"
+#include "reference/error_bound.h"
+#include "reference/numbers.h"
+
+namespace kiln::harness {
+namespace {
+
+int64_t channel_of(const Problem &p, int64_t index) {
+    return (p.y_layout == Layout::ncx ? index / p.out_points() : index) % p.out_channels;
+}
+
+// Replaces each magnitude by the largest of its channel.
+void take_largest_of_channels(const Problem &p, std::vector<double> &magnitude) {
+    std::vector<double> largest(static_cast<size_t>(p.out_channels));
+    for (int64_t i = 0; i < p.y_elements(); ++i)
+        largest[channel_of(p, i)] = std::max(largest[channel_of(p, i)], magnitude[i]);
+    for (int64_t i = 0; i < p.y_elements(); ++i) magnitude[i] = largest[channel_of(p, i)];
+}
+
+// "[batch][channel][spatial...]" of an element of y.
+std::string coordinates(const Problem &p, int64_t index) {
+    const int64_t points = p.out_points(), channels = p.out_channels;
+    int64_t point = p.y_layout == Layout::ncx ? index % points : index / channels % points;
+    const int64_t channel = channel_of(p, index);
+    std::string text;
+    for (int axis = p.rank - 1; axis >= 0; --axis) {
+        text = '[' + std::to_string(point % p.out[axis]) + ']' + text;
+        point /= p.out[axis];
+    }
+    return '[' + std::to_string(index / points / channels) + "][" + std::to_string(channel) + ']' + text;
+}
+
+// Compares every element of y. Returns "ok" or "failed: why", and keeps the worst of what was seen in `row`.
+std::string compare(const Subject &subject, const void *y, const reference::ErrorBound &error_bound, Row *row) {
+    const Problem &p = subject.problem;
+    int64_t wrong = 0, worst = 0;
+    double worst_ratio = 0;
+    reference::Result expected = subject.expected;
+    if (error_bound.mixes()) take_largest_of_channels(p, expected.magnitude);
+    for (int64_t i = 0; i < p.y_elements(); ++i) {
+        const double bound = error_bound.at(expected, i);
+        double error = std::abs(reference::load(p.y_type, y, i) - expected.y[i]);
+        if (std::isnan(error)) error = INFINITY;
+        const double ratio = error == 0 ? 0 : error / bound;  // where y is exact, the bound is 0
+        if (error > bound) ++wrong;
+        if (ratio > worst_ratio) {
+            worst_ratio = ratio;
+            worst = i;
+        }
+        if (!row->measured || ratio > row->ratio) {
+            row->ratio = ratio;
+            row->bound = bound;
+        }
+        row->max_error = std::max(row->max_error, error);
+        row->measured = true;
+    }
+    if (wrong == 0) return "ok";
+    const double got = reference::load(p.y_type, y, worst);
+    char text[256];
+    std::snprintf(text, sizeof text, "failed: y%s is %.9g, expected %.9g; %lld of %lld elements are out of bounds",
+                  coordinates(p, worst).c_str(), std::isnan(got) ? NAN : got, subject.expected.y[worst],
+                  static_cast<long long>(wrong), static_cast<long long>(p.y_elements()));
+    return text;
+}
+
+// One way to run a kernel.
+struct Mode {
+    const char *name;
+    GuardedBuffer::Side side;
+    unsigned char garbage;  // what every byte of workspace holds at the start
+    const kiln_threads *threads;
+    int at_once;  // how many threads run the plan at the same time, each with its own workspace and y
+};
+
+// What one run writes.
+struct Output {
+    GuardedBuffer y, workspace;
+    Status status;
+
+    Output(const Problem &p, int64_t workspace_bytes, const Mode &mode)
+        : y("y", bytes_of(p, Tensor::y), mode.side, static_cast<size_t>(size_of(p.y_type)), 0xff),  // NaN
+          workspace("the workspace", workspace_bytes, mode.side, KILN_ALIGNMENT, mode.garbage) {}
+};
+
+// A kernel between guard pages: its inputs, which are the same in every run.
+class GuardedKernel {
+  public:
+    // `run_embedded` is called in place of the plan's kernel where it is not null.
+    GuardedKernel(const Subject &subject, const Plan &plan, kiln_run_function run_embedded, const Mode &mode)
+        : subject_(subject),
+          plan_(plan),
+          run_embedded_(run_embedded),
+          mode_(mode),
+          packed_("the packed weights", run_embedded ? 0 : plan.packed_bytes(), mode.side, KILN_ALIGNMENT, 0xff) {
+        Pointers pointers{};
+        for (const Tensor tensor : all_inputs) {
+            const auto alignment = static_cast<size_t>(size_of(type_of(subject.problem, tensor)));
+            inputs_.emplace_back(name_of(tensor), subject.tensors[tensor], mode.side, alignment);
+            pointers[static_cast<size_t>(tensor)] = inputs_.back().data();
+        }
+        arguments_ = run_arguments(subject.problem, pointers);
+        arguments_.packed_weights = packed_.data();
+        arguments_.threads = mode.threads;
+    }
+
+    Status pack() {
+        if (run_embedded_ != nullptr) return {};
+        const void *zero_points = input(Tensor::zero_points);
+        const Status status = plan_.pack(input(Tensor::w), subject_.weight_strides.data(), packed_.data(),
+                                         static_cast<const int32_t *>(zero_points));
+        packed_.make_read_only();
+        return status;
+    }
+
+    Status run(const Output &output) const {
+        RunArguments a = arguments_;
+        a.y = output.y.data();
+        a.workspace = output.workspace.data();
+        a.workspace_bytes = plan_.workspace_bytes(mode_.threads);
+        if (run_embedded_ == nullptr) return plan_.run(a);
+        const int32_t code = run_embedded_(a.x, nullptr, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr,
+                                           a.workspace, a.threads);
+        return code == kiln_ok ? Status() : Status::failed("it returned %d", code);
+    }
+
+    std::string stray_write() const { return packed_.stray_write(); }
+
+  private:
+    const void *input(Tensor tensor) const {
+        return has(subject_.problem, tensor) ? inputs_[static_cast<size_t>(tensor)].data() : nullptr;
+    }
+
+    const Subject &subject_;
+    const Plan &plan_;
+    kiln_run_function run_embedded_;
+    const Mode &mode_;
+    std::deque<GuardedBuffer> inputs_;  // in the order of Tensor
+    GuardedBuffer packed_;
+    RunArguments arguments_;
+};
+
+// Packs and runs a kernel between guard pages, and compares. Returns the verdict.
+std::string run_guarded(const Subject &subject, const Plan &plan, kiln_run_function run_embedded, const Mode &mode,
+                        const reference::ErrorBound &error_bound, Row *row) {
+    const Problem &p = subject.problem;
+    GuardedKernel kernel(subject, plan, run_embedded, mode);
+    std::deque<Output> outputs;
+    for (int i = 0; i < mode.at_once; ++i) outputs.emplace_back(p, plan.workspace_bytes(mode.threads), mode);
+    Status status;
+    const std::string fault = catch_faults(std::string(mode.name) + " of " + print(p).c_str(), [&] {
+        status = kernel.pack();
+        if (!status.ok()) return;
+        std::vector<std::thread> others;
+        for (int i = 1; i < mode.at_once; ++i)
+            others.emplace_back([&, i] { outputs[i].status = kernel.run(outputs[i]); });
+        outputs[0].status = kernel.run(outputs[0]);
+        for (std::thread &other : others) other.join();
+    });
+    const std::string where = std::string(" (") + mode.name + ")";
+    if (!fault.empty()) return "failed: " + fault + where;
+    if (!status.ok()) return std::string("failed: ") + status.message() + where;
+    if (const std::string stray = kernel.stray_write(); !stray.empty()) return "failed: " + stray + where;
+    for (const Output &output : outputs) {
+        if (!output.status.ok()) return std::string("failed: ") + output.status.message() + where;
+        for (const GuardedBuffer *buffer : {&output.y, &output.workspace})
+            if (const std::string stray = buffer->stray_write(); !stray.empty()) return "failed: " + stray + where;
+        if (const std::string verdict = compare(subject, output.y.data(), error_bound, row); verdict != "ok")
+            return verdict + where;
+    }
+    return "ok";
+}
+
+}  // namespace
+
+Status compute_expected(Subject &subject) {
+    const auto data = [&](Tensor tensor) -> const void * {
+        return has(subject.problem, tensor) ? subject.tensors[tensor].data() : nullptr;
+    };
+    reference::Tensors inputs;
+    inputs.x = data(Tensor::x);
+    inputs.w = data(Tensor::w);
+    inputs.weight_strides = subject.weight_strides.data();
+    inputs.bias = data(Tensor::bias);
+    inputs.residual = data(Tensor::residual);
+    inputs.offset = data(Tensor::offset);
+    inputs.mask = data(Tensor::mask);
+    inputs.scale = static_cast<const float *>(data(Tensor::scale));
+    inputs.zero_points = static_cast<const int32_t *>(data(Tensor::zero_points));
+    return reference::compute(subject.problem, inputs, &subject.expected, 2);
+}
+
+void check_kernel(const Subject &subject, const Plan &plan, kiln_run_function run_embedded, const ThreadTeam &team,
+                  bool thorough, Row *row) {
+    const reference::AlgorithmError *algorithm = reference::find_algorithm_error(plan.kernel().algorithm);
+    if (algorithm == nullptr) {
+        row->verdict = "failed: no error bound is stated for the algorithm " + row->algorithm;
+        return;
+    }
+    const reference::ErrorBound error_bound(subject.problem, *algorithm);
+    const Mode modes[] = {
+        {"tensors before a guard page", GuardedBuffer::Side::end, 0xff, nullptr, 1},
+        {"tensors behind a guard page", GuardedBuffer::Side::begin, 0x7f, nullptr, 1},
+        {"two threads", GuardedBuffer::Side::end, 0xff, team.hook(), 1},
+        {"three runs at once", GuardedBuffer::Side::end, 0xff, nullptr, 3},
+    };
+    for (const Mode &mode : modes) {
+        row->verdict = run_guarded(subject, plan, run_embedded, mode, error_bound, row);
+        if (row->verdict != "ok" || !thorough) return;
+    }
+}
+
+}  // namespace kiln::harness

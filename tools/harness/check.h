@@ -1,0 +1,42 @@
+// Checking a kernel's result, element by element, against its algorithm's error bound.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/data.h"
+#include "harness/threads.h"
+#include "kiln/plan.h"
+#include "reference/reference.h"
+
+namespace kiln::harness {
+
+// What was found out about one kernel on one problem.
+struct Row {
+    std::string problem, kernel, algorithm, schedule;
+    bool measured = false;  // whether the numbers mean anything
+    double max_error = 0;   // the largest of all elements
+    double bound = 0;       // of the element that comes nearest to its bound, or is farthest beyond it
+    double ratio = 0;       // that element's error over its bound
+    std::string verdict;    // "ok", "failed: why", "skipped: why"
+};
+
+// A problem with its tensors and their value.
+struct Subject {
+    Problem problem;
+    std::vector<int64_t> weight_strides;
+    Tensors tensors;
+    reference::Result expected;
+};
+
+// By the reference, from the tensors.
+Status compute_expected(Subject &subject);
+
+// Runs one kernel between guard pages, and if it is to be `thorough` in every mode: tensors before and behind guard
+// pages, two threads, several runs at once. Stops at the first that fails. `run_embedded` is called in place of the
+// plan's kernel where it is not null.
+void check_kernel(const Subject &subject, const Plan &plan, kiln_run_function run_embedded, const ThreadTeam &team,
+                  bool thorough, Row *row);
+
+}  // namespace kiln::harness

@@ -1,0 +1,64 @@
+#include "harness/timing.h"
+
+#include <sched.h>
+
+#include <cmath>
+
+#include "harness/machine.h"
+
+namespace kiln::harness {
+namespace {
+
+constexpr double sample_seconds = 50e-6;  // calls are timed in groups that take about this long
+
+}  // namespace
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const size_t half = values.size() / 2;
+    return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+Status prepare(const Plan &plan, uint64_t seed, const kiln_threads *threads, Job *job) {
+    job->plan = plan;
+    const Problem &p = job->plan.problem();
+    job->tensors = random_tensors(p, seed, Offsets::ordinary);
+    job->y = allocate(bytes_of(p, Tensor::y));
+    job->workspace = allocate(job->plan.workspace_bytes(threads));
+    job->packed = allocate(job->plan.packed_bytes());
+    Pointers pointers{};
+    for (const Tensor tensor : all_inputs) pointers[static_cast<size_t>(tensor)] = job->tensors[tensor].data();
+    pointers[static_cast<size_t>(Tensor::y)] = job->y.get();
+    RunArguments &arguments = job->arguments = run_arguments(p, pointers);
+    arguments.packed_weights = job->packed.get();
+    arguments.workspace = job->workspace.get();
+    arguments.workspace_bytes = job->plan.workspace_bytes(threads);
+    arguments.threads = threads;
+    const auto *zero_points = static_cast<const int32_t *>(pointers[static_cast<size_t>(Tensor::zero_points)]);
+    KILN_RETURN_IF_ERROR(job->plan.pack(job->tensors[Tensor::w].data(), dense_weight_strides(p).data(),
+                                        job->packed.get(), p.w_zero_points ? zero_points : nullptr));
+    return job->plan.run(arguments);
+}
+
+double time_calls(const Job &job, double budget) {
+    const double begin = now();
+    job.run();
+    const double estimate = std::max(now() - begin, 1e-9);
+    const int calls = std::max(1, static_cast<int>(sample_seconds / estimate));
+    double best = INFINITY;
+    for (int sample = 0; sample < 3 || now() - begin < budget; ++sample) {
+        const double start = now();
+        for (int i = 0; i < calls; ++i) job.run();
+        best = std::min(best, (now() - start) / calls);
+    }
+    return best;
+}
+
+void pin_to_this_cpu() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(sched_getcpu(), &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+}  // namespace kiln::harness

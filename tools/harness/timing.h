@@ -1,0 +1,51 @@
+// Timing one kernel's calls.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "harness/buffer.h"
+#include "harness/data.h"
+#include "kiln/plan.h"
+
+namespace kiln::harness {
+
+double median(std::vector<double> values);
+
+// A problem's kernel with everything a call of it takes.
+struct Job {
+    Plan plan;
+    kiln_run_function run_embedded = nullptr;  // in place of the plan's kernel, where it is not null
+    Tensors tensors;
+    Buffer packed, workspace, y;
+    RunArguments arguments;
+    std::vector<double> times;  // seconds, the best of each round
+
+    double flops() const { return plan.problem().flops(); }
+    double seconds() const { return median(times); }
+    double spread() const {
+        const auto [low, high] = std::minmax_element(times.begin(), times.end());
+        return (*high - *low) / seconds();
+    }
+
+    // Whether the call succeeded. Arguments were checked by prepare's first call.
+    bool run() const {
+        const RunArguments &a = arguments;
+        if (plan.kernel().bytes_for != nullptr) return plan.run(a).ok();  // the plan knows the open sizes
+        const kiln_run_function function = run_embedded != nullptr ? run_embedded : plan.kernel().run;
+        return function(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr, a.workspace,
+                        a.threads) == kiln_ok;
+    }
+};
+
+// Makes a job of random tensors, packs the weights and runs it once.
+Status prepare(const Plan &plan, uint64_t seed, const kiln_threads *threads, Job *job);
+
+// The seconds of one call: the best found in `budget` seconds, and in three samples at the least.
+double time_calls(const Job &job, double budget);
+
+// Keeps a single-threaded measurement on the processor it runs on; where that is refused, it may move.
+void pin_to_this_cpu();
+
+}  // namespace kiln::harness

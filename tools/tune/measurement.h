@@ -1,0 +1,73 @@
+// Compiling candidates, and timing them in small programs that hold a batch each.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "library_files.h"
+#include "programs.h"
+
+namespace kiln::tools {
+
+// A candidate that was compiled, or why it could not be.
+struct CompiledCandidate {
+    Decision decision;
+    std::string error;  // "" if all went well
+    double seconds = 0;
+    std::shared_ptr<const LibraryKernel> kernel;
+    std::string object, assembly;  // files
+    std::vector<LoopCount> loops;  // where they were asked for
+};
+
+// What the program said of one kernel.
+struct Timing {
+    std::string verdict;                      // "ok", or "failed: why"
+    std::vector<double> seconds;              // of each round
+    std::vector<std::vector<double>> beside;  // the same rounds of each reference
+};
+
+struct MeasurementOptions {
+    const TargetModel *target;
+    Toolchain toolchain;
+    int jobs = 1;            // candidates compiled at once; none is while one is timed
+    double time_limit = 60;  // seconds: for compiling one, and for a program to say something
+    int64_t seed = 1;
+    std::string folder;        // for files
+    bool count_loops = false;  // compile() counts them, of kernels that do not share their loops among threads
+};
+
+class Measurement {
+  public:
+    explicit Measurement(const MeasurementOptions &options) : options_(options) {}
+
+    // Each in a child process. In the order of `decisions`.
+    std::vector<CompiledCandidate> compile(const Problem &problem, const std::vector<Decision> &decisions);
+
+    // Builds a program of the kernels, of which the first `references` are what all others are timed beside, runs it,
+    // and calls `on_done` for each from kernel `from` on, as it is done. A kernel that ends the program, or hangs, is
+    // one that failed; the program is started again with the next. Throws Error where the program itself cannot be
+    // built, or says nothing that can be understood.
+    struct Run {
+        int references = 1, from = 0, rounds = 7;
+        double seconds = 0.004;  // of a kernel in a round
+        bool thorough = false;
+    };
+    void time(const Problem &problem, const std::vector<CompiledCandidate> &kernels, const Run &run,
+              const std::function<void(size_t kernel, const Timing &timing)> &on_done);
+
+    // What the programs run on; "" before the first has.
+    const std::string &machine() const { return machine_; }
+
+  private:
+    Program build(const std::vector<CompiledCandidate> &kernels);
+
+    MeasurementOptions options_;
+    std::string machine_;
+    int programs_ = 0;
+};
+
+double median(std::vector<double> values);
+
+}  // namespace kiln::tools

@@ -1,0 +1,125 @@
+#include "tune/report.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "process.h"
+#include "share_folder.h"
+#include "spec.h"
+#include "temp_folder.h"
+
+namespace kiln::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json describe(const TunedProblem &problem) {
+    ordered_json candidates = ordered_json::array();
+    for (size_t i = 0; i < problem.records.size(); i++) {
+        const Record &record = problem.records[i];
+        candidates.push_back({{"algorithm", record.decision.algorithm},
+                              {"schedule", record.decision.schedule},
+                              {"verdict", record.verdict},
+                              {"ms", record.ms},
+                              {"spread", record.spread},
+                              {"ratio", record.ratio},
+                              {"final", record.final},
+                              {"at", problem.when[i]}});
+    }
+    const Decision before = problem.search.default_decision();
+    return {{"layers", problem.layers},
+            {"problem", problem.text},
+            {"error", problem.error},
+            {"default", {{"algorithm", before.algorithm}, {"schedule", before.schedule}, {"ms", problem.default_ms}}},
+            {"chosen",
+             {{"algorithm", problem.decision.algorithm},
+              {"schedule", problem.decision.schedule},
+              {"ms", problem.default_ms * problem.ratio}}},
+            {"gain", 1 / problem.ratio},
+            {"noise", problem.noise},
+            {"tried", problem.search.tried()},
+            {"candidates", candidates}};
+}
+
+// Over the problems that could be tuned.
+struct Totals {
+    double before = 0, after = 0, logarithms = 0;
+    int problems = 0, better = 0;
+
+    explicit Totals(const Tuning &tuning) {
+        for (const TunedProblem &problem : tuning.problems()) {
+            if (!problem.error.empty()) continue;
+            before += problem.default_ms * problem.layers.size();
+            after += problem.default_ms * problem.ratio * problem.layers.size();
+            logarithms += std::log(problem.ratio);
+            better += problem.ratio < 1;
+            problems++;
+        }
+    }
+    double gain() const { return after > 0 ? before / after : 1; }
+    double geometric_mean() const { return problems > 0 ? std::exp(-logarithms / problems) : 1; }
+};
+
+std::string find_python() {
+    const char *python = std::getenv("KILN_PYTHON");
+    return python && *python ? python : "python3";
+}
+
+}  // namespace
+
+ordered_json describe(const Tuning &tuning) {
+    ordered_json problems = ordered_json::array();
+    for (const TunedProblem &problem : tuning.problems()) problems.push_back(describe(problem));
+    const Totals totals(tuning);
+    return {{"target", tuning.target().name},
+            {"machine", tuning.machine()},
+            {"predicted", tuning.predicts()},
+            {"seconds", tuning.elapsed()},
+            {"gain", {{"in_all", totals.gain()}, {"geometric_mean", totals.geometric_mean()}}},
+            {"problems", problems}};
+}
+
+void print_table(const Tuning &tuning) {
+    const char *unit = tuning.predicts() ? "kcycles" : "ms";
+    const double scale = tuning.predicts() ? 1e-3 : 1;
+    fmt::print("{}\n{:<20} {:>10} {:>10} {:>6} {:>6} {:>6}  {}\n", tuning.machine(), "layer",
+               std::string("default ") + unit, std::string("tuned ") + unit, "gain", "noise", "tried", "decision");
+    for (const TunedProblem &problem : tuning.problems()) {
+        const std::string name =
+            problem.layers[0] + (problem.layers.size() > 1 ? fmt::format(" (x{})", problem.layers.size()) : "");
+        if (!problem.error.empty()) {
+            fmt::print("{:<20} failed: {}\n", name, problem.error);
+            continue;
+        }
+        fmt::print("{:<20} {:>10.4f} {:>10.4f} {:>6.2f} {:>5.1f}% {:>6}  {}\n", name, problem.default_ms * scale,
+                   problem.default_ms * problem.ratio * scale, 1 / problem.ratio, problem.noise * 100,
+                   problem.search.tried(),
+                   problem.ratio == 1 ? "the default" : problem.decision.algorithm + " " + problem.decision.schedule);
+    }
+    const Totals totals(tuning);
+    fmt::print(
+        "{} problems, {} better than the default: {:.3f} times as fast in all{}, {:.3f} in geometric mean; {:.0f} "
+        "s{}\n",
+        totals.problems, totals.better, totals.gain(), ", repeats counted", totals.geometric_mean(), tuning.elapsed(),
+        tuning.predicts() ? "; predicted, not measured" : "");
+}
+
+void write_report(const Tuning &tuning, const std::string &path) {
+    const TempFolder folder;
+    const std::string data = folder.path() + "/tuning.json", page = folder.path() + "/page.html";
+    std::ofstream(data) << describe(tuning).dump();
+    const std::string script = (share_folder() / "tune_report.py").string();
+    const ProcessResult result = capture_process({find_python(), script, data, page});
+    if (result.status != 0) {
+        throw Error(fmt::format("the report cannot be made: {} {}: {}; it needs a python3 (KILN_PYTHON names one)",
+                                find_python(), script, result.output),
+                    StatusCode::failed);
+    }
+    std::ifstream file(page, std::ios::binary);
+    write_whole(path, {std::istreambuf_iterator<char>(file), {}});
+}
+
+}  // namespace kiln::tools
