@@ -523,7 +523,9 @@ bool Tuning::run() {
         take_batch(*problem);
     }
     for (TunedProblem &problem : problems_) {
-        if (problem.batches == 0) {
+        if (problem.batches == 0 && problem.search.tried() == 0) {
+            problem.error = "the budget was spent before its turn";
+        } else if (problem.batches == 0) {
             examine(problem, {});
         }
         settle(problem);
