@@ -168,6 +168,13 @@ bool turns_whole_rows(const Problem &problem) {
     return problem.rank == 1 && problem.y_layout != Layout::nxc && winograd_axes(problem)[0].phases == 1;
 }
 
+// Each panel within a group, or whole groups in each.
+bool panel_fits_groups(const Problem &problem, int panel) {
+    const int64_t of_group = problem.out_channels / problem.groups;
+    return problem.groups == 1 || of_group % panel == 0 ||
+           (panel % of_group == 0 && problem.groups % (panel / of_group) == 0);
+}
+
 void WinogradSchedule::check(const Problem &problem) const {
     const char *names[] = {"tile_x", "tile_y", "tile_z"};
     const std::vector<WinogradAxis> axes = winograd_axes(problem);
@@ -191,10 +198,10 @@ void WinogradSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: \"rows\" is " + std::to_string(rows) +
                                     " for a row that is turned from NXC to NCX as a whole");
     }
-    const int64_t of_group = problem.out_channels / problem.groups;
-    if (problem.groups > 1 && of_group % panel() != 0) {
-        throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) + " channels in groups of " +
-                                    std::to_string(of_group));
+    if (!panel_fits_groups(problem, panel())) {
+        throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) + " channels in " +
+                                    std::to_string(problem.groups) + " groups of " +
+                                    std::to_string(problem.out_channels / problem.groups));
     }
 }
 
@@ -245,7 +252,9 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.columns = static_cast<int>(problem.out_channels) * (shape.merges_phases ? shape.axes[0].phases : 1);
     shape.panel = schedule.panel();
     shape.panels = ceil_div(shape.columns, shape.panel);
-    shape.depth = static_cast<int>(problem.in_channels / problem.groups);
+    const int of_group = shape.columns / static_cast<int>(problem.groups);
+    shape.joined = problem.groups == 1 ? 1 : std::max(1, shape.panel / of_group);
+    shape.depth = static_cast<int>(problem.in_channels / problem.groups) * shape.joined;
     for (const WinogradAxis &axis : shape.axes) {
         shape.depth *= shape.merges_folds ? axis.folds : 1;
     }
@@ -306,9 +315,11 @@ WinogradShape::Range WinogradShape::points(int bits, size_t axis) const {
 bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
     bool exact = problem.y_layout == Layout::nxc && problem.out_channels % lanes == 0 && !merges_phases;
     for (const WinogradAxis &axis : axes) {
-        exact = exact && axis.chunks == 1 && axis.covered() * axis.phases == axis.out;
+        exact = exact && axis.chunks * axis.covered() * axis.phases == axis.out;
     }
-    return exact && image_chunks == 1;
+    // Chunks of several combinations would be as many updates of y, which cannot share a loop.
+    const bool chunks = axes.back().chunks > 1 || image_chunks > 1;
+    return exact && (!chunks || tile_classes().size() == 1);
 }
 
 std::vector<int> WinogradShape::packed_extents() const {
@@ -352,11 +363,17 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
         }
     }
 
-    // Outside these bounds, in the last panel's empty lanes and beyond a fold's or a phase's taps, weights are zero.
+    // Outside these bounds, in the last panel's empty lanes, beyond a fold's or a phase's taps and between groups that
+    // share a panel, weights are zero.
+    Expr group = channel / out_of_group;
+    if (shape.joined > 1) {
+        input = Halide::select(k / depth == group % shape.joined, k % depth, -1);
+        group = Halide::select(input < 0, static_cast<int>(-problem.groups), group);
+    }
     std::vector<Expr> at = {channel, input};
     Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, depth}};
     if (transposed) {
-        at = {channel / out_of_group * depth + input, channel % out_of_group};
+        at = {group * depth + input, channel % out_of_group};
         bounds = {{0, static_cast<int>(problem.in_channels)}, {0, out_of_group}};
     }
     for (size_t a = rank; a-- > 0;) {
@@ -489,8 +506,9 @@ Expr tile_number(const WinogradShape &shape, int bits, const std::vector<Expr> &
     return number + shape.tiles_before(bits);
 }
 
-// A domain of `sizes` for each axis, then tile and sub-image of each, then the image.
-RDom tile_domain(const WinogradShape &shape, int bits, bool outputs, const std::string &name) {
+// A domain of `sizes` for each axis, then tile and sub-image of each, then the image, then, for outputs, the chunks of
+// rows and of images.
+RDom tile_domain(const WinogradShape &shape, int bits, bool outputs, bool chunked_in_place, const std::string &name) {
     Halide::Region domain;
     for (size_t a = 0; a < shape.axes.size(); a++) {
         const TileClass tile = shape.tile_class(bits, a);
@@ -501,6 +519,10 @@ RDom tile_domain(const WinogradShape &shape, int bits, bool outputs, const std::
         domain.emplace_back(0, shape.axes[a].subs);
     }
     domain.emplace_back(0, shape.images);
+    if (outputs) {
+        domain.emplace_back(0, chunked_in_place ? shape.axes.back().chunks : 1);
+        domain.emplace_back(0, chunked_in_place ? shape.image_chunks : 1);
+    }
     return RDom(domain, name);
 }
 
@@ -568,7 +590,7 @@ void define_inputs(WinogradStages &s, const Func &padded) {
     s.transformed(at) = Halide::undef<float>();
     for (const int bits : shape.tile_classes()) {
         WinogradStages::Transform transform = {bits, input_steps(s, bits, padded),
-                                               tile_domain(shape, bits, false, "of_input")};
+                                               tile_domain(shape, bits, false, false, "of_input")};
         const TilePosition tile = position_of(transform.r, rank);
         std::vector<Expr> to(at.begin(), at.end()), from = {s.c};
         append(from, tile.inner);
@@ -589,7 +611,7 @@ void define_inputs(WinogradStages &s, const Func &padded) {
 void define_products(WinogradStages &s, const Problem &problem, const Func &packed) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const int out_of_group = shape.columns / static_cast<int>(problem.groups);
+    const int columns = shape.columns / static_cast<int>(problem.groups) * shape.joined;  // that read the same inputs
     Halide::Region domain = {{0, shape.depth}};
     for (size_t a = 0; a < rank; a++) {
         domain.emplace_back(0, shape.folds(a));
@@ -604,7 +626,7 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
         }
         RDom r(domain, "r");
         std::vector<Expr> weight = {s.c % shape.panel},
-                          in = {problem.groups == 1 ? r[0] + 0 : s.c / out_of_group * shape.depth + r[0]};
+                          in = {problem.groups == 1 ? r[0] + 0 : s.c / columns * shape.depth + r[0]};
         for (size_t a = 0; a <= rank; a++) {
             weight.push_back(r[static_cast<int>(a)]);
         }
@@ -721,20 +743,22 @@ void define_outputs(WinogradStages &s, const Problem &problem, const Operands &o
     target(at) = Halide::undef(s.in_place ? halide_type(problem.y_type) : Halide::Float(32));
     for (const int bits : shape.tile_classes()) {
         WinogradStages::Transform transform = {bits, output_steps(s, bits),
-                                               tile_domain(shape, bits, true, "of_output")};
-        const TilePosition tile = position_of(transform.r, rank);
+                                               tile_domain(shape, bits, true, s.in_place, "of_output")};
+        TilePosition tile = position_of(transform.r, rank);
+        const Expr rows = transform.r[static_cast<int>(3 * rank) + 1], images = transform.r[static_cast<int>(3 * rank) + 2];
         std::vector<Expr> from = {s.c}, position;
         append(from, tile.inner);
         from.push_back(tile_number(shape, bits, tile.t, tile.u, tile.image));
         for (size_t a = 0; a < rank; a++) {
             const WinogradAxis &axis = shape.axes[a];
             from.push_back(s.in_place && axis.phases == 1 ? Expr(0) : Expr(s.p[a]));
-            const Expr v = shape.tile_class(bits, a).start + tile.t[a] * axis.outputs + tile.inner[a];
+            const Expr t = s.in_place && axis.chunks > 1 ? rows * axis.whole + tile.t[a] : tile.t[a];
+            const Expr v = shape.tile_class(bits, a).start + t * axis.outputs + tile.inner[a];
             position.push_back(v * axis.subs + tile.u[a]);
         }
-        append(from, s.in_place ? std::vector<Expr>{0, 0} : std::vector<Expr>{s.rows, s.images});
+        append(from, s.in_place ? std::vector<Expr>{rows, images} : std::vector<Expr>{s.rows, s.images});
         std::vector<Expr> to = output_coordinates(s, position, std::vector<Expr>(s.p.begin(), s.p.end()), !s.in_place);
-        to.push_back(tile.image);
+        to.push_back(s.in_place ? images * shape.images + tile.image : tile.image);
         const Expr value = transform.steps.back().f(from);
         if (s.in_place) {
             target(to) = epilogue(problem, value, operands, to);

@@ -10,7 +10,8 @@
 // tests/reference/error_bound.h.
 //
 // Few output channels are no vector: then columns are channels and the innermost axis' phases together. Nor are few
-// input channels: then all folds of a position lie together in a copy of the input.
+// input channels: then all folds of a position lie together in a copy of the input. Groups of few channels join in a
+// panel, whose weights are block-diagonal.
 //
 // An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
 // shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous.
@@ -58,6 +59,9 @@ bool winograd_applies(const Problem &problem);
 // The problem's axes, the innermost first, with no tiles yet: outputs, points and tiles are a schedule's.
 std::vector<WinogradAxis> winograd_axes(const Problem &problem);
 
+// Whether a panel of so many output channels has the inputs of one group, or whole groups.
+bool panel_fits_groups(const Problem &problem, int panel);
+
 // Whether y is one row that is turned from channels last to channels first: it is then not taken in chunks ("rows").
 bool turns_whole_rows(const Problem &problem);
 
@@ -66,7 +70,8 @@ struct WinogradShape {
     std::vector<WinogradAxis> axes;  // the innermost first
     int columns;                     // output channels, times the innermost axis' phases where those are merged
     int panel, panels;               // of columns; the last panel is filled up with zeros
-    int depth;                       // input channels of a group, times the folds where those are merged
+    int joined;                      // groups that share a panel, whose weights are zero between them
+    int depth;                       // input channels of a group, times joined or, where those are merged, folds
     bool merges_phases, merges_folds;
     bool channels_first;       // whether merged columns number channels first, then phases, or the other way around
     int images, image_chunks;  // the batch
@@ -111,7 +116,8 @@ struct WinogradStages {
     struct Transform {
         int bits = 0;
         std::vector<Step> steps;  // in order of computation
-        Halide::RDom r;           // points or outputs of a tile, then tile and sub-image of each axis, then image
+        Halide::RDom r;           // points or outputs of a tile, then tile and sub-image of each axis, then image,
+                                  //   then, of outputs in place, the chunks of rows and of images
     };
     struct Product {
         int bits = 0;

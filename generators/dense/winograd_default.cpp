@@ -156,8 +156,9 @@ Choice choose(const Problem &problem, const TargetModel &target) {
     const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
     Choice best;
     schedule.lanes = target.lanes(32);
-    while (schedule.lanes > 1 &&
-           (problem.groups > 1 ? of_group % schedule.lanes != 0 : of_group <= schedule.lanes / 2)) {
+    const auto fits = [&](int vectors) { return panel_fits_groups(problem, vectors * schedule.lanes); };
+    while (schedule.lanes > 1 && (problem.groups > 1 ? !fits(1) && !fits(2) && !fits(3) && !fits(4)
+                                                     : of_group <= schedule.lanes / 2)) {
         schedule.lanes /= 2;
     }
     schedule.parallel = problem.flops() > 2e6;
@@ -167,8 +168,8 @@ Choice choose(const Problem &problem, const TargetModel &target) {
     for (const std::vector<int> &tile : tile_sizes(winograd_axes(problem))) {
         Choice best_of_size;
         for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
-            if (problem.groups > 1 && of_group % schedule.panel() != 0) {
-                continue;  // a panel stays within its group, so that its input is one broadcast
+            if (!panel_fits_groups(problem, schedule.panel())) {
+                continue;
             }
             schedule.block = std::min(20, most_positions(schedule.vectors, target));
             schedule.tile = tile;

@@ -47,11 +47,11 @@ bool is_rolled(const WinogradShape &shape, int bits) {
 // Where a stage is computed: at the root, or in each chunk of y.
 struct Place {
     const Func *y = nullptr;
-    Var chunk;
+    VarOrRVar chunk = Var();
 
     void compute(Func &f) const {
         if (y != nullptr) {
-            f.compute_at(*y, chunk);
+            f.compute_at(Halide::LoopLevel(*y, chunk));
         } else {
             f.compute_root();
         }
@@ -142,7 +142,7 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     }
     order.emplace_back(vector);
     append(order, between);
-    for (int d = rank; d <= 3 * rank; d++) {
+    for (int d = rank; d < transform.r.dimensions(); d++) {
         order.emplace_back(transform.r[d]);
     }
     stage.reorder(order).vectorize(s.c).unroll(transform.r[0]);
@@ -281,6 +281,14 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
     const size_t rank = shape.axes.size();
     Place place;
     if (s.in_place) {
+        const bool of_rows = shape.axes.back().chunks > 1;
+        if (of_rows || shape.image_chunks > 1) {
+            const int chunk = 3 * static_cast<int>(rank) + (of_rows && problem.batch == 1 ? 1 : 2);
+            place = {&s.y, VarOrRVar(RVar(s.outputs[0].r[3 * static_cast<int>(rank) + (of_rows ? 1 : 2)]))};
+            if (schedule.parallel) {
+                s.y.update().allow_race_conditions().parallel(RVar(s.outputs[0].r[chunk]));
+            }
+        }
         return place;
     }
     const std::vector<Var> at = s.y.args();
