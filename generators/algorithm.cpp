@@ -94,6 +94,9 @@ struct Depthwise {
 struct Winograd {
     using Schedule = dense::WinogradSchedule;
     static constexpr auto space = dense::winograd_space;
+    static Extents phases(const Problem &problem, const Sizes &) {
+        return constants(dense::winograd_output_phases(problem));
+    }
     static constexpr auto default_schedule = dense::default_winograd_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
@@ -227,7 +230,7 @@ constexpr Algorithm list[] = {
     row<Tiles>("tiles", 1, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
                fixed_phases, dense::tiles_pay, dense::has_tiles),
     row<Winograd>("winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point",
-                  dense::winograd_applies, fixed_phases, dense::winograd_pays),
+                  dense::winograd_applies, Winograd::phases, dense::winograd_pays),
     row<Direct>(
         "direct", 1, "a register tile of channels and pixels, products summed in order",
         [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, fixed_phases),

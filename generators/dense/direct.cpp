@@ -199,6 +199,19 @@ bool phases_are_whole(const std::vector<AxisMap> &axes) {
     return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.out % axis.phases == 0; });
 }
 
+// A vector of sums is one channel after the other in channels-first y. Where channels lie so far apart that they fall
+// into few sets of a cache, whole rows are written, whose squares are turned in registers.
+bool turns_rows(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    int64_t channel_bytes = sizeof(float);
+    for (const AxisMap &axis : axes) {
+        channel_bytes *= axis.out;
+    }
+    return problem.y_layout == Layout::ncx && problem.y_type == DType::f32 && problem.x_type == DType::f32 &&
+           channel_bytes % crowding_bytes == 0 && problem.out_channels % turned_channels == 0 &&
+           axes[0].out >= turned_positions;
+}
+
 // Of each axis q, and phase where there are several.
 std::vector<Var> product_vars(const DirectStages &s) {
     std::vector<Var> at = {s.c};
@@ -278,8 +291,8 @@ void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights
     s.surplus(at) += Halide::cast<int>(operands.packed(weight)) * Halide::cast<int>(s.zero_point(s.all[0]));
 }
 
-// Phases have unequal sizes: y picks its elements from whole phases.
-void define_cropped_output(DirectStages &s, const Problem &problem, const Operands &operands) {
+// Phases have unequal sizes, or rows of y are turned: y picks its elements from whole phases.
+void define_picked_output(DirectStages &s, const Problem &problem, const Operands &operands) {
     std::vector<Var> at = {s.c};
     std::vector<Expr> from = {s.c};
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -294,7 +307,13 @@ void define_cropped_output(DirectStages &s, const Problem &problem, const Operan
     at.push_back(s.n);
     from.push_back(s.n);
     const std::vector<Expr> y_at(at.begin(), at.end());
-    s.y(at) = epilogue(problem, s.product(from), operands, y_at);
+    Expr value = s.product(from);
+    if (turns_rows(problem)) {
+        s.turned_y = Func("turned_y");
+        s.turned_y(at) = value;
+        value = s.turned_y(y_at);
+    }
+    s.y(at) = epilogue(problem, value, operands, y_at);
 }
 
 }  // namespace
@@ -302,7 +321,7 @@ void define_cropped_output(DirectStages &s, const Problem &problem, const Operan
 std::vector<int> output_phases(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     std::vector<int> phases(axes.size(), 1);
-    if (phases_are_whole(axes)) {
+    if (phases_are_whole(axes) && !turns_rows(problem)) {
         std::transform(axes.begin(), axes.end(), phases.begin(), [](const AxisMap &axis) { return axis.phases; });
     }
     return phases;
@@ -348,12 +367,12 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
         }
         sum -= s.surplus(surplus_at);
     }
-    const bool whole = phases_are_whole(s.axes);
+    const bool whole = phases_are_whole(s.axes) && !turns_rows(problem);
     s.product = Func(whole ? "y" : "product");
     s.y = whole ? s.product : Func("y");
     s.product(at) = whole ? epilogue(problem, sum, operands, same) : sum;
     if (!whole) {
-        define_cropped_output(s, problem, operands);
+        define_picked_output(s, problem, operands);
     }
     return s;
 }

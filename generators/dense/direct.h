@@ -76,12 +76,18 @@ struct DirectStages {
     // much or, where it is a matrix tile, loses it at the end; undefined where that is nothing. And that zero point,
     // over a lane's products.
     Halide::Func surplus, zero_point;
-    Halide::Func acc;      // (c, q and phase of each axis, n)
-    Halide::Func product;  // the finished sums, a register tile at a time: y itself, over (c, q and, where there
-                           //   are several, phase of each axis, n), unless phases have unequal sizes
+    Halide::Func acc;       // (c, q and phase of each axis, n)
+    Halide::Func product;   // the finished sums, a register tile at a time: y itself, over (c, q and, where there
+                            //   are several, phase of each axis, n), unless phases have unequal sizes or rows of y
+                            //   are turned
+    Halide::Func turned_y;  // y before its epilogue, where squares of it are turned from channels last; else undefined
     Halide::Func y;
     std::vector<AxisMap> axes;
 };
+
+// The squares that are turned from channels last to channels first.
+inline constexpr int turned_positions = 16, turned_channels = 8;
+inline constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall into two sets of a first cache
 
 // The phases in which direct() sees each axis of y, the innermost first (Algorithm::output_phases).
 std::vector<int> output_phases(const Problem &problem);

@@ -104,7 +104,7 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
     const bool several_panels = problem.out_channels > schedule.panel();
     // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a
     // cache.
-    const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1;
+    const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1 && !s.turned_y.defined();
     std::vector<VarOrRVar> image, phases;
     for (size_t a = 0; a < s.axes.size(); a++) {
         if (a > 0) {
@@ -277,6 +277,17 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
     }
 }
 
+void schedule_turned_output(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    const size_t rank = s.axes.size();
+    const Var squares("squares"), channels("channels");
+    const Var outermost = rank > 1 ? s.y.args()[rank] : channels;
+    schedule_turn(s.y, s.turned_y, s.y.args()[1], s.c, turned_positions, turned_channels, squares, channels,
+                  TailStrategy::RoundUp);
+    if (schedule.parallel) {
+        s.y.parallel(problem.batch > 1 ? s.n : outermost);
+    }
+}
+
 }  // namespace
 
 void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
@@ -293,6 +304,10 @@ void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedu
     }
     if (s.y.name() != s.product.name()) {
         s.product.compute_root();
+    }
+    if (s.turned_y.defined()) {
+        schedule_turned_output(s, problem, schedule);
+    } else if (s.y.name() != s.product.name()) {
         vectorize_channels(s.y, s.c, problem.out_channels, schedule.lanes);
     }
 }

@@ -164,10 +164,6 @@ std::string WinogradSchedule::print() const {
                                 {"parallel", parallel}});
 }
 
-bool turns_whole_rows(const Problem &problem) {
-    return problem.rank == 1 && problem.y_layout != Layout::nxc && winograd_axes(problem)[0].phases == 1;
-}
-
 // Each panel within a group, or whole groups in each.
 bool panel_fits_groups(const Problem &problem, int panel) {
     const int64_t of_group = problem.out_channels / problem.groups;
@@ -193,10 +189,6 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (problem.batch % images != 0 || (rows > 0 && images > 1)) {
         throw std::invalid_argument("schedule: \"images\" is " + std::to_string(images) + " for a batch of " +
                                     std::to_string(problem.batch) + " and \"rows\" " + std::to_string(rows));
-    }
-    if (rows > 0 && turns_whole_rows(problem)) {
-        throw std::invalid_argument("schedule: \"rows\" is " + std::to_string(rows) +
-                                    " for a row that is turned from NXC to NCX as a whole");
     }
     if (!panel_fits_groups(problem, panel())) {
         throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) + " channels in " +
@@ -745,7 +737,8 @@ void define_outputs(WinogradStages &s, const Problem &problem, const Operands &o
         WinogradStages::Transform transform = {bits, output_steps(s, bits),
                                                tile_domain(shape, bits, true, s.in_place, "of_output")};
         TilePosition tile = position_of(transform.r, rank);
-        const Expr rows = transform.r[static_cast<int>(3 * rank) + 1], images = transform.r[static_cast<int>(3 * rank) + 2];
+        const Expr rows = transform.r[static_cast<int>(3 * rank) + 1],
+                   images = transform.r[static_cast<int>(3 * rank) + 2];
         std::vector<Expr> from = {s.c}, position;
         append(from, tile.inner);
         from.push_back(tile_number(shape, bits, tile.t, tile.u, tile.image));
@@ -825,13 +818,18 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
 
 }  // namespace
 
+std::vector<int> winograd_output_phases(const Problem &problem) {
+    const bool interleaves = problem.y_layout == Layout::ncx && !merges_phases(problem, winograd_axes(problem));
+    return interleaves ? std::vector<int>(problem.rank, 1) : output_phases(problem);
+}
+
 WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands) {
     WinogradStages s;
     s.shape = winograd_shape(problem, schedule);
     const size_t rank = s.shape.axes.size();
     s.i = vars("i", rank), s.j = vars("j", rank), s.e = vars("e", rank), s.z = vars("z", rank);
     s.p = vars("p", rank), s.u = vars("u", rank), s.t = vars("t", rank);
-    s.seen_phases = output_phases(problem);
+    s.seen_phases = winograd_output_phases(problem);
     s.in_place = s.shape.covers_exactly(problem, schedule.lanes);
     Func x = operands.x;
     if (problem.x_type != DType::f32) {

@@ -62,9 +62,6 @@ std::vector<WinogradAxis> winograd_axes(const Problem &problem);
 // Whether a panel of so many output channels has the inputs of one group, or whole groups.
 bool panel_fits_groups(const Problem &problem, int panel);
 
-// Whether y is one row that is turned from channels last to channels first: it is then not taken in chunks ("rows").
-bool turns_whole_rows(const Problem &problem);
-
 // What kernel, pack function and schedules all know.
 struct WinogradShape {
     std::vector<WinogradAxis> axes;  // the innermost first
@@ -137,6 +134,10 @@ struct WinogradStages {
     bool in_place = false;
     WinogradShape shape;
 };
+
+// The phases in which winograd() sees each axis of y (Algorithm::output_phases): none where rows of channels-first y,
+// whose phases interleave, are written whole.
+std::vector<int> winograd_output_phases(const Problem &problem);
 
 WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands);
 

@@ -14,6 +14,7 @@ constexpr double operation_cycles = 1;  // of a transform's addition or multipli
 constexpr double near_cycles = 1.5;     // of a vector that products and transforms pass on to each other
 constexpr double copy_cycles = 2,
                  turn_cycles = 6;     // of a vector that is copied, or turned from one layout to the other
+constexpr double cut_cycles = 10;     // of a vector that is turned but may not be needed
 constexpr double merged_cycles = 20;  // of a vector of merged columns: 21 channels by 8 phases took so many
 constexpr double far_bytes = 14;      // a cycle, of what the second cache does not hold
 
@@ -90,11 +91,18 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     double chunk = work.products + (packed_bytes > 0.8 * target.l2_bytes ? packed_bytes / far_bytes : 0) +
                    work.points * (inputs + columns) * 2 * transform +
                    (work.input_operations * inputs + work.output_operations * columns) * operation_cycles;
-    if (problem.y_layout != Layout::nxc && !shape.merges_phases) {
-        chunk += work.outputs * columns * turn_cycles;
-    } else if (!shape.covers_exactly(problem, lanes)) {
+    if (!shape.covers_exactly(problem, lanes)) {
         const double bytes = work.outputs * columns * lanes * 4;
-        chunk += work.outputs * columns * (shape.merges_phases ? merged_cycles : copy_cycles) +
+        const bool turns = problem.y_layout != Layout::nxc && !shape.merges_phases;
+        // A row that is turned in chunks must be cut into whole blocks, or they are stored under conditions.
+        const WinogradAxis &axis = shape.axes.back();
+        const bool cuts =
+            turns && problem.rank == 1 && axis.chunks > 1 && axis.out % (axis.covered() * axis.phases) != 0;
+        chunk += work.outputs * columns *
+                     (cuts                  ? cut_cycles
+                      : turns               ? turn_cycles
+                      : shape.merges_phases ? merged_cycles
+                                            : copy_cycles) +
                  (bytes < target.l2_bytes ? 0 : 2 * bytes / far_bytes);
     }
     const double image = problem.x_layout != Layout::nxc    ? turn_cycles
@@ -129,12 +137,14 @@ std::vector<std::vector<int>> tile_sizes(const std::vector<WinogradAxis> &axes) 
     return sizes;
 }
 
-// How many rows of tiles, or images, to take together: powers of two, or all.
-std::vector<std::pair<int, int>> chunks(const Problem &problem) {
+// How many rows of tiles, or images, to take together: powers of two, divisors, or all.
+std::vector<std::pair<int, int>> chunks(const Problem &problem, const std::vector<int> &tile) {
     const int batch = static_cast<int>(problem.batch);
+    const WinogradAxis outermost = winograd_axes(problem).back();
+    const int rows_of_tiles = ceil_div(outermost.length, tile[problem.rank - 1]);
     std::vector<std::pair<int, int>> result = {{0, batch}};
-    if (!turns_whole_rows(problem)) {
-        for (const int rows : {16, 8, 4, 2, 1}) {
+    for (int rows = std::min(64, rows_of_tiles - 1); rows >= 1; rows--) {
+        if (rows_of_tiles % rows == 0 || (rows <= 16 && (rows & (rows - 1)) == 0)) {
             result.emplace_back(rows, 1);
         }
     }
@@ -157,8 +167,8 @@ Choice choose(const Problem &problem, const TargetModel &target) {
     Choice best;
     schedule.lanes = target.lanes(32);
     const auto fits = [&](int vectors) { return panel_fits_groups(problem, vectors * schedule.lanes); };
-    while (schedule.lanes > 1 && (problem.groups > 1 ? !fits(1) && !fits(2) && !fits(3) && !fits(4)
-                                                     : of_group <= schedule.lanes / 2)) {
+    while (schedule.lanes > 1 &&
+           (problem.groups > 1 ? !fits(1) && !fits(2) && !fits(3) && !fits(4) : of_group <= schedule.lanes / 2)) {
         schedule.lanes /= 2;
     }
     schedule.parallel = problem.flops() > 2e6;
@@ -173,7 +183,7 @@ Choice choose(const Problem &problem, const TargetModel &target) {
             }
             schedule.block = std::min(20, most_positions(schedule.vectors, target));
             schedule.tile = tile;
-            for (const auto &[rows, images] : chunks(problem)) {
+            for (const auto &[rows, images] : chunks(problem, tile)) {
                 schedule.rows = rows;
                 schedule.images = images;
                 const double estimate = cycles(problem, schedule, target);

@@ -12,14 +12,14 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
     const std::vector<WinogradAxis> axes = winograd_axes(problem);
     const WinogradShape shape = winograd_shape(problem, {});
     const int groups = static_cast<int>(problem.groups), of_group = shape.columns / groups;
-    const int most_lanes = lanes_around(of_group, target.lanes(32));
+    const int most_lanes = groups > 1 ? target.lanes(32) : lanes_around(of_group, target.lanes(32));
     const int batch = static_cast<int>(problem.batch);
     ScheduleSpace space;
     space.choices = {{"lanes", halves(most_lanes, most_lanes / 2)},
                      {"vectors", whole_range(1, 4)},
                      {"block", whole_range(2, 20)},
                      {"unroll", divisors_among(shape.depth, {1, 2, 4})},
-                     {"rows", turns_whole_rows(problem) ? std::vector<int>{0} : std::vector<int>{0, 1, 2, 4, 8, 16}},
+                     {"rows", {0, 1, 2, 4, 8, 16}},
                      {"images", divisors_among(batch, {1, 2, 4, 8, 16})}};
     const char *names[] = {"tile_x", "tile_y", "tile_z"};
     for (size_t a = 0; a < axes.size(); a++) {
@@ -29,7 +29,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
     space.suits = [=, &target](const ScheduleNumbers &n) {
         const int panel = n["lanes"] * n["vectors"];
         return registers_of_tile(n["vectors"], n["block"], target) <= target.vector_registers &&
-               panel <= 2 * round_up(of_group, n["lanes"]) && (groups == 1 || of_group % panel == 0) &&
+               panel <= 2 * round_up(of_group, n["lanes"]) && panel_fits_groups(problem, panel) &&
                (n["rows"] == 0 || n["images"] == 1);
     };
     return space;

@@ -301,6 +301,15 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
     if (s.column_bias.defined()) {
         s.column_bias.compute_root().bound(s.column_bias.args()[0], 0, shape.columns);
     }
+    Var shared = problem.batch > 1 ? s.n : outermost;
+    const WinogradAxis &axis = shape.axes[rank - 1];
+    const Var chunk("chunk");
+    const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : axis.phases);
+    if (axis.chunks > 1) {
+        place = {&s.y, chunk};
+        s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
+        shared = problem.batch > 1 ? s.n : chunk;
+    }
     if (shape.merges_phases && shape.channels_first) {
         const Var column("column");
         s.y.fuse(s.c, s.p[0], column).reorder({column, at[1]});
@@ -309,19 +318,16 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
         s.y.reorder({s.p[0], at[1], s.c});
         vectorize_channels(s.y, s.p[0], phases[0], schedule.lanes);
     } else if (s.turned_y.defined()) {
-        const int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
+        int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
+        extent = rank == 1 && axis.chunks > 1 ? size : extent;
         schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, static_cast<int>(problem.out_channels), 8);
+        if (rank == 1 && axis.chunks == 1 && problem.batch == 1) {
+            shared = Var("dense_outer");  // the row itself is cut into vectors
+        }
     } else {
         vectorize_channels(s.y, s.c, static_cast<int>(problem.out_channels), schedule.lanes);
     }
-    Var shared = problem.batch > 1 ? s.n : outermost;
-    const WinogradAxis &axis = shape.axes[rank - 1];
     if (axis.chunks > 1) {
-        const Var chunk("chunk");
-        const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : axis.phases);
-        place = {&s.y, chunk};
-        s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
-        shared = problem.batch > 1 ? s.n : chunk;
         if (phases[rank - 1] > 1 && !(shape.merges_phases && rank == 1)) {
             s.y.reorder({s.p[rank - 1], chunk, s.n});
         } else {
@@ -330,7 +336,6 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
     } else if (shape.image_chunks > 1) {
         place = {&s.y, s.n};
         if (shape.images > 1) {
-            const Var chunk("chunk");
             s.y.split(s.n, chunk, s.n, shape.images);
             place.chunk = shared = chunk;
         }
