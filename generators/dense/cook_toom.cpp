@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace kiln::dense {
@@ -92,39 +94,6 @@ const std::vector<CookToomPoint> &cook_toom_points() {
     return points;
 }
 
-// The transposition principle: multiplying polynomials of m and r coefficients is evaluation, products, and
-// interpolation by V^-1, V being the evaluation of their product. Filtering is its transpose, hence B^T = V^-T.
-CookToom cook_toom(int m, int r, int filter_points) {
-    const int n = m + r - 1;
-    const std::vector<CookToomPoint> &points = cook_toom_points();
-    CookToom result = {m,
-                       r,
-                       n,
-                       RationalMatrix(m, std::vector<Rational>(n)),
-                       RationalMatrix(n, std::vector<Rational>(r)),
-                       RationalMatrix(n, std::vector<Rational>(n))};
-    RationalMatrix v = result.b_t;
-    for (int k = 0; k < n; k++) {
-        for (int i = 0; i < n; i++) {
-            v[k][i] = evaluation(points[k], i, n);
-        }
-    }
-    v = inverse(v);
-    for (int k = 0; k < n; k++) {
-        const Rational shared = scale(points[k], filter_points);
-        for (int i = 0; i < m; i++) {
-            result.a_t[i][k] = evaluation(points[k], i, m);
-        }
-        for (int j = 0; j < r; j++) {
-            result.g[k][j] = evaluation(points[k], j, r) / shared;
-        }
-        for (int l = 0; l < n; l++) {
-            result.b_t[k][l] = v[l][k] * shared;
-        }
-    }
-    return result;
-}
-
 int opposite_point(int index, int points) {
     const auto &all = cook_toom_points();
     for (int other = 0; all[index] && other < points; other++) {
@@ -134,6 +103,8 @@ int opposite_point(int index, int points) {
     }
     return -1;
 }
+
+namespace {
 
 double amplification(const CookToom &f) {
     const auto norm = [](const std::vector<Rational> &row) {
@@ -178,6 +149,51 @@ int output_operations(const CookToom &f) {
         operations += other < 0 ? 0 : 1;
     }
     return operations;
+}
+
+// The transposition principle: multiplying polynomials of m and r coefficients is evaluation, products, and
+// interpolation by V^-1, V being the evaluation of their product. Filtering is its transpose, hence B^T = V^-T.
+CookToom derive(int m, int r, int filter_points) {
+    const int n = m + r - 1;
+    const std::vector<CookToomPoint> &points = cook_toom_points();
+    CookToom result = {m,
+                       r,
+                       n,
+                       RationalMatrix(m, std::vector<Rational>(n)),
+                       RationalMatrix(n, std::vector<Rational>(r)),
+                       RationalMatrix(n, std::vector<Rational>(n))};
+    RationalMatrix v = result.b_t;
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < n; i++) {
+            v[k][i] = evaluation(points[k], i, n);
+        }
+    }
+    v = inverse(v);
+    for (int k = 0; k < n; k++) {
+        const Rational shared = scale(points[k], filter_points);
+        for (int i = 0; i < m; i++) {
+            result.a_t[i][k] = evaluation(points[k], i, m);
+        }
+        for (int j = 0; j < r; j++) {
+            result.g[k][j] = evaluation(points[k], j, r) / shared;
+        }
+        for (int l = 0; l < n; l++) {
+            result.b_t[k][l] = v[l][k] * shared;
+        }
+    }
+    result.amplification = amplification(result);
+    result.input_operations = input_operations(result);
+    result.output_operations = output_operations(result);
+    return result;
+}
+
+}  // namespace
+
+const CookToom &cook_toom(int m, int r, int filter_points) {
+    static thread_local std::map<std::tuple<int, int, int>, CookToom> derived;
+    const auto key = std::make_tuple(m, r, filter_points);
+    const auto found = derived.find(key);
+    return found != derived.end() ? found->second : derived.emplace(key, derive(m, r, filter_points)).first->second;
 }
 
 }  // namespace kiln::dense

@@ -45,22 +45,19 @@ struct CookToom {
     RationalMatrix a_t;  // outputs x points
     RationalMatrix g;    // points x taps
     RationalMatrix b_t;  // points x points
+    // How much more than a plain sum of as many products an output may err, one axis alone: with |.|_1 the sum of a
+    // row's absolute values, max_i sqrt(sum_k (A_ik * |G_k|_1 * |B_k|_1)^2) / r.
+    double amplification = 0;
+    // How many additions and multiplications, fused, the transforms of one column take.
+    int input_operations = 0, output_operations = 0;
 };
 
 // F(m, r) for a filter that was transformed for `filter_points` points, of which this tile uses its m + r - 1: what
-// that many points scale the filter by is undone in b_t.
-CookToom cook_toom(int m, int r, int filter_points);
+// that many points scale the filter by is undone in b_t. Derived once in a thread, for as long as that lives.
+const CookToom &cook_toom(int m, int r, int filter_points);
 
 // The index of the point opposite to that at `index`, among the first `points`, or -1: rows of opposite points differ
 // only in the signs of odd powers.
 int opposite_point(int index, int points);
-
-// How much more than a plain sum of as many products an output may err, one axis alone: with |.|_1 the sum of a row's
-// absolute values, max_i sqrt(sum_k (A_ik * |G_k|_1 * |B_k|_1)^2) / r.
-double amplification(const CookToom &f);
-
-// How many additions and multiplications, fused, the transforms of one column take.
-int input_operations(const CookToom &f);
-int output_operations(const CookToom &f);
 
 }  // namespace kiln::dense

@@ -89,7 +89,7 @@ std::vector<Expr> output_transform(const CookToom &f, const std::vector<Expr> &p
 }
 
 // The transform of axis `a` in tiles of a combination.
-CookToom transform_of(const WinogradShape &shape, int bits, size_t a) {
+const CookToom &transform_of(const WinogradShape &shape, int bits, size_t a) {
     const WinogradAxis &axis = shape.axes[a];
     return cook_toom(shape.tile_class(bits, a).outputs, axis.taps, axis.points);
 }
@@ -108,7 +108,7 @@ std::vector<WinogradAxis> winograd_axes(const Problem &problem) {
 double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile) {
     double product = 1;
     for (size_t a = 0; a < axes.size(); a++) {
-        product *= amplification(cook_toom(tile[a], axes[a].taps, tile[a] + axes[a].taps - 1));
+        product *= cook_toom(tile[a], axes[a].taps, tile[a] + axes[a].taps - 1).amplification;
     }
     return product;
 }
@@ -382,7 +382,7 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
     const Var vector("vector");
     std::vector<Func> steps = {step};
     for (size_t a = 0; a < rank; a++) {
-        const CookToom f = cook_toom(shape.axes[a].outputs, shape.axes[a].taps, shape.axes[a].points);
+        const CookToom &f = cook_toom(shape.axes[a].outputs, shape.axes[a].taps, shape.axes[a].points);
         std::vector<Expr> rows;
         for (int point = 0; point < f.points; point++) {
             std::vector<Expr> terms;
@@ -545,7 +545,7 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, int bits,
     at.push_back(s.n);
     std::vector<WinogradStages::Step> steps;
     for (size_t a = rank; a-- > 0;) {
-        const CookToom f = transform_of(s.shape, bits, a);
+        const CookToom &f = transform_of(s.shape, bits, a);
         std::vector<Expr> inputs;
         for (int l = 0; l < f.points; l++) {
             std::vector<Expr> from(at.begin(), at.end());
@@ -663,7 +663,7 @@ std::vector<WinogradStages::Step> output_steps(const WinogradStages &s, int bits
     }
     std::vector<WinogradStages::Step> steps;
     for (size_t a = rank; a-- > 0;) {
-        const CookToom f = transform_of(shape, bits, a);
+        const CookToom &f = transform_of(shape, bits, a);
         std::map<int, Func> to;
         for (const auto &[from_bits, unused] : from) {
             // Points that these tiles lack are no part of it.

@@ -29,15 +29,15 @@ struct Work {
 // Of all tiles of one combination: axes are transformed one after the other, the outermost first.
 void add_transforms(Work &work, const WinogradShape &shape, int bits) {
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        const CookToom f = cook_toom(shape.tile_class(bits, a).outputs, shape.axes[a].taps, shape.axes[a].points);
+        const CookToom &f = cook_toom(shape.tile_class(bits, a).outputs, shape.axes[a].taps, shape.axes[a].points);
         double inputs = shape.tiles(bits), outputs = inputs;
         for (size_t b = 0; b < shape.axes.size(); b++) {
             const TileClass tile = shape.tile_class(bits, b);
             inputs *= b == a ? 1 : tile.points;
             outputs *= b == a ? 1 : b > a ? tile.outputs : tile.points;
         }
-        work.input_operations += inputs * input_operations(f);
-        work.output_operations += outputs * output_operations(f);
+        work.input_operations += inputs * f.input_operations;
+        work.output_operations += outputs * f.output_operations;
     }
 }
 
@@ -161,7 +161,7 @@ struct Choice {
     double cycles = 0;
 };
 
-Choice choose(const Problem &problem, const TargetModel &target) {
+Choice best_choice(const Problem &problem, const TargetModel &target) {
     WinogradSchedule schedule;
     const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
     Choice best;
@@ -198,6 +198,16 @@ Choice choose(const Problem &problem, const TargetModel &target) {
         }
     }
     return best;
+}
+
+// Whoever asks whether the algorithm pays asks next for its schedule: the last choice is kept.
+Choice choose(const Problem &problem, const TargetModel &target) {
+    static thread_local std::pair<std::string, Choice> last;
+    const std::string key = std::string(print(problem)) + " " + target.name;
+    if (last.first != key) {
+        last = {key, best_choice(problem, target)};
+    }
+    return last.second;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ TEST(CookToom, computes_a_correlation_exactly) {
     for (int r = 1; r <= 5; r++) {
         for (int m = 1; m + r - 1 <= max_cook_toom_points; m++) {
             for (int shared = m + r - 1; shared <= max_cook_toom_points; shared++) {
-                const CookToom f = cook_toom(m, r, shared);
+                const CookToom &f = cook_toom(m, r, shared);
                 for (int i = 0; i < m; i++) {
                     for (int j = 0; j < r; j++) {
                         for (int l = 0; l < f.points; l++) {
@@ -37,9 +37,9 @@ TEST(CookToom, computes_a_correlation_exactly) {
 
 TEST(CookToom, smaller_tiles_share_the_filter) {
     for (int r = 1; r <= 5; r++) {
-        const CookToom whole = cook_toom(max_cook_toom_points + 1 - r, r, max_cook_toom_points);
+        const CookToom &whole = cook_toom(max_cook_toom_points + 1 - r, r, max_cook_toom_points);
         for (int m = 1; m < whole.outputs; m++) {
-            const CookToom smaller = cook_toom(m, r, max_cook_toom_points);
+            const CookToom &smaller = cook_toom(m, r, max_cook_toom_points);
             for (int k = 0; k < smaller.points; k++) {
                 EXPECT_EQ(smaller.g[k], whole.g[k]) << "F(" << m << ", " << r << ") at point " << k;
             }
@@ -48,12 +48,12 @@ TEST(CookToom, smaller_tiles_share_the_filter) {
 }
 
 TEST(CookToom, multiplies_nothing_by_a_last_tap_but_at_infinity) {
-    const CookToom f = cook_toom(4, 3, 6);
+    const CookToom &f = cook_toom(4, 3, 6);
     EXPECT_EQ(f.g[cook_toom_infinity], (std::vector<Rational>{0, 0, 1}));
 }
 
 TEST(CookToom, has_the_transforms_that_lavin_and_gray_print_for_F_2_3) {
-    const CookToom f = cook_toom(2, 3, 4);  // points 0, infinity, 1, -1; theirs are 0, 1, -1, infinity, up to signs
+    const CookToom &f = cook_toom(2, 3, 4);  // points 0, infinity, 1, -1; theirs are 0, 1, -1, infinity, up to signs
     EXPECT_EQ(f.b_t[0], (std::vector<Rational>{-1, 0, 1, 0}));
     EXPECT_EQ(f.b_t[2], (std::vector<Rational>{0, 1, 1, 0}));
     EXPECT_EQ(f.g[2], (std::vector<Rational>{Rational(1, 2), Rational(1, 2), Rational(1, 2)}));
