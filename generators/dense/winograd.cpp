@@ -789,7 +789,8 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
             p = x % axis.phases;
         }
         if (axis.chunks > 1) {
-            rows = q / axis.covered();
+            const bool interleaved = axis.phases > 1 && seen[a] == 1;  // in one division, which Halide can bound
+            rows = interleaved ? x / (axis.phases * axis.covered()) : q / axis.covered();
             q = q % axis.covered();
         }
         from.insert(from.end(), {q, p});

@@ -15,7 +15,7 @@ constexpr double near_cycles = 1.5;     // of a vector that products and transfo
 constexpr double copy_cycles = 2,
                  turn_cycles = 6;     // of a vector that is copied, or turned from one layout to the other
 constexpr double cut_cycles = 10;     // of a vector that is turned but may not be needed
-constexpr double merged_cycles = 20;  // of a vector of merged columns: 21 channels by 8 phases took so many
+constexpr double merged_cycles = 8;   // of a vector of merged columns, 21 channels by 8 phases
 constexpr double far_bytes = 14;      // a cycle, of what the second cache does not hold
 
 // Of the combinations of tile sizes and points in a chunk.
