@@ -103,7 +103,7 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
                       : turns               ? turn_cycles
                       : shape.merges_phases ? merged_cycles
                                             : copy_cycles) +
-                 (bytes < target.l2_bytes ? 0 : 2 * bytes / far_bytes);
+                 (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
     }
     const double image = problem.x_layout != Layout::nxc    ? turn_cycles
                          : problem.in_channels % lanes != 0 ? copy_cycles
