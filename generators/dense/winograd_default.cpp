@@ -13,10 +13,10 @@ namespace {
 constexpr double operation_cycles = 1;  // of a transform's addition or multiplication of vectors
 constexpr double near_cycles = 1.5;     // of a vector that products and transforms pass on to each other
 constexpr double copy_cycles = 2,
-                 turn_cycles = 6;     // of a vector that is copied, or turned from one layout to the other
-constexpr double cut_cycles = 10;     // of a vector that is turned but may not be needed
-constexpr double merged_cycles = 8;   // of a vector of merged columns, 21 channels by 8 phases
-constexpr double far_bytes = 14;      // a cycle, of what the second cache does not hold
+                 turn_cycles = 6;    // of a vector that is copied, or turned from one layout to the other
+constexpr double cut_cycles = 10;    // of a vector that is turned but may not be needed
+constexpr double merged_cycles = 8;  // of a vector of merged columns, 21 channels by 8 phases
+constexpr double far_bytes = 14;     // a cycle, of what the second cache does not hold
 
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
@@ -91,7 +91,9 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     double chunk = work.products + (packed_bytes > 0.8 * target.l2_bytes ? packed_bytes / far_bytes : 0) +
                    work.points * (inputs + columns) * 2 * transform +
                    (work.input_operations * inputs + work.output_operations * columns) * operation_cycles;
-    if (!shape.covers_exactly(problem, lanes)) {
+    // In place, chunks store y as slowly as they would copy it.
+    const bool in_chunks = shape.axes.back().chunks > 1 || shape.image_chunks > 1;
+    if (!shape.covers_exactly(problem, lanes) || in_chunks) {
         const double bytes = work.outputs * columns * lanes * 4;
         const bool turns = problem.y_layout != Layout::nxc && !shape.merges_phases;
         // A row that is turned in chunks must be cut into whole blocks, or they are stored under conditions.
