@@ -73,6 +73,10 @@ function(kiln_add_library NAME)
         ${NAME} PROPERTIES IMPORTED_LOCATION "${folder}/lib${NAME}.a" INTERFACE_INCLUDE_DIRECTORIES "${folder}"
                            INTERFACE_LINK_LIBRARIES Kiln::runtime)
     add_dependencies(${NAME} ${NAME}_compile)
+    if(ARG_TARGETS MATCHES "^(cuda|opencl|.*-(cuda|opencl).*)$")
+        set(gpu ON)
+        set_property(TARGET ${NAME} APPEND PROPERTY INTERFACE_LINK_LIBRARIES Kiln::gpu)
+    endif()
 
     if(NOT TARGET kiln_harness)
         return()  # there is no operating system to run these programs on
@@ -132,7 +136,10 @@ function(_kiln_add_program program command)
     add_executable(${program} EXCLUDE_FROM_ALL "${main}")
     target_compile_definitions(${program} PRIVATE KILN_LIBRARY_HEADER="${NAME}.h" KILN_LIBRARY=${NAME}_library
                                                   KILN_HARNESS_COMMAND=${command})
-    target_link_libraries(${program} PRIVATE ${NAME} kiln_harness)
+    if(gpu)
+        target_compile_definitions(${program} PRIVATE KILN_HARNESS_GPU)
+    endif()
+    target_link_libraries(${program} PRIVATE kiln_harness ${NAME})
 endfunction()
 
 # Adds kiln_harness: what every NAME_test and NAME_bench consists of, apart from the library and the harness's main.cpp.

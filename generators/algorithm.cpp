@@ -3,13 +3,17 @@
 
 #include <stdexcept>
 
+#include "common/gpu_schedule.h"
 #include "common/types.h"
 #include "deform_conv/sampled.h"
+#include "deform_conv/sampled_gpu.h"
 #include "dense/direct.h"
+#include "dense/direct_gpu.h"
 #include "dense/empty.h"
 #include "dense/open.h"
 #include "dense/tiles.h"
 #include "dense/winograd.h"
+#include "dense/winograd_gpu.h"
 #include "depthwise/depthwise.h"
 
 namespace kiln {
@@ -166,6 +170,33 @@ struct Tiles {
     }
 };
 
+struct EmptyGpu : Empty {
+    static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
+        const Halide::Func y = dense::empty(problem, operands);
+        schedule_elements_gpu(y);
+        return y;
+    }
+};
+
+struct DirectGpu {
+    using Schedule = dense::DirectGpuSchedule;
+    static constexpr auto default_schedule = dense::default_direct_gpu_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &target) {
+        dense::DirectStages stages = dense::direct(problem, schedule.stages(), operands, target, schedule.in_shared);
+        dense::schedule_direct_gpu(stages, problem, schedule);
+        return stages.y;
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        schedule.check(problem);
+        return constants(dense::packed_weights(problem, schedule.stages()).extents());
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return dense::pack(problem, dense::packed_weights(problem, schedule.stages()), w);
+    }
+};
+
 struct Sampled {
     using Schedule = deform_conv::SampledSchedule;
     static constexpr auto space = deform_conv::sampled_space;
@@ -189,6 +220,42 @@ constexpr decltype(Algorithm::space) space_of() {
         return nullptr;
     }
 }
+struct WinogradGpu {
+    using Schedule = dense::WinogradGpuSchedule;
+    static constexpr auto default_schedule = dense::default_winograd_gpu_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        return dense::winograd_gpu(problem, schedule, operands);
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        schedule.check(problem);
+        return constants(dense::winograd_shape(problem, schedule.stages()).packed_extents());
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return dense::pack_winograd(problem, dense::winograd_shape(problem, schedule.stages()), w);
+    }
+};
+
+struct SampledGpu {
+    using Schedule = deform_conv::SampledGpuSchedule;
+    static constexpr auto default_schedule = deform_conv::default_sampled_gpu_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        deform_conv::SampledStages stages = deform_conv::sampled(problem, schedule.stages(), operands);
+        deform_conv::schedule_sampled_gpu(stages, problem, schedule);
+        return stages.y;
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        schedule.check(problem);
+        return deform_conv::packed_extents(problem, schedule.stages(), sizes);
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return deform_conv::pack(problem, schedule.stages(), sizes, w);
+    }
+};
 
 // A row of the list: the algorithm's functions behind the schedule's text.
 template <class A>
@@ -220,6 +287,14 @@ constexpr Algorithm row(const char *name, int revision, const char *summary, dec
         runs_on};
 }
 
+template <class A>
+constexpr Algorithm gpu_row(const char *name, int revision, const char *summary, decltype(Algorithm::applies) applies,
+                            decltype(Algorithm::output_phases) output_phases,
+                            decltype(Algorithm::pays) pays = nullptr) {
+    return row<A>(name, revision, summary, applies, output_phases, pays,
+                  [](const TargetModel &target) { return target.is_gpu(); });
+}
+
 constexpr Algorithm list[] = {
     row<Empty>("empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty, one_phase),
     row<Open>(
@@ -241,6 +316,21 @@ constexpr Algorithm list[] = {
         "sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
         [](const Problem &problem) { return problem.op == Operator::deform_conv && !dense::is_empty(problem); },
         one_phase),
+    gpu_row<EmptyGpu>("gpu_empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty,
+                      one_phase),
+    gpu_row<WinogradGpu>("gpu_winograd", 1, "tiles of outputs by fewer products, all tiles for each point together",
+                         dense::winograd_gpu_applies, fixed_phases,
+                         // Only where a decision asks for it: what it gains on a GPU was not measured yet.
+                         [](const Problem &, const TargetModel &) { return false; }),
+    gpu_row<DirectGpu>(
+        "gpu_direct", 1, "a tile of channels and pixels a thread, products summed in order",
+        [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, fixed_phases),
+    gpu_row<DirectGpu>(
+        "gpu_polyphase", 1, "one stride-1 direct convolution for each output phase, a tile a thread",
+        [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, fixed_phases),
+    gpu_row<SampledGpu>(
+        "gpu_sampled", 1, "samples gathered into the workspace, times a tile of channels and points a thread",
+        [](const Problem &problem) { return is_fixed(problem, Operator::deform_conv); }, one_phase),
 };
 
 }  // namespace

@@ -41,11 +41,11 @@ struct Algorithm {
     bool (*pays)(const Problem &problem, const TargetModel &target) = nullptr;
     // What may be tuned of its schedule (candidates.h); nothing if null.
     ScheduleSpace (*space)(const Problem &problem, const TargetModel &target) = nullptr;
-    // Whether a target has what it needs; every target has if null.
+    // Whether a target has what it needs; every processor has, and no GPU, if null.
     bool (*runs_on)(const TargetModel &target) = nullptr;
 
     bool applies_on(const Problem &problem, const TargetModel &target) const {
-        return (runs_on == nullptr || runs_on(target)) && applies(problem);
+        return (runs_on == nullptr ? !target.is_gpu() : runs_on(target)) && applies(problem);
     }
 };
 

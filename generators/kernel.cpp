@@ -12,6 +12,7 @@
 #include "algorithm.h"
 #include "common/flat_function.h"
 #include "common/fold.h"
+#include "common/gpu_module.h"
 #include "common/loops.h"
 #include "common/types.h"
 #include "dense/matrix_tiles.h"
@@ -68,28 +69,54 @@ FlatSignature pack_signature(const Problem &problem, const std::vector<Tensor> &
     return signature;
 }
 
-// The target as pipelines are lowered for it: callers have validated what Halide would assert.
-Target lowering_target(const TargetModel &model) {
+// The processor's side of a target.
+Target host_target(const TargetModel &model) {
     return Target(model.halide)
+        .without_feature(Target::CUDA)
+        .without_feature(Target::CUDACapability80)
+        .without_feature(Target::OpenCL);
+}
+
+// The target as pipelines are lowered for it: callers have validated what Halide would assert. Weights are packed on
+// the processor.
+Target lowering_target(const TargetModel &model, const std::string &part) {
+    return (part == "pack" ? host_target(model) : Target(model.halide))
         .with_feature(Target::NoRuntime)
         .with_feature(Target::NoAsserts)
         .with_feature(Target::NoBoundsQuery);
 }
 
-Halide::Module lower(const KernelRequest &request, const std::string &part, const std::string &name) {
+// `in_workspace`, where it is not null, is run as a lowering pass.
+Halide::Module lower(const KernelRequest &request, const std::string &part, const std::string &name,
+                     PlaceInWorkspace *in_workspace = nullptr) {
     using namespace Halide::Internal;  // the only place that needs the registry's internal name
+    const Target target = lowering_target(*request.target, part);
     AbstractGeneratorPtr generator =
-        GeneratorRegistry::create(kernel_generator_name(), Halide::GeneratorContext(lowering_target(*request.target)));
+        GeneratorRegistry::create(kernel_generator_name(), Halide::GeneratorContext(target));
     generator->set_generatorparam_value("problem", std::string(print(request.problem)));
     generator->set_generatorparam_value("algorithm", request.decision.algorithm);
     generator->set_generatorparam_value("schedule", request.decision.schedule);
     generator->set_generatorparam_value("model", std::string(request.target->name));
     generator->set_generatorparam_value("part", part);
-    Halide::Module module = generator->build_module(name);
-    for (LoweredFunc &function : module.functions()) {
-        function.body = dense::use_matrix_tiles(function.body);
+    if (in_workspace == nullptr) {
+        Halide::Module module = generator->build_module(name);
+        for (LoweredFunc &function : module.functions()) {
+            function.body = dense::use_matrix_tiles(function.body);
+        }
+        return module;
     }
-    return module;
+    Halide::Pipeline pipeline = generator->build_pipeline();
+    pipeline.add_custom_lowering_pass(in_workspace, [] {});
+    std::vector<Halide::Argument> arguments;
+    for (const auto &info : generator->arginfos()) {
+        if (info.dir == ArgInfoDirection::Input) {
+            for (const Halide::Parameter &p : generator->input_parameter(info.name)) {
+                arguments.emplace_back(p.name(), Halide::Argument::InputBuffer, p.type(), p.dimensions(),
+                                       p.get_argument_estimates());
+            }
+        }
+    }
+    return pipeline.compile_to_module(arguments, name, target);
 }
 
 // The deepest frame in an x86 or ARM assembly file: what is pushed, what the stack pointer is lowered by, and on x86
@@ -119,6 +146,37 @@ int64_t stack_bytes(const std::string &assembly_file, const Target &target) {
     return deepest;
 }
 
+// What a lowered module launches.
+class CollectLaunches : public Halide::Internal::IRVisitor {
+  public:
+    std::vector<GpuLaunch> launches;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::Call *op) override {
+        if (op->name == "halide_cuda_run" || op->name == "halide_opencl_run") {
+            const auto number = [&](size_t i) {
+                Halide::Expr value = op->args[i];
+                for (size_t let = lets_.size(); let-- > 0;) {
+                    value = Halide::Internal::substitute(lets_[let].first, lets_[let].second, value);
+                }
+                return Halide::Internal::as_const_int(Halide::Internal::simplify(value)).value_or(0);
+            };
+            const auto *entry = op->args[1].as<Halide::Internal::StringImm>();
+            launches.push_back({entry->value, number(5) * number(6) * number(7), number(8)});
+        }
+        IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::LetStmt *op) override {
+        lets_.emplace_back(op->name, op->value);
+        IRVisitor::visit(op);
+        lets_.pop_back();
+    }
+
+  private:
+    std::vector<std::pair<std::string, Halide::Expr>> lets_;
+};
+
 // Of packed weights, from constants or open sizes.
 Halide::Expr packed_bytes(const Problem &problem, const Decision &decision) {
     const Problem folded = fold_pointwise_axes(problem);
@@ -137,6 +195,13 @@ int64_t constant(const Halide::Expr &value) {
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
 std::string unsupported_part(const Problem &problem, const TargetModel &target) {
+    if (target.is_gpu() && problem.x_type != DType::f32 && problem.x_type != DType::f16) {
+        return std::string("type ") + to_string(problem.x_type) + " has no kernels on " + target.name +
+               ": float32 and float16 have";
+    }
+    if (target.is_gpu() && problem.has_open_sizes()) {
+        return std::string("sizes left open have no kernels on ") + target.name;
+    }
     if (problem.op == Operator::deform_conv && problem.x_type == DType::f64 && !target.f64_vectors &&
         (problem.rank > 2 || problem.has_open_sizes())) {
         // LLVM 21 fails an assertion of its own.
@@ -187,12 +252,16 @@ std::optional<Decision> default_decision(const Problem &problem, const TargetMod
     return Decision{name, algorithm.default_schedule(folded, target)};
 }
 
-void check_decision(const Problem &problem, const Decision &decision, int revision) {
+void check_decision(const Problem &problem, const Decision &decision, int revision, const TargetModel *target) {
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
     if (algorithm.revision != revision) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " is at revision " +
                                     std::to_string(algorithm.revision) + ", the decision at " +
                                     std::to_string(revision));
+    }
+    if (target != nullptr && algorithm.applies(fold_pointwise_axes(problem)) &&
+        !algorithm.applies_on(fold_pointwise_axes(problem), *target)) {
+        throw std::invalid_argument("algorithm " + decision.algorithm + " is not for " + target->name);
     }
     const Problem folded = fold_pointwise_axes(problem);
     if (!algorithm.applies(folded)) {
@@ -225,12 +294,15 @@ std::string halide_version() {
 
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
-    Halide::Module module(request.symbol, Target(request.target->halide).with_feature(Target::NoRuntime));
+    Halide::Module module(request.symbol, host_target(*request.target).with_feature(Target::NoRuntime));
     const Problem folded = fold_pointwise_axes(request.problem);
     const Algorithm &algorithm = find_algorithm(request.decision.algorithm);
     const std::string &schedule = request.decision.schedule, pack = request.symbol + "_pack";
     const Sizes sizes(folded);
-    const Scratch scratch = append_flat(module, lower(request, "kernel", request.symbol), request.symbol,
+    PlaceInWorkspace in_workspace;
+    const Halide::Module kernel =
+        lower(request, "kernel", request.symbol, request.target->is_gpu() ? &in_workspace : nullptr);
+    const Scratch scratch = append_flat(module, kernel, request.symbol,
                                         kernel_signature(folded, kernel_tensors(folded, algorithm, schedule, sizes)));
     append_flat(module, lower(request, "pack", pack), pack,
                 pack_signature(folded, pack_tensors(folded, algorithm, schedule, sizes)));
@@ -241,8 +313,13 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     } else {
         facts.packed_bytes = constant(packed);
         facts.worker_workspace_bytes = constant(scratch.worker_bytes);
-        facts.workspace_bytes = constant(scratch.bytes) + facts.worker_workspace_bytes;
+        facts.workspace_bytes = constant(scratch.bytes) + facts.worker_workspace_bytes + in_workspace.bytes();
     }
+    CollectLaunches collect;
+    for (const Halide::Internal::LoweredFunc &function : kernel.functions()) {
+        function.body.accept(&collect);
+    }
+    facts.launches = collect.launches;
     const std::string assembly_file = object_file + ".s";
     module.compile({{Halide::OutputFileType::object, object_file}, {Halide::OutputFileType::assembly, assembly_file}});
     facts.stack_bytes = stack_bytes(assembly_file, module.target());

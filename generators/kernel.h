@@ -27,8 +27,9 @@ std::optional<Decision> default_decision(const Problem &problem, const TargetMod
                                          const std::string &algorithm);
 
 // Throws std::invalid_argument unless the decision's algorithm has this revision, applies to the problem and takes the
-// schedule.
-void check_decision(const Problem &problem, const Decision &decision, int revision);
+// schedule; with a target, unless the algorithm is for that kind of target too.
+void check_decision(const Problem &problem, const Decision &decision, int revision,
+                    const TargetModel *target = nullptr);
 
 // What stands in for arithmetic that the target does not have, or not as fast: "float16 is computed in float32"; empty
 // where nothing does.
@@ -47,6 +48,13 @@ struct KernelRequest {
     std::string symbol;  // of the kernel; <symbol>_pack packs, <symbol>_bytes is there where sizes are open
 };
 
+// What a kernel hands to a GPU: one entry of its device code, for each of its stages.
+struct GpuLaunch {
+    std::string entry;
+    int64_t threads = 0;       // of a block
+    int64_t shared_bytes = 0;  // of a block; 0 where it is known at run time only
+};
+
 // What is known of a kernel once it is lowered.
 struct KernelFacts {
     // Zeros where the problem leaves sizes open: <symbol>_bytes tells them then.
@@ -54,6 +62,7 @@ struct KernelFacts {
     int64_t workspace_bytes = 0;         // with one worker
     int64_t worker_workspace_bytes = 0;  // more for each further one
     int64_t stack_bytes = 0;             // of the kernel's own frames
+    std::vector<GpuLaunch> launches;     // of a GPU's kernel, in order
 };
 
 // Writes an object with these functions (kiln/kernel.h gives their signatures). Throws std::runtime_error with

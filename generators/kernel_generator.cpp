@@ -9,6 +9,8 @@
 #include "algorithm.h"
 #include "common/fold.h"
 #include "common/types.h"
+#include "common/vars.h"
+#include "kiln/kernel.h"
 #include "kiln/problem.h"
 #include "tensors.h"
 
@@ -76,7 +78,7 @@ class Kernel : public Halide::Generator<Kernel> {
         } else {
             *out = algorithm.build(problem, schedule_text,
                                    {sizes, func("x"), func("packed"), func("bias"), func("residual"), func("offset"),
-                                    func("mask"), func("scale")},
+                                    func("mask"), func("scale"), half_bits()},
                                    kiln::find_target(model));
         }
         pin(*out, tensors.back());
@@ -85,7 +87,13 @@ class Kernel : public Halide::Generator<Kernel> {
   private:
     std::vector<kiln::Tensor> list_tensors(const kiln::Sizes &sizes) {
         const auto list = part.value() == "pack" ? kiln::pack_tensors : kiln::kernel_tensors;
-        return list(problem, kiln::find_algorithm(algorithm_name), schedule_text, sizes);
+        std::vector<kiln::Tensor> tensors = list(problem, kiln::find_algorithm(algorithm_name), schedule_text, sizes);
+        for (kiln::Tensor &tensor : tensors) {
+            if (half_bits() && tensor.type == Halide::Float(16)) {
+                tensor.type = Halide::UInt(16);
+            }
+        }
+        return tensors;
     }
 
     template <typename Parameter>
@@ -96,10 +104,23 @@ class Kernel : public Halide::Generator<Kernel> {
         }
     }
 
+    // OpenCL has float16 as an option that few devices offer; weights are packed on the processor.
+    bool half_bits() const { return part.value() == "kernel" && kiln::find_target(model).gpu.api == kiln_gpu_opencl; }
+
     // Undefined where there is no such input.
     Func func(const std::string &name) const {
         const auto input = inputs.find(name);
-        return input == inputs.end() ? Func() : Func(*input->second);
+        if (input == inputs.end()) {
+            return Func();
+        }
+        const Func tensor = *input->second;
+        if (!half_bits() || tensor.type() != Halide::UInt(16)) {
+            return tensor;
+        }
+        const std::vector<Halide::Var> at = kiln::vars("i", static_cast<size_t>(tensor.dimensions()));
+        Func wide(name + "_float32");
+        wide(at) = Halide::Internal::float16_to_float32(tensor(std::vector<Expr>(at.begin(), at.end())));
+        return wide;
     }
 
     Problem problem;

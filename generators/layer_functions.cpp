@@ -100,6 +100,10 @@ Expr call_kernel(const LayerFunctions &layer, size_t kernel, const Constants &co
                  const std::vector<std::string> &have) {
     std::vector<Expr> arguments;
     for (const std::string &name : kernel_arguments) {
+        if (name == "threads" && std::find(have.begin(), have.end(), "gpu") != have.end()) {
+            arguments.push_back(pointer("gpu"));
+            continue;
+        }
         const bool at_hand = std::find(have.begin(), have.end(), name) != have.end();
         if (name == "packed_weights" && !constants.packed.empty()) {
             arguments.push_back(constants.packed[kernel]);

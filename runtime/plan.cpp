@@ -147,14 +147,30 @@ Status check_threads(const kiln_threads *threads) {
     return {};
 }
 
-Status check_workspace(const void *workspace, int64_t bytes, int64_t needed) {
+// Where a kernel runs: what a run names fits what the kernel is made for.
+Status check_gpu(const kiln_kernel &kernel, const RunArguments &a) {
+    if (kernel.gpu == kiln_gpu_none) {
+        return a.gpu == nullptr ? Status()
+                                : Status::invalid_argument("gpu is given, but the kernel is for %s", kernel.target);
+    }
+    if (a.gpu == nullptr) return Status::invalid_argument("gpu is null: the kernel is for %s", kernel.target);
+    if (a.gpu->api != kernel.gpu) {
+        return Status::invalid_argument("gpu->api is %" PRId32 ": the kernel is for %s, %" PRId32, a.gpu->api,
+                                        kernel.target, kernel.gpu);
+    }
+    if (a.threads != nullptr)
+        return Status::invalid_argument("threads is given, but the kernel is for %s", kernel.target);
+    return {};
+}
+
+Status check_workspace(const void *workspace, int64_t bytes, int64_t needed, int64_t alignment) {
     if (needed == 0) return {};
     if (workspace == nullptr) {
         return Status::invalid_argument("workspace is null: %" PRId64 " bytes are needed", needed);
     }
-    if (!is_aligned(workspace, KILN_ALIGNMENT)) {
-        return Status::invalid_argument("workspace is at %p: it must be a multiple of %d bytes", workspace,
-                                        KILN_ALIGNMENT);
+    if (!is_aligned(workspace, alignment)) {
+        return Status::invalid_argument("workspace is at %p: it must be a multiple of %" PRId64 " bytes", workspace,
+                                        alignment);
     }
     if (bytes >= needed) return {};
     return Status::invalid_argument("workspace_bytes is %" PRId64 ": %" PRId64 " are needed", bytes, needed);
@@ -170,6 +186,19 @@ Status from_code(int32_t code, const char *what) {
             return Status::unsupported("%s cannot do this", what);
         default:
             return Status::failed("%s ended with code %" PRId32, what, code);
+    }
+}
+
+Status from_gpu(int32_t code, const kiln_gpu &gpu) {
+    switch (code) {
+        case kiln_ok:
+            return {};
+        case kiln_invalid_argument:
+            return Status::invalid_argument("%s", gpu.message());
+        case kiln_unsupported:
+            return Status::unsupported("%s", gpu.message());
+        default:
+            return Status::failed("%s", gpu.message());
     }
 }
 
@@ -272,6 +301,12 @@ Status Plan::pack(const void *w, const int64_t *strides, void *packed, const int
 Status Plan::check(const RunArguments &a) const {
     const bool deformable = problem_.op == Operator::deform_conv;
     const bool empty_x = a.x == nullptr && problem_.x_elements() == 0;
+    // Device memory may be a handle, whose number says nothing of where it lies.
+    const bool handles = kernel_->gpu != kiln_gpu_none;
+    const auto check_tensor = [handles](const char *name, const void *pointer, bool wanted, int64_t alignment) {
+        return kiln::check_tensor(name, pointer, wanted, handles ? 1 : alignment);
+    };
+    KILN_RETURN_IF_ERROR(check_gpu(*kernel_, a));
     KILN_RETURN_IF_ERROR(check_tensor("x", a.x, !empty_x, size_of(problem_.x_type)));
     KILN_RETURN_IF_ERROR(check_tensor("packed_weights", a.packed_weights, true, KILN_ALIGNMENT));
     const bool scaled = problem_.is_quantized() && problem_.y_type != DType::s32;
@@ -282,7 +317,7 @@ Status Plan::check(const RunArguments &a) const {
     KILN_RETURN_IF_ERROR(check_tensor("scale", a.scale, scaled, size_of(DType::f32)));
     KILN_RETURN_IF_ERROR(check_tensor("y", a.y, true, size_of(problem_.y_type)));
     KILN_RETURN_IF_ERROR(check_threads(a.threads));
-    return check_workspace(a.workspace, a.workspace_bytes, workspace_bytes(a.threads));
+    return check_workspace(a.workspace, a.workspace_bytes, workspace_bytes(a.threads), handles ? 1 : KILN_ALIGNMENT);
 }
 
 Status Plan::run(const RunArguments &arguments) const {
@@ -290,9 +325,10 @@ Status Plan::run(const RunArguments &arguments) const {
     if (problem_.y_elements() == 0) return {};  // nothing to write; tensors of no elements are often null
     KILN_RETURN_IF_ERROR(check(arguments));
     const RunArguments &a = arguments;
+    const auto *place = a.gpu == nullptr ? a.threads : reinterpret_cast<const kiln_threads *>(a.gpu);
     const int32_t code = kernel_->run(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y,
-                                      has_sizes_ ? sizes_ : nullptr, a.workspace, a.threads);
-    return from_code(code, "the kernel");
+                                      has_sizes_ ? sizes_ : nullptr, a.workspace, place);
+    return a.gpu == nullptr ? from_code(code, "the kernel") : from_gpu(code, *a.gpu);
 }
 
 }  // namespace kiln

@@ -46,7 +46,7 @@ Decision Decisions::decide(const Problem &problem, const TargetModel &target, st
     const auto entry = entries_.find({text, target.name});
     if (entry != entries_.end()) {
         try {
-            check_decision(problem, entry->second.decision, entry->second.revision);
+            check_decision(problem, entry->second.decision, entry->second.revision, &target);
             from = entry->second.origin;
             return entry->second.decision;
         } catch (const std::invalid_argument &error) {

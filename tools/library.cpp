@@ -154,6 +154,11 @@ class Compilation {
                 throw Error("it has no weights to embed: give them as weights = \"FILE.npy\"");
             }
             for (const TargetModel *target : contents_.targets) {
+                if (request_.embed_weights && target->is_gpu()) {
+                    throw Error(
+                        fmt::format("weights cannot be embedded for {}: they lie in the device's memory", target->name),
+                        StatusCode::unsupported);
+                }
                 const Decision decision = decisions_.decide(resolution.problem, *target, &result_.warnings);
                 pending.kernels.push_back(kernel_index(resolution.problem, decision, *target));
                 if (const std::string text = fallback(resolution.problem, decision); !text.empty()) {
@@ -181,8 +186,12 @@ class Compilation {
             jobs.push_back([this, &kernel] {
                 const KernelFacts facts = generate_kernel(
                     {kernel->problem, kernel->decision, kernel->target, kernel->symbol}, object_file(kernel->symbol));
-                return fmt::format("{} {} {} {}", facts.packed_bytes, facts.workspace_bytes,
-                                   facts.worker_workspace_bytes, facts.stack_bytes);
+                std::string text = fmt::format("{} {} {} {}", facts.packed_bytes, facts.workspace_bytes,
+                                               facts.worker_workspace_bytes, facts.stack_bytes);
+                for (const GpuLaunch &launch : facts.launches) {
+                    text += fmt::format(" {} {} {}", launch.entry, launch.threads, launch.shared_bytes);
+                }
+                return text;
             });
         }
         run_jobs(jobs, request_.jobs, request_.time_limit,
@@ -193,8 +202,11 @@ class Compilation {
         LibraryKernel &kernel = *kernels_[index];
         if (result.ok) {
             KernelFacts &facts = kernel.facts;
-            std::istringstream(result.text) >> facts.packed_bytes >> facts.workspace_bytes >>
-                facts.worker_workspace_bytes >> facts.stack_bytes;
+            std::istringstream text(result.text);
+            text >> facts.packed_bytes >> facts.workspace_bytes >> facts.worker_workspace_bytes >> facts.stack_bytes;
+            for (GpuLaunch launch; text >> launch.entry >> launch.threads >> launch.shared_bytes;) {
+                facts.launches.push_back(launch);
+            }
         }
         for (Pending &pending : pending_) {
             if (std::count(pending.kernels.begin(), pending.kernels.end(), index) == 0 || pending.failed) {
@@ -240,7 +252,8 @@ class Compilation {
             functions.fields.push_back({"sizes", true});
         }
         functions.fields.push_back({"workspace", pending.layer.workspace_bytes() > 0});
-        functions.fields.push_back({"threads", false});
+        const bool on_gpu = contents_.targets[0]->is_gpu();
+        functions.fields.push_back({on_gpu ? "gpu" : "threads", on_gpu});
         const int64_t *strides = pending.layer.resolution.weight_strides;
         functions.weight_strides.assign(strides, strides + problem.rank + 2);
         for (const size_t index : pending.kernels) {
@@ -342,6 +355,7 @@ CompiledLibrary compile_library(const LibraryRequest &request, Progress &progres
     fs::create_directories(request.folder);
     Compilation compilation(request, progress, result);
     compilation.run();
+    result.on_gpu = compilation.contents().targets[0]->is_gpu();
     if (!compilation.contents().layers.empty()) {
         write_file(result.archive, compilation.archive());
         write_file(result.header, header_text(compilation.contents()));

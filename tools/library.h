@@ -24,6 +24,7 @@ struct LibraryRequest {
 struct CompiledLibrary {
     std::string name, folder;
     std::string archive, header, manifest;  // paths
+    bool on_gpu = false;                    // whether its targets are GPUs: programs then link Kiln's GPU runtime
     std::vector<Spec::Failure> failures;    // layers that are not in the library
     std::vector<std::string> warnings;      // decisions that were refused
     // What stands in for arithmetic that a target lacks (kernel.h), and the layers it is so for.

@@ -77,11 +77,13 @@ std::string describe_field(const std::string &name, const LibraryLayer &layer) {
                                   : fmt::format("{} bytes, as _pack writes them", layer.packed_bytes());
     if (name == "workspace" && p.has_open_sizes()) return "as many bytes as _bytes says; may be NULL where that is 0";
     if (name == "workspace") return "WORKSPACE_BYTES of it; may be NULL where that is 0";
+    if (name == "gpu") return "where to run: all memory above is on it";
     return "NULL: the calling thread alone";
 }
 
 std::string c_type(const std::string &field) {
     if (field == "threads") return "const kiln_threads *";
+    if (field == "gpu") return "const kiln_gpu *";
     if (field == "sizes") return "const int32_t *";
     if (field == "scale") return "const float *";
     if (field == "y" || field == "workspace") return "void *";
@@ -150,10 +152,10 @@ std::string table(const LibraryContents &library) {
     for (const auto &kernel : library.kernels) {
         const LibraryKernel &k = *kernel;
         text += fmt::format(
-            "        {{\"{}\", \"{}\", \"{}\", \"{}\", UINT64_C({}), {{{}, {}, {}}}, {}, {}_pack, {}}},\n",
+            "        {{\"{}\", \"{}\", \"{}\", \"{}\", UINT64_C({}), {{{}, {}, {}}}, {}, {}_pack, {}, {}}},\n",
             std::string_view(print(k.problem)), k.decision.algorithm, k.decision.schedule, k.target->name,
             k.target->features, k.facts.packed_bytes, k.facts.workspace_bytes, k.facts.worker_workspace_bytes, k.symbol,
-            k.symbol, k.problem.has_open_sizes() ? k.symbol + "_bytes" : "NULL");
+            k.symbol, k.problem.has_open_sizes() ? k.symbol + "_bytes" : "NULL", k.target->gpu.api);
     }
     text += "    };\n";
     for (const LibraryLayer &layer : library.layers) {
@@ -205,7 +207,7 @@ nlohmann::ordered_json layer_json(const LibraryLayer &layer) {
 }
 
 nlohmann::ordered_json kernel_json(const LibraryKernel &kernel) {
-    return {{"symbol", kernel.symbol},
+    nlohmann::ordered_json json = {{"symbol", kernel.symbol},
             {"problem", std::string(print(kernel.problem))},
             {"target", kernel.target->name},
             {"requires", feature_names(kernel.target->features)},
@@ -216,6 +218,11 @@ nlohmann::ordered_json kernel_json(const LibraryKernel &kernel) {
             {"workspace_bytes", kernel.facts.workspace_bytes},
             {"worker_workspace_bytes", kernel.facts.worker_workspace_bytes},
             {"stack_bytes", kernel.facts.stack_bytes}};
+    for (const GpuLaunch &launch : kernel.facts.launches) {
+        json["launches"].push_back(
+            {{"entry", launch.entry}, {"threads", launch.threads}, {"shared_bytes", launch.shared_bytes}});
+    }
+    return json;
 }
 
 }  // namespace

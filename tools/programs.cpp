@@ -45,7 +45,7 @@ constexpr struct {
 std::string default_compiler(const std::string &architecture) {
     if (const char *cxx = std::getenv("CXX"); cxx && *cxx) return cxx;
     for (const auto &row : compilers)
-        if (row.architecture == architecture) return row.is_host ? "c++" : row.cxx;
+        if (architecture.starts_with(row.architecture)) return row.is_host ? "c++" : row.cxx;
     throw Error(fmt::format("no C++ compiler is known for {}: name one with --cxx", architecture));
 }
 
@@ -226,6 +226,7 @@ Program build_program(const CompiledLibrary &library, const Toolchain &toolchain
     for (const std::string &flag : compile_flags(root)) command.push_back(flag);
     command.push_back(fmt::format("-DKILN_LIBRARY_HEADER=\"{}\"", fs::absolute(library.header).string()));
     command.push_back(fmt::format("-DKILN_LIBRARY={}_library", library.name));
+    if (library.on_gpu) command.push_back("-DKILN_HARNESS_GPU");
     command.insert(command.end(), {"-Os", (root / "tools/harness/main.cpp").string()});
     for (const auto &entry : fs::directory_iterator(object_folder)) command.push_back(entry.path().string());
     command.insert(command.end(), {library.archive, "-Wl,--gc-sections", "-o", program.executable});

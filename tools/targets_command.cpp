@@ -4,18 +4,42 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "kiln/cpu.h"
+#include "kiln/gpu.h"
 #include "nlohmann/json.hpp"
 
 namespace kiln::tools {
+namespace {
+
+bool runs_here(const TargetModel &target) {
+    if (!target.is_gpu()) {
+        return (kiln_cpu_features() & target.features) == target.features;
+    }
+    kiln_gpu *gpu = nullptr;
+    const bool opens = kiln_gpu_open(target.gpu.api, 0, &gpu) == kiln_ok;
+    kiln_gpu_close(gpu);
+    return opens;
+}
+
+std::vector<std::string> requirements(const TargetModel &target) {
+    switch (target.gpu.api) {
+        case kiln_gpu_cuda:
+            return {"a CUDA GPU"};
+        case kiln_gpu_opencl:
+            return {"an OpenCL device"};
+        default:
+            return feature_names(target.features);
+    }
+}
+
+}  // namespace
 
 int targets_command(const TargetsOptions &options) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const TargetModel &target : target_models()) {
-        const bool runs_here = (kiln_cpu_features() & target.features) == target.features;
         list.push_back({{"name", target.name},
                         {"halide", target.halide},
-                        {"requires", feature_names(target.features)},
-                        {"runs_here", runs_here}});
+                        {"requires", requirements(target)},
+                        {"runs_here", runs_here(target)}});
     }
     if (options.json) {
         fmt::print("{}\n", list.dump(2));

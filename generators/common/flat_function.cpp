@@ -7,7 +7,9 @@
 #include <set>
 #include <sstream>
 
+#include "common/gpu_module.h"
 #include "common/sizes.h"
+#include "common/workspace.h"
 #include "kiln/kernel.h"
 
 namespace kiln {
@@ -19,7 +21,7 @@ using Halide::Handle;
 using Halide::Int;
 using Halide::UInt;
 
-constexpr int64_t alignment = 64;
+constexpr int64_t alignment = Workspace::alignment;
 // Halide passes this name on to the bodies of parallel loops: it carries the workspace there.
 const std::string scratch_name = "__user_context";
 
@@ -40,44 +42,6 @@ Expr pointer(const std::string &name) {
 Expr offset_pointer(const Expr &base, const Expr &bytes) {
     return reinterpret(Handle(), reinterpret(UInt(64), base) + cast(UInt(64), bytes));
 }
-
-int64_t round_up(int64_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-}
-
-// Places blocks in the workspace, first fit; a block's place is free again after its Free.
-class Workspace {
-  public:
-    int64_t allocate(const std::string &name, int64_t bytes) {
-        bytes = round_up(bytes);
-        int64_t at = 0;
-        for (const auto &[begin, block] : live_) {
-            if (begin - at >= bytes) {
-                break;
-            }
-            at = begin + block.bytes;
-        }
-        live_[at] = {name, bytes};
-        peak_ = std::max(peak_, at + bytes);
-        return at;
-    }
-    void free(const std::string &name) {
-        const auto it =
-            std::find_if(live_.begin(), live_.end(), [&](const auto &entry) { return entry.second.name == name; });
-        if (it != live_.end()) {
-            live_.erase(it);
-        }
-    }
-    int64_t peak() const { return peak_; }
-
-  private:
-    struct Block {
-        std::string name;
-        int64_t bytes;
-    };
-    std::map<int64_t, Block> live_;
-    int64_t peak_ = 0;
-};
 
 // An expression in 64 bits, whose 32-bit parts may overflow.
 class Widen : public IRMutator {
@@ -135,9 +99,9 @@ class Flatten : public IRMutator {
     Flatten(const FlatSignature &signature, std::string output, const Values &outer)
         : signature_(signature), output_(std::move(output)), outer_(outer) {}
 
-    Expr scratch_bytes() const { return simplify(make_const(Int(64), round_up(workspace_.peak())) + open_peak_); }
+    Expr scratch_bytes() const { return simplify(make_const(Int(64), workspace_.peak()) + open_peak_); }
     // What comes before the blocks whose sizes depend on open sizes.
-    int64_t constant_bytes() const { return round_up(workspace_.peak()); }
+    int64_t constant_bytes() const { return workspace_.peak(); }
     static constexpr const char *open_scratch = "kiln.open_scratch";
     static constexpr const char *worker_scratch = "kiln.worker_scratch";
     static constexpr const char *worker_bytes = "kiln.worker_bytes";
@@ -146,7 +110,13 @@ class Flatten : public IRMutator {
     using IRMutator::visit;
 
     Expr visit(const Call *op) override {
+        if (const Expr call = gpu_call(op, pointer(signature_.threads + ".pointer")); call.defined()) {
+            return IRMutator::mutate(call);
+        }
         if (op->name == Call::buffer_get_host) {
+            if (op->args[0].as<Variable>()->image.defined()) {
+                return op;  // a part of the module
+            }
             const std::string buffer = buffer_of(op);
             return pointer((buffer == output_ ? signature_.output : buffer) + ".pointer");
         }
@@ -160,6 +130,19 @@ class Flatten : public IRMutator {
             return parallel_for(op);
         }
         return IRMutator::visit(op);
+    }
+
+    // A tensor that a GPU's kernel is given.
+    Expr visit(const Variable *op) override {
+        const std::string suffix = ".buffer";
+        if (op->image.defined() || op->name.size() < suffix.size() ||
+            op->name.compare(op->name.size() - suffix.size(), suffix.size(), suffix) != 0) {
+            return op;
+        }
+        const std::string buffer = op->name.substr(0, op->name.size() - suffix.size());
+        return buffer == PlaceInWorkspace::tensor
+                   ? pointer(scratch_name)
+                   : pointer((buffer == output_ ? signature_.output : buffer) + ".pointer");
     }
 
     Halide::Internal::Stmt visit(const Allocate *op) override {
@@ -313,6 +296,9 @@ Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const
     Scratch scratch = {make_zero(Int(64)), make_zero(Int(64))};
     // Else LLVM fuses products and sums that were asked to be rounded by themselves.
     result.set_any_strict_float(result.any_strict_float() || lowered.any_strict_float());
+    for (const Halide::Buffer<> &buffer : lowered.buffers()) {
+        result.append(buffer);
+    }
     LoweredFunc main = lowered.get_function_by_name(lowered.name());
     const auto output =
         std::find_if(main.args.begin(), main.args.end(), [](const auto &arg) { return arg.is_output(); });

@@ -16,6 +16,9 @@ struct Operands {
     Halide::Func x, packed, bias, residual;
     Halide::Func offset, mask;  // DeformConv: their channels are those of the document
     Halide::Func scale;         // [out_channels + 1], f32: kernel.h
+    // Whether float16 is read and written as its bits, 16-bit integers, by arithmetic on them: the target has no such
+    // type. The Funcs above are float32 then.
+    bool half_bits = false;
 };
 
 // How many spatial axes a kernel sees. A DeformConv's points are numbered through, the innermost axis fastest, as one:

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kiln/cpu.h"
+#include "kiln/kernel.h"
 
 namespace kiln {
 namespace {
@@ -36,6 +37,13 @@ constexpr TargetModel models[] = {
     {"arm-64-noos", "arm-64-noos", "arm-64-noos", KILN_CPU_ARM64, 128, 32, 4, 2, 128 << 10, 1, 1, false, true},
     {"arm-32-linux", "arm-32-linux", "arm-32-linux", KILN_CPU_NEON, 128, 16, 8, 1, 256 << 10, 1, 1, false, true, false,
      false, false, false},
+    // GPUs, with an x86-64 processor that hands out the work. Blocks of 256 threads, shared memory and 64 numbers
+    // a thread is what every CUDA GPU since Ampere and nearly every OpenCL device has; PTX for compute capability 8.0
+    // runs on all newer ones.
+    {"cuda", "x86-64-linux-cuda-cuda_capability_80", "x86-64-linux-cuda", 0, 128, 16, 4, 2, 256 << 10, 1, 1, false, false,
+     false, false, true, true, {kiln_gpu_cuda, 256, 48 << 10, 64, 32}},
+    {"opencl", "x86-64-linux-opencl", "x86-64-linux-opencl", 0, 128, 16, 4, 2, 256 << 10, 1, 1, false, false,
+     false, false, true, true, {kiln_gpu_opencl, 256, 32 << 10, 64, 32}},
 };
 
 std::string known_names() {
@@ -48,7 +56,7 @@ std::string known_names() {
 
 const TargetModel &host_target() {
     for (const TargetModel &model : models) {
-        if ((kiln_cpu_features() & model.features) == model.features) {
+        if (!model.is_gpu() && (kiln_cpu_features() & model.features) == model.features) {
             return model;
         }
     }

@@ -8,6 +8,15 @@
 
 namespace kiln {
 
+// What kernels are scheduled for where the target is a GPU: one table for CUDA and OpenCL.
+struct GpuModel {
+    int api = 0;                // kiln_gpu_api of kiln/kernel.h; 0: the target is a processor
+    int threads_per_block = 0;  // that schedules may take
+    int shared_bytes = 0;       // of a block, that every such GPU has
+    int registers = 0;          // of a thread, 32 bits each, that sums and operands may take
+    int warp = 0;               // threads that run in step, whose loads of neighbouring elements are one
+};
+
 struct TargetModel {
     const char *name;          // the short name users write
     const char *halide;        // Halide's target string, without the features every kernel has
@@ -29,8 +38,10 @@ struct TargetModel {
     // Whether DeformConv's panels of channels with a group each may reach beyond the last: LLVM 21 compiles the guards
     // of several vectors wrong for 32-bit ARM.
     bool partial_panels = true;
+    GpuModel gpu = {};
 
     int lanes(int bits) const { return bits == 64 && !f64_vectors ? 1 : vector_bits / bits; }
+    bool is_gpu() const { return gpu.api != 0; }
 };
 
 // Every target Kiln knows, the most demanding first within an architecture.

@@ -45,9 +45,9 @@ Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const 
 }
 
 // The input with channels innermost and what stands for 0 outside it on the axes that pad and for groups that do not
-// exist; undefined where x itself will do.
+// exist; undefined where x itself will do, unless copies_x.
 Func pad(const Problem &problem, const DirectSchedule &schedule, DirectStages &s, const Operands &operands,
-         Halide::Type type, bool staged) {
+         Halide::Type type, bool staged, bool copies_x) {
     const Func &x = operands.x;
     Halide::Region bounds(s.axes.size() + 2);
     bool pads = s.channels > problem.in_channels;
@@ -63,7 +63,7 @@ Func pad(const Problem &problem, const DirectSchedule &schedule, DirectStages &s
     // All lanes of a panel read one element of x at a time, if they are of one group: then it may lie anywhere.
     const bool one_group = problem.groups == 1 || problem.out_channels / problem.groups % schedule.panel() == 0;
     const bool broadcasts = schedule.dot == 1 && one_group && !staged;
-    if (!pads && (problem.x_layout == Layout::nxc || broadcasts) && type == halide_type(problem.x_type)) {
+    if (!copies_x && !pads && (problem.x_layout == Layout::nxc || broadcasts) && type == halide_type(problem.x_type)) {
         return Func();
     }
     Func wide("wide"), padded("padded");
@@ -328,18 +328,20 @@ std::vector<int> output_phases(const Problem &problem) {
 }
 
 DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
-                    const TargetModel &target) {
+                    const TargetModel &target, bool copies_x) {
     DirectStages s;
     const Halide::Type type = dot_types(problem, schedule.dot, target.signed_dot).x;
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
     for (size_t a = 0; a < s.axes.size(); a++) {
-        s.pads.push_back(s.axes[a].reads_outside() && (has_surplus(problem, type) || !skips_padding(schedule, a)));
+        // A copy of a tile is a whole one, whether all of it is read or not.
+        s.pads.push_back(copies_x ||
+                         (s.axes[a].reads_outside() && (has_surplus(problem, type) || !skips_padding(schedule, a))));
     }
     const PackedWeights packed = packed_weights(problem, schedule);
     s.channels = channels_read(problem, packed);
-    s.padded = pad(problem, schedule, s, operands, type, stages_inputs(problem, schedule, target));
+    s.padded = pad(problem, schedule, s, operands, type, stages_inputs(problem, schedule, target), copies_x);
     Halide::Region domain = {{0, packed.dot}, {0, packed.steps()}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);

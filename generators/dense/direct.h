@@ -92,8 +92,9 @@ inline constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall 
 // The phases in which direct() sees each axis of y, the innermost first (Algorithm::output_phases).
 std::vector<int> output_phases(const Problem &problem);
 
+// `copies_x`: `padded` is there even where x would do, and goes beyond x on every axis.
 DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
-                    const TargetModel &target);
+                    const TargetModel &target, bool copies_x = false);
 
 // What the direct algorithm is compiled with where nobody tuned it.
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target);

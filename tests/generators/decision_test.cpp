@@ -20,6 +20,7 @@ TEST(Decision, default_tiles_fit_the_registers) {
                               "conv2d-f32-n1-c24-i9x9-m12-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g4-nxc,nxc",
                               "convtranspose2d-f32-n1-c21-i34x34-m21-o280x280-k16x16-s8x8-d1x1-p0x0,0x0-g1-ncx,ncx"};
     for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
         for (const char *text : problems) {
             const Problem problem = parsed(text);
             const Decision decision = default_decision(problem, target);
@@ -54,6 +55,7 @@ TEST(Decision, takes_winograd_where_it_pays) {
         {"conv2d-f32-n1-c3-i56x56-m16-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc", "direct"},
         {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g64-nxc,nxc", "depthwise"}};
     for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
         for (const auto &[text, algorithm] : cases) {
             EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
         }
@@ -63,6 +65,7 @@ TEST(Decision, takes_winograd_where_it_pays) {
 TEST(Decision, takes_winograd_for_narrow_floats_too) {
     const std::string shape = "-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
     for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
         EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape), target).algorithm, "winograd") << target.name;
         EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape + "-strict"), target).algorithm, "direct");
         EXPECT_EQ(default_decision(parsed("conv2d-bf16" + shape), target).algorithm,
@@ -75,6 +78,7 @@ TEST(Decision, takes_winograd_for_narrow_floats_too) {
 TEST(Decision, a_turned_row_may_be_taken_in_chunks) {
     const Problem problem = parsed("conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-ncx,ncx-bias");
     for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
         dense::WinogradSchedule schedule = dense::default_winograd_schedule(problem, target);
         for (const int rows : {0, 1, 16}) {
             schedule.rows = rows;

@@ -20,6 +20,11 @@ SEED = int(os.environ.get("KILN_RANDOM_SEED", 20240611))
 COUNT = int(os.environ.get("KILN_RANDOM_COUNT", {"specialized": 300, "generic": 5000}[ENGINE]))
 ONLY = os.environ.get("KILN_RANDOM_ONLY")
 
+# GPUs' kernels are of fewer types; what the others get is an error.
+ON_GPU = os.environ.get("KILN_TARGET") in ("opencl", "cuda")
+GPU_TYPES = ("float32", "float16")
+CELLS = [cell for cell in problems.CELLS if not ON_GPU or cell[1] in GPU_TYPES]
+
 MOST_PRODUCTS = {"specialized": 2_000_000, "generic": 300_000}[ENGINE]
 
 # The cells that a target has no kernels for.
@@ -48,7 +53,7 @@ class RandomProblems(unittest.TestCase):
     def setUpClass(cls):
         numbers = range(COUNT) if ONLY is None else [int(ONLY)]
         print(f"{len(numbers)} problems, engine {ENGINE}, seed {SEED}", flush=True)
-        cls.draws = {f"random{n}": problems.draw(SEED, n, MOST_PRODUCTS) for n in numbers}
+        cls.draws = {f"random{n}": problems.draw(SEED, n, MOST_PRODUCTS, CELLS) for n in numbers}
         cases = [draw.case(name) for name, draw in cls.draws.items()]
         with tempfile.TemporaryDirectory() as folder:
             cls.answers, cls.outputs, _ = kiln_run.run(cases, folder, "--engine", ENGINE)
@@ -72,7 +77,7 @@ class RandomProblems(unittest.TestCase):
         self.assertEqual((answer["pads_begin"], answer["pads_end"]), (draw.geometry.begin, draw.geometry.end))
         if output.size == 0:
             return
-        winograd = answer["kernel"].startswith("winograd")
+        winograd = "winograd" in answer["kernel"]
         beyond = excess(output, expected, expected.winograd_bound if winograd else expected.bound)
         worst = np.unravel_index(np.argmax(beyond), beyond.shape)
         at = [int(i) for i in worst]
@@ -109,9 +114,23 @@ class RandomProblems(unittest.TestCase):
         texts = {a["name"]: a["problem"] for a in self.answers[::VERIFIED_SHARE] if a["status"] == "ok"}
         layers = "".join(f'[[layer]]\nname = "{name}"\nproblem = "{text}"\n' for name, text in texts.items())
         self.verify(layers)
+        if ON_GPU:
+            return
         rows = self.verify(layers, decision={"problem": "*", "algorithm": "winograd"})
         if len(texts) >= 30:
             self.assertTrue(any(row["algorithm"] == "winograd" for row in rows), "no problem that it applies to")
+
+    @unittest.skipUnless(ON_GPU, "of GPUs")
+    def test_other_types_are_unsupported(self):
+        cells = [cell for cell in problems.CELLS if cell[1] not in GPU_TYPES and cell[2] == 2]
+        draws = {f"other{n}": problems.draw(SEED, n, MOST_PRODUCTS, cells) for n in range(len(cells))}
+        with tempfile.TemporaryDirectory() as folder:
+            answers, _, _ = kiln_run.run([draw.case(name) for name, draw in draws.items()], folder)
+        self.assertGreater(len(answers), 20)
+        for answer in answers:
+            with self.subTest(draws[answer["name"]].describe()):
+                self.assertEqual((answer["status"], answer.get("code")), ("error", "unsupported"), answer)
+                self.assertRegex(answer["message"], f"type .* has no kernels on {os.environ['KILN_TARGET']}")
 
     def verify(self, layers, *options, decision=None):
         """`decision` names an algorithm wherever it applies, in place of the defaults."""

@@ -44,6 +44,11 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"tiles", [](const Problem &) { return 1.0; }, false},
     {"polyphase", [](const Problem &) { return 1.0; }, false},
     {"sampled", [](const Problem &) { return 1.0; }, false},
+    {"gpu_empty", [](const Problem &) { return 1.0; }, false},
+    {"gpu_direct", [](const Problem &) { return 1.0; }, false},
+    {"gpu_polyphase", [](const Problem &) { return 1.0; }, false},
+    {"gpu_winograd", winograd_growth, true},
+    {"gpu_sampled", [](const Problem &) { return 1.0; }, false},
     {"winograd", winograd_growth, true},
 };
 

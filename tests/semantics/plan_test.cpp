@@ -51,7 +51,7 @@ int32_t fake_pack(const void *, const int64_t *strides, const int32_t *, const i
 }
 
 kiln_kernel kernel_for(const char *problem, uint64_t features = 0, const char *algorithm = "direct") {
-    return {problem, algorithm, "", "test", features, {128, 256, 64}, fake_run, fake_pack, nullptr};
+    return {problem, algorithm, "", "test", features, {128, 256, 64}, fake_run, fake_pack, nullptr, kiln_gpu_none};
 }
 
 // A library that owns its tables.
@@ -353,6 +353,38 @@ TEST(Plan, PacksWithTheLayersStrides) {
     EXPECT_EQ(plan.pack(nullptr, memory.packed).code(), StatusCode::invalid_argument);
     EXPECT_EQ(plan.pack(memory.x, nullptr).code(), StatusCode::invalid_argument);
     EXPECT_EQ(plan.pack(memory.x, shifted(memory.packed)).code(), StatusCode::invalid_argument);
+}
+
+TEST(Plan, RunsOnAGpuWhatIsForIt) {
+    call = {};
+    const kiln_gpu cuda = {kiln_gpu_cuda, [] { return "the device is gone"; }}, opencl = {kiln_gpu_opencl, cuda.message};
+    kiln_kernel kernel = kernel_for(exact);
+    kernel.gpu = kiln_gpu_cuda;
+    Memory memory;
+    RunArguments a = memory.arguments();
+    a.x = shifted(a.x);  // a handle may be any number
+    a.workspace = shifted(a.workspace);
+    EXPECT_STREQ(plan_for(kernel, exact).run(a).message(), "gpu is null: the kernel is for test");
+    a.gpu = &opencl;
+    EXPECT_EQ(plan_for(kernel, exact).run(a).code(), StatusCode::invalid_argument);
+    a.gpu = &cuda;
+    a.threads = &four_workers;
+    EXPECT_STREQ(plan_for(kernel, exact).run(a).message(), "threads is given, but the kernel is for test");
+    a.threads = nullptr;
+    EXPECT_EQ(call.count, 0);
+    EXPECT_TRUE(plan_for(kernel, exact).run(a).ok());
+    EXPECT_EQ(static_cast<const void *>(call.threads), &cuda);
+    for (const auto &[code, expected] : {std::pair{kiln_failed, StatusCode::failed},
+                                         std::pair{kiln_unsupported, StatusCode::unsupported}}) {
+        call.result = code;
+        const Status status = plan_for(kernel, exact).run(a);
+        EXPECT_EQ(status.code(), expected);
+        EXPECT_STREQ(status.message(), "the device is gone");
+    }
+    kernel.gpu = kiln_gpu_none;
+    a = memory.arguments();
+    a.gpu = &cuda;
+    EXPECT_STREQ(plan_for(kernel, exact).run(a).message(), "gpu is given, but the kernel is for test");
 }
 
 TEST(Plan, SaysWhatIsWrongWithALayer) {

@@ -5,12 +5,14 @@
 // call in each, and the peak the median of each round's highest; a spread is how far the rounds' times lie apart.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <thread>
 
 #include "harness/data.h"
+#include "harness/gpu.h"
 #include "harness/harness.h"
 #include "harness/json.h"
 #include "harness/machine.h"
@@ -127,6 +129,7 @@ class Bench {
 
     // GFLOP/s that a job could do at the most. Vectors hold half as many float64.
     double peak(const Job &job) const {
+        if (job.on_gpu != nullptr) return NAN;  // nothing here measures a GPU's
         const double peak = median(peaks_.at(isa_of(job.plan.kernel().features)));
         return job.plan.problem().x_type == DType::f64 ? peak / 2 : peak;
     }

@@ -6,6 +6,7 @@
 #include <deque>
 #include <thread>
 
+#include "harness/gpu.h"
 #include "harness/guard.h"
 #include "reference/error_bound.h"
 #include "reference/numbers.h"
@@ -125,7 +126,7 @@ class GuardedKernel {
         a.y = output.y.data();
         a.workspace = output.workspace.data();
         a.workspace_bytes = plan_.workspace_bytes(mode_.threads);
-        if (run_embedded_ == nullptr) return plan_.run(a);
+        if (run_embedded_ == nullptr) return run_plan(plan_, a);
         const int32_t code = run_embedded_(a.x, nullptr, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr,
                                            a.workspace, a.threads);
         return code == kiln_ok ? Status() : Status::failed("it returned %d", code);
@@ -212,6 +213,7 @@ void check_kernel(const Subject &subject, const Plan &plan, kiln_run_function ru
         {"three runs at once", GuardedBuffer::Side::end, 0xff, nullptr, 3},
     };
     for (const Mode &mode : modes) {
+        if (mode.threads != nullptr && plan.kernel().gpu != kiln_gpu_none) continue;  // it has its own
         row->verdict = run_guarded(subject, plan, run_embedded, mode, error_bound, row);
         if (row->verdict != "ok" || !thorough) return;
     }

@@ -1,10 +1,15 @@
 // The one source that knows the library under test: compiled with -DKILN_LIBRARY_HEADER='"net.h"'
-// -DKILN_LIBRARY=net_library, and -DKILN_HARNESS_COMMAND=verify for a program that does just that.
+// -DKILN_LIBRARY=net_library, -DKILN_HARNESS_GPU for GPU targets, and -DKILN_HARNESS_COMMAND=verify for a program that
+// does just that.
 #include KILN_LIBRARY_HEADER
 
+#include "harness/gpu.h"
 #include "harness/harness.h"
 
 int main(int argc, char **argv) {
+#ifdef KILN_HARNESS_GPU
+    kiln::harness::gpu_support = kiln::harness::place_on_gpu;
+#endif
 #ifdef KILN_HARNESS_COMMAND
     kiln::harness::Commands commands;
     commands.KILN_HARNESS_COMMAND = kiln::harness::KILN_HARNESS_COMMAND;

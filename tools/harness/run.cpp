@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "harness/data.h"
+#include "harness/gpu.h"
 #include "harness/guard.h"
 #include "harness/harness.h"
 #include "kiln/plan.h"
@@ -73,7 +74,9 @@ void write_tensor(const std::string &path, const void *data, size_t bytes) {
 class GuardedRun {
   public:
     GuardedRun(const Problem &problem, const Plan &plan, GuardedBuffer::Side side)
-        : problem_(problem), plan_(plan), packed_("the packed weights", plan.packed_bytes(), side, KILN_ALIGNMENT, 0xff),
+        : problem_(problem),
+          plan_(plan),
+          packed_("the packed weights", plan.packed_bytes(), side, KILN_ALIGNMENT, 0xff),
           workspace_("the workspace", plan.workspace_bytes(), side, KILN_ALIGNMENT, 0xff) {
         for (int i = 0; i < tensor_count; ++i) {
             const auto tensor = static_cast<Tensor>(i);
@@ -103,7 +106,7 @@ class GuardedRun {
             status = plan_.pack(pointer(Tensor::w), strides.data(), packed_.data(),
                                 static_cast<const int32_t *>(zero_points));
             packed_.make_read_only();
-            if (status.ok()) status = plan_.run(arguments);
+            if (status.ok()) status = run_plan(plan_, arguments);
         });
         if (!fault.empty()) throw Failure("the kernel made " + fault);
         require(status);
@@ -142,7 +145,8 @@ bool answer(const kiln_library &library, const std::string &line, GuardedBuffer:
     const Request request{split(line, '\t')};
     try {
         if (request.fields.size() != Request::field_count)
-            throw Failure("a request has " + std::to_string(Request::field_count) + " fields", StatusCode::invalid_argument);
+            throw Failure("a request has " + std::to_string(Request::field_count) + " fields",
+                          StatusCode::invalid_argument);
         const std::string kernel = run_request(library, request, side);
         std::printf("ok\t%s\t%s\n", request[Request::name].c_str(), kernel.c_str());
         return true;

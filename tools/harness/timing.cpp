@@ -37,18 +37,25 @@ Status prepare(const Plan &plan, uint64_t seed, const kiln_threads *threads, Job
     const auto *zero_points = static_cast<const int32_t *>(pointers[static_cast<size_t>(Tensor::zero_points)]);
     KILN_RETURN_IF_ERROR(job->plan.pack(job->tensors[Tensor::w].data(), dense_weight_strides(p).data(),
                                         job->packed.get(), p.w_zero_points ? zero_points : nullptr));
-    return job->plan.run(arguments);
+    if (job->plan.kernel().gpu == kiln_gpu_none) return job->plan.run(arguments);
+    if (gpu_support == nullptr) return Status::unsupported("this program was built without support for GPUs");
+    arguments.threads = nullptr;
+    KILN_RETURN_IF_ERROR(gpu_support(job->plan, arguments, &job->on_gpu));
+    KILN_RETURN_IF_ERROR(job->on_gpu->start());
+    return job->on_gpu->finish();
 }
 
 double time_calls(const Job &job, double budget) {
     const double begin = now();
     job.run();
+    job.finish();
     const double estimate = std::max(now() - begin, 1e-9);
     const int calls = std::max(1, static_cast<int>(sample_seconds / estimate));
     double best = INFINITY;
     for (int sample = 0; sample < 3 || now() - begin < budget; ++sample) {
         const double start = now();
         for (int i = 0; i < calls; ++i) job.run();
+        job.finish();
         best = std::min(best, (now() - start) / calls);
     }
     return best;

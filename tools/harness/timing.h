@@ -7,6 +7,7 @@
 
 #include "harness/buffer.h"
 #include "harness/data.h"
+#include "harness/gpu.h"
 #include "kiln/plan.h"
 
 namespace kiln::harness {
@@ -20,7 +21,13 @@ struct Job {
     Tensors tensors;
     Buffer packed, workspace, y;
     RunArguments arguments;
+    std::unique_ptr<GpuRun> on_gpu;  // null: on the processor
     std::vector<double> times;  // seconds, the best of each round
+
+    // Waits for what run() only queues.
+    void finish() const {
+        if (on_gpu != nullptr) (void)on_gpu->finish().ok();
+    }
 
     double flops() const { return plan.problem().flops(); }
     double seconds() const { return median(times); }
@@ -32,6 +39,7 @@ struct Job {
     // Whether the call succeeded. Arguments were checked by prepare's first call.
     bool run() const {
         const RunArguments &a = arguments;
+        if (on_gpu != nullptr) return on_gpu->start().ok();
         if (plan.kernel().bytes_for != nullptr) return plan.run(a).ok();  // the plan knows the open sizes
         const kiln_run_function function = run_embedded != nullptr ? run_embedded : plan.kernel().run;
         return function(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr, a.workspace,

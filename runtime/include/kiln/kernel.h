@@ -37,10 +37,18 @@ typedef struct kiln_threads {
     int32_t (*parallel_for)(void *context, kiln_task task, void *closure, int32_t count);
 } kiln_threads;
 
+/* Where a kernel runs, where not on the processor: a GPU with its queue (kiln/gpu.h opens one). */
+enum kiln_gpu_api { kiln_gpu_none = 0, kiln_gpu_cuda = 1, kiln_gpu_opencl = 2 };
+typedef struct kiln_gpu {
+    int32_t api;                  /* a kiln_gpu_api */
+    const char *(*message)(void); /* what was wrong with the last call in this thread that failed */
+} kiln_gpu;
+
 /* A kernel. Pointers are null where the problem has no such tensor; `scale` is there where x is 8-bit and y not s32: a
  * factor for each output channel, then y's scale (problem.h says what they multiply). `sizes` holds what the problem
  * leaves open (`?`) in the order of its text, end pads left out (they follow from the rest), and is null where that is
- * nothing. Data is dense, in the layouts the problem names; offset and mask lie as x does. */
+ * nothing. Data is dense, in the layouts the problem names; offset and mask lie as x does. A GPU kernel
+ * (kiln_kernel.gpu) takes device memory, and in place of `threads` a const kiln_gpu *, cast to its type. */
 typedef int32_t (*kiln_run_function)(const void *x, const void *packed, const void *bias, const void *residual,
                                      const void *offset, const void *mask, const float *scale, void *y,
                                      const int32_t *sizes, void *workspace, const kiln_threads *threads);
@@ -63,15 +71,16 @@ typedef struct kiln_kernel_bytes {
 typedef int32_t (*kiln_bytes_function)(const int32_t *sizes, kiln_kernel_bytes *bytes);
 
 typedef struct kiln_kernel {
-    const char *problem;   /* its canonical text */
-    const char *algorithm; /* "direct", "polyphase", ... */
-    const char *schedule;  /* the schedule's text */
-    const char *target;    /* the short name of the target, e.g. "x86-64-avx512" */
-    uint64_t features;     /* the processor features it needs: kiln/cpu.h */
+    const char *problem;     /* its canonical text */
+    const char *algorithm;   /* "direct", "polyphase", ... */
+    const char *schedule;    /* the schedule's text */
+    const char *target;      /* the short name of the target, e.g. "x86-64-avx512" */
+    uint64_t features;       /* the processor features it needs: kiln/cpu.h */
     kiln_kernel_bytes bytes; /* zeros where they depend on open sizes */
     kiln_run_function run;
     kiln_pack_function pack;
     kiln_bytes_function bytes_for; /* null where nothing is left open */
+    int32_t gpu;                   /* the kiln_gpu_api it runs on; 0: the processor */
 } kiln_kernel;
 
 /* One layer of a library: a name, and what it resolved to. */

@@ -21,6 +21,8 @@ struct RunArguments {
     void *workspace = nullptr;  // workspace_bytes(threads) of it, aligned to KILN_ALIGNMENT; may be null for 0 bytes
     int64_t workspace_bytes = 0;
     const kiln_threads *threads = nullptr;  // null: the calling thread
+    // Where a GPU's kernel runs: all the above is then device memory, and the run is queued. Null elsewhere.
+    const kiln_gpu *gpu = nullptr;
 };
 
 // Picks the most specific kernel that matches and that this processor supports. Nothing here allocates or throws; a
@@ -52,7 +54,7 @@ class Plan {
     Status pack(const void *w, const int64_t *strides, void *packed, const int32_t *zero_points = nullptr) const;
 
     // Computes y. invalid_argument: a pointer is missing, given though the problem has no such tensor, or misaligned,
-    // or the workspace is too small. failed: the caller's threads did.
+    // or the workspace is too small. failed: the caller's threads did, or the GPU, which tells why.
     Status run(const RunArguments &arguments) const;
 
   private:

@@ -1,0 +1,35 @@
+// Schedule moves that GPUs' schedules share.
+#include "common/gpu_schedule.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+using Halide::TailStrategy;
+using Halide::Var;
+
+Var fuse_all(Halide::Stage stage, const std::vector<Var> &loops, const std::string &name) {
+    Var fused = loops[0];
+    for (size_t i = 1; i < loops.size(); i++) {
+        const Var both(name + std::to_string(i));
+        stage.fuse(fused, loops[i], both);
+        fused = both;
+    }
+    return fused;
+}
+
+void schedule_elements_gpu(Halide::Func f) {
+    const Var block("block"), thread("thread");
+    const Var all = fuse_all(Halide::Stage(f), f.args(), "all");
+    f.gpu_tile(all, block, thread, 128, TailStrategy::GuardWithIf);
+}
+
+int largest_divisor(int64_t n, int most) {
+    int divisor = static_cast<int>(std::min<int64_t>(n, most));
+    while (n % divisor != 0) {
+        divisor--;
+    }
+    return divisor;
+}
+
+}  // namespace kiln
