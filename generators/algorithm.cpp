@@ -10,6 +10,7 @@
 #include "dense/direct.h"
 #include "dense/direct_gpu.h"
 #include "dense/empty.h"
+#include "dense/half.h"
 #include "dense/open.h"
 #include "dense/tiles.h"
 #include "dense/winograd.h"
@@ -129,6 +130,9 @@ struct Direct {
                               const TargetModel &target) {
         dense::DirectStages stages = dense::direct(problem, schedule, operands, target);
         dense::schedule_direct(stages, problem, schedule);
+        if (schedule.half) {
+            dense::schedule_half(stages, schedule);
+        }
         if (dense::stages_inputs(problem, schedule, target)) {
             dense::stage_inputs(stages, schedule);
         }
@@ -195,6 +199,20 @@ struct DirectGpu {
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
         return dense::pack(problem, dense::packed_weights(problem, schedule.stages()), w);
     }
+};
+
+struct Half : Direct {
+    using Schedule = dense::HalfSchedule;
+    static constexpr auto space = dense::half_space;
+    static constexpr auto default_schedule = dense::default_half_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &target) {
+        if (!dense::has_half(target)) {
+            throw std::invalid_argument("algorithm half: " + std::string(target.name) + " has no float16 arithmetic");
+        }
+        return Direct::build(problem, schedule, operands, target);
+    }
+    static Halide::Type packed_type(const Problem &, const Schedule &) { return Halide::Float(16); }
 };
 
 struct Sampled {
@@ -304,6 +322,8 @@ constexpr Algorithm list[] = {
     row<Depthwise>("depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, fixed_phases),
     row<Tiles>("tiles", 1, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
                fixed_phases, dense::tiles_pay, dense::has_tiles),
+    row<Half>("half", 1, "a register tile of channels and pixels, products summed in float16 at first",
+              dense::half_applies, fixed_phases, nullptr, dense::has_half),
     row<Winograd>("winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point",
                   dense::winograd_applies, Winograd::phases, dense::winograd_pays),
     row<Direct>(

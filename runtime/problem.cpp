@@ -34,8 +34,8 @@ bool same_kind(const Problem &a, const Problem &b) {
 }
 
 bool same_epilogue(const Problem &a, const Problem &b) {
-    return a.bias == b.bias && a.bias_type == b.bias_type && a.residual == b.residual && a.mask == b.mask && a.activation == b.activation &&
-           a.activation_params == b.activation_params;
+    return a.bias == b.bias && a.bias_type == b.bias_type && a.residual == b.residual && a.mask == b.mask &&
+           a.activation == b.activation && a.activation_params == b.activation_params;
 }
 
 bool same_layouts(const Problem &a, const Problem &b) {
@@ -112,8 +112,9 @@ Status validate_zero_point(const char *letters, DType type, int64_t value) {
 Status validate_types(const Problem &p) {
     if (!p.is_quantized()) {
         const bool same = p.x_type == p.w_type && p.x_type == p.y_type && p.x_type != DType::s32;
-        if (!same) return Status::invalid_argument("x is %s, w %s, y %s: they have one type unless x is 8-bit",
-                                                   to_string(p.x_type), to_string(p.w_type), to_string(p.y_type));
+        if (!same)
+            return Status::invalid_argument("x is %s, w %s, y %s: they have one type unless x is 8-bit",
+                                            to_string(p.x_type), to_string(p.w_type), to_string(p.y_type));
         return {};
     }
     if (!is_8_bit(p.w_type)) return Status::invalid_argument("w is %s: x is 8-bit, so w is too", to_string(p.w_type));
@@ -242,6 +243,9 @@ Problem canonicalize(Problem problem) {
         problem.pad_end[axis] = axis < problem.rank ? end_pad(problem, axis).value() : 0;
     }
     canonicalize_types(&problem);
+    if (problem.accuracy == Accuracy::fast && problem.x_type != DType::f16) {
+        problem.accuracy = Accuracy::normal;
+    }
     canonicalize_activation(&problem);
     return problem;
 }
@@ -273,9 +277,10 @@ bool matches(const Problem &pattern, const Problem &problem) {
     if (!matches_layout(pattern.x_layout, problem.x_layout) || !matches_layout(pattern.y_layout, problem.y_layout)) {
         return false;
     }
-    // A strict kernel computes what a normal one may, one with zero points of weights what has none; not the other way
-    // round.
+    // A strict kernel computes what a normal one may, and both what a fast one may; one with zero points of weights
+    // what has none. Not the other way round.
     if (problem.accuracy == Accuracy::strict && pattern.accuracy != Accuracy::strict) return false;
+    if (pattern.accuracy == Accuracy::fast && problem.accuracy != Accuracy::fast) return false;
     if (problem.w_zero_points && !pattern.w_zero_points) return false;
     for (const Field &field : fields) {
         for (int axis = 0; axis < axis_count(pattern, field); axis++) {

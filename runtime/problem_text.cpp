@@ -19,8 +19,8 @@
 //   yz3        zero point of y, where it is 8-bit
 //   nxc,nxc    layouts of x and y: ncx or nxc
 //   flags      where they hold, in this order: wz (weights have zero points), bias (biasf32 where x is 8-bit and the
-//              bias is not s32), mask, residual, an activation, strict; epilogue? in place of bias, mask, residual and
-//              activation where all of them are left open (epiloguef32? with a float bias)
+//              bias is not s32), mask, residual, an activation, strict or fast; epilogue? in place of bias, mask,
+//              residual and activation where all of them are left open (epiloguef32? with a float bias)
 //
 // An activation is relu, leakyrelu:0.01, tanh, sigmoid, hardsigmoid:0.2:0.5, clip:0:6 or hardswish. '~' stands for a
 // minus sign, '?' for a number left open. There is one text for a problem: no leading zeros, the shortest decimal for a
@@ -323,9 +323,14 @@ class Parser {
         } else if (const char *wrong = read_epilogue(problem)) {
             return wrong;
         }
-        problem->accuracy = take_flag("strict") ? Accuracy::strict : Accuracy::normal;
+        if (take_flag("strict")) {
+            problem->accuracy = Accuracy::strict;
+        } else {
+            const bool fast = problem->x_type == DType::f16 && take_flag("fast");
+            problem->accuracy = fast ? Accuracy::fast : Accuracy::normal;
+        }
         return ended_ ? nullptr
-                      : "flags are wz, bias, mask, residual, an activation and strict, in this order and once";
+                      : "flags are wz, bias, mask, residual, an activation and strict or fast, in this order and once";
     }
 
     const char *read_epilogue(Problem *problem) {
@@ -413,6 +418,7 @@ ProblemText print(const Problem &problem) {
     out.flag(canonical.residual, "residual");
     print_activation(canonical, &out);
     out.flag(canonical.accuracy == Accuracy::strict, "strict");
+    out.flag(canonical.accuracy == Accuracy::fast, "fast");
     out.end();
     return text;
 }

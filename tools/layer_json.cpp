@@ -41,7 +41,8 @@ constexpr std::array<Word<Dialect>, 4> dialects = {{{"onnx", Dialect::onnx},
                                                     {"onednn-graph", Dialect::onednn_graph},
                                                     {"tensorrt", Dialect::tensorrt}}};
 constexpr std::array<Word<Profile>, 2> profiles = {{{"spec", Profile::spec}, {"ort", Profile::ort}}};
-constexpr std::array<Word<Accuracy>, 2> accuracies = {{{"normal", Accuracy::normal}, {"strict", Accuracy::strict}}};
+constexpr std::array<Word<Accuracy>, 3> accuracies = {
+    {{"normal", Accuracy::normal}, {"strict", Accuracy::strict}, {"fast", Accuracy::fast}}};
 constexpr std::array<Word<Layout>, 3> layouts = {{{"NCX", Layout::ncx}, {"NXC", Layout::nxc}, {"?", Layout::open}}};
 constexpr std::array<Word<DType>, 2> w_dtypes = {{{"int8", DType::s8}, {"uint8", DType::u8}}};
 constexpr std::array<Word<DType>, 4> y_dtypes = {

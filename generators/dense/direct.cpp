@@ -2,12 +2,14 @@
 #include "dense/direct.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "common/epilogue.h"
 #include "common/schedule_text.h"
 #include "common/types.h"
 #include "common/vars.h"
+#include "dense/half.h"
 
 namespace kiln::dense {
 namespace {
@@ -225,9 +227,32 @@ std::vector<Var> product_vars(const DirectStages &s) {
     return at;
 }
 
+// part = sum of weight * input in f16 for one block of input channels and one tap of each axis, which are variables in
+// place of those of the sum s.r.
+void define_parts(DirectStages &s, std::vector<Var> at, std::vector<Expr> weight, std::vector<Expr> position,
+                  const Func &packed, int block) {
+    const Var part("block");
+    const std::vector<Var> tap = vars("tap", s.axes.size());
+    at.push_back(part);
+    at.insert(at.end(), tap.begin(), tap.end());
+    s.in_block = RDom(0, block, "in_block");
+    std::map<std::string, Expr> instead = {{s.r[0].name(), Expr(0)}, {s.r[1].name(), part * block + s.in_block.x}};
+    for (size_t a = 0; a < tap.size(); a++) {
+        instead[s.r[static_cast<int>(a) + 2].name()] = tap[a];
+    }
+    for (std::vector<Expr> *list : {&weight, &position}) {
+        for (Expr &e : *list) {
+            e = Halide::Internal::substitute(instead, e);
+        }
+    }
+    s.part = Func("part");
+    s.part(at) = Halide::Internal::make_zero(Halide::Float(16));
+    s.part(at) += packed(weight) * s.input(position);
+}
+
 // acc += weight * input, over q and phase of every axis.
 void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
-                bool starts_below_zero) {
+                bool starts_below_zero, int half_block) {
     std::vector<Var> at = {s.c};
     std::vector<Expr> weight = {s.r[0], s.c % packed.panel, s.r[1]};
     std::vector<Expr> position = {input_channel(problem, s.c, s.r[1] * packed.dot + s.r[0])};
@@ -265,7 +290,16 @@ void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
     } else {
         s.acc(at) = Halide::Internal::make_zero(sum);
     }
-    s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, x);
+    if (half_block > 0) {
+        define_parts(s, at, weight, position, operands.packed, half_block);
+        std::vector<Expr> part_at(at.begin(), at.end());
+        for (size_t d = 1; d < s.axes.size() + 2; d++) {
+            part_at.emplace_back(s.r[static_cast<int>(d)]);
+        }
+        s.acc(at) += Halide::cast(sum, s.part(part_at));
+    } else {
+        s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, x);
+    }
 }
 
 // surplus = sum of weight * zero point, written as the sums themselves are so that it takes the same instruction.
@@ -330,7 +364,8 @@ std::vector<int> output_phases(const Problem &problem) {
 DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
                     const TargetModel &target, bool copies_x) {
     DirectStages s;
-    const Halide::Type type = dot_types(problem, schedule.dot, target.signed_dot).x;
+    const int half = schedule.half ? half_block(problem) : 0;
+    const Halide::Type type = schedule.half ? Halide::Float(16) : dot_types(problem, schedule.dot, target.signed_dot).x;
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
@@ -342,7 +377,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     const PackedWeights packed = packed_weights(problem, schedule);
     s.channels = channels_read(problem, packed);
     s.padded = pad(problem, schedule, s, operands, type, stages_inputs(problem, schedule, target), copies_x);
-    Halide::Region domain = {{0, packed.dot}, {0, packed.steps()}};
+    Halide::Region domain = {{0, packed.dot}, {0, packed.steps() / std::max(half, 1)}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);
     }
@@ -352,7 +387,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
         define_surplus(s, problem, packed, operands, type);
     }
     s.acc = Func("acc");
-    define_sum(s, problem, packed, operands, s.surplus.defined() && schedule.tile_steps == 0);
+    define_sum(s, problem, packed, operands, s.surplus.defined() && schedule.tile_steps == 0, half);
 
     const std::vector<Var> at = product_vars(s);
     const std::vector<Expr> same(at.begin(), at.end());

@@ -31,6 +31,7 @@ struct DirectSchedule {
     // Not in the text: where sums are matrix tiles (tiles.h), the pixels of one, and how many steps of the sum an
     // instruction takes; else 0.
     int tile_pixels = 0, tile_steps = 0;
+    bool half = false;  // nor this: whether products are summed in f16 at first (half.h)
 
     int panel() const { return lanes * vectors; }
 
@@ -76,6 +77,10 @@ struct DirectStages {
     // much or, where it is a matrix tile, loses it at the end; undefined where that is nothing. And that zero point,
     // over a lane's products.
     Halide::Func surplus, zero_point;
+    // (c, q and phase of each axis, n, block of input channels, tap of each axis): the sum of a block's products in
+    // f16; undefined but for the half algorithm.
+    Halide::Func part;
+    Halide::RDom in_block;
     Halide::Func acc;       // (c, q and phase of each axis, n)
     Halide::Func product;   // the finished sums, a register tile at a time: y itself, over (c, q and, where there
                             //   are several, phase of each axis, n), unless phases have unequal sizes or rows of y

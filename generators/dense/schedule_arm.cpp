@@ -20,9 +20,10 @@ bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const
 }
 
 void stage_inputs(DirectStages &s, const DirectSchedule &schedule) {
-    Halide::Func staged = s.input.in(s.acc);
+    const Halide::Func &sum = s.part.defined() ? s.part : s.acc;
+    Halide::Func staged = s.input.in(sum);
     const std::vector<Var> at = staged.args();
-    staged.compute_at(s.acc, RVar("outer")).store_in(Halide::MemoryType::Register);
+    staged.compute_at(sum, RVar("outer")).store_in(Halide::MemoryType::Register);
     staged.bound_extent(at[0], schedule.unroll * schedule.dot).vectorize(at[0]);
     const int tile[] = {schedule.pixels, schedule.rows};
     for (size_t a = 0; a < std::min<size_t>(s.axes.size(), 2); a++) {

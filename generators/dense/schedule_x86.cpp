@@ -184,7 +184,8 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
             stage.unroll(s.q[1]);
         }
     };
-    s.acc.compute_at(s.product, around_tile).store_in(Halide::MemoryType::Register);
+    s.acc.compute_at(s.product, around_tile);
+    s.acc.store_in(schedule.half ? Halide::MemoryType::Stack : Halide::MemoryType::Register);
     s.acc.split(s.c, vector, s.c, schedule.lanes, TailStrategy::RoundUp);  // no shift: it reads the surplus
     unroll_tile(s.acc);
 
@@ -196,7 +197,7 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
         order.push_back(s.q[1]);
     }
     RVar depth = s.r[1];
-    if (schedule.unroll > 1) {
+    if (schedule.unroll > 1 && !schedule.half) {
         RVar inner("inner");
         depth = RVar("outer");
         sum.split(s.r[1], depth, inner, schedule.unroll).unroll(inner);

@@ -34,6 +34,7 @@ struct AlgorithmError {
 };
 
 double winograd_growth(const Problem &problem);
+double half_growth(const Problem &problem);
 
 // The algorithms that verify knows. Those that only reorder the definition's sums have growth 1.
 inline constexpr AlgorithmError algorithm_errors[] = {
@@ -42,6 +43,7 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"depthwise", [](const Problem &) { return 1.0; }, false},
     {"direct", [](const Problem &) { return 1.0; }, false},
     {"tiles", [](const Problem &) { return 1.0; }, false},
+    {"half", half_growth, false},
     {"polyphase", [](const Problem &) { return 1.0; }, false},
     {"sampled", [](const Problem &) { return 1.0; }, false},
     {"gpu_empty", [](const Problem &) { return 1.0; }, false},
@@ -124,6 +126,12 @@ inline double winograd_growth(const Problem &p) {
     return growth * probabilistic_lambda * std::sqrt(inner) / roundoffs(static_cast<double>(terms(p)));
 }
 
+// Sums of up to fast_products terms, and the products themselves, are rounded to float16 before float32 sums go on.
+inline double half_growth(const Problem &p) {
+    const double n = static_cast<double>(terms(p)), inner = std::min<double>(n, fast_products) + 1;
+    return 1 + roundoffs(inner) * unit_roundoff(DType::f16) / (roundoffs(n) * unit_roundoff(DType::f32));
+}
+
 // The most an activation stretches a difference of its inputs.
 inline double steepest_slope(const Problem &p) {
     switch (p.activation) {
@@ -167,7 +175,8 @@ class ErrorBound {
         interpolation_ = steepest_slope(problem) * u;
         output_ = unit_roundoff(problem.y_type) + u;  // the output's rounding, and the reference's own
         // Products that underflow, flushed to zero or not.
-        underflow_ = n * underflow(accumulator(problem.x_type)) + underflow(problem.y_type);
+        const bool fast = problem.accuracy == Accuracy::fast;
+        underflow_ = n * underflow(fast ? DType::f16 : accumulator(problem.x_type)) + underflow(problem.y_type);
     }
 
     // Of element `index`; where the algorithm mixes(), its magnitude must be the largest of its channel.

@@ -199,6 +199,11 @@ const MatchCase match_cases[] = {
     {"conv2d-f32-n?-c8-i9x9-m8-o9x9" SIZES, "conv2d-f32-n1-c8-i9x9-m8-o9x9" SIZES "-strict", false},
     {"conv2d-f32-n1-c8-i9x9-m8-o9x9" SIZES "-leakyrelu:0.1", "conv2d-f32-n1-c8-i9x9-m8-o9x9" SIZES "-leakyrelu:0.2",
      false},
+    // both serve fast ones
+    {"conv2d-f16-n?-c8-i9x9-m8-o9x9" SIZES, "conv2d-f16-n1-c8-i9x9-m8-o9x9" SIZES "-fast", true},
+    {"conv2d-f16-n?-c8-i9x9-m8-o9x9" SIZES "-strict", "conv2d-f16-n1-c8-i9x9-m8-o9x9" SIZES "-fast", true},
+    {"conv2d-f16-n?-c8-i9x9-m8-o9x9" SIZES "-fast", "conv2d-f16-n1-c8-i9x9-m8-o9x9" SIZES, false},
+    {"conv2d-f16-n?-c8-i9x9-m8-o9x9" SIZES "-fast", "conv2d-f16-n1-c8-i9x9-m8-o9x9" SIZES "-strict", false},
     // a stride or dilation that does not matter in the problem may be anything in the kernel
     {"conv1d-f32-n1-c1-i?-m1-o?-k3-s2-d1-p0,?-g1-ncx,ncx", "conv1d-f32-n1-c1-i3-m1-o1-k3-s1-d1-p0,0-g1-ncx,ncx", true},
     {"conv1d-f32-n1-c1-i?-m1-o?-k3-s2-d1-p0,?-g1-ncx,ncx", "conv1d-f32-n1-c1-i4-m1-o2-k3-s1-d1-p0,0-g1-ncx,ncx", false},

@@ -28,8 +28,10 @@ enum class DType : uint8_t { f64, f32, f16, bf16, s8, u8, s32 };
 // texts.
 enum class Layout : uint8_t { ncx, nxc, open };
 enum class Activation : uint8_t { none, relu, leaky_relu, tanh, sigmoid, hard_sigmoid, clip, hard_swish };
-// strict: only algorithms whose rounding is a plain sum of products (no Winograd).
-enum class Accuracy : uint8_t { normal, strict };
+// strict: only algorithms whose rounding is a plain sum of products (no Winograd). fast: products of float16 may be
+// summed in float16, up to fast_products of them, before they are added up in float32; canonical for float16 only.
+enum class Accuracy : uint8_t { normal, strict, fast };
+inline constexpr int fast_products = 64;
 
 // Bytes of one element.
 int64_t size_of(DType type);
@@ -42,17 +44,17 @@ const char *to_string(Operator op);
 // On each axis, with the dilated kernel k_eff = (kernel - 1) * dilation + 1:
 //   Conv:          y[o] = sum over t of x[o * stride + t * dilation - pad_begin] * w[t]
 //   ConvTranspose: y[i * stride + t * dilation - pad_begin] += x[i] * w[t]
-// Types: x_type is 8-bit for quantised problems, whose products are (x - x_zero_point) * (w - w zero point of the output
-// channel) and whose sums are exact 32-bit integers; what lies outside x is x_zero_point, so that its products are 0.
-// The sum and an s32 bias stay integers: v = sum + bias. With scale[] as kiln_run_function gets it, y is then
+// Types: x_type is 8-bit for quantised problems, whose products are (x - x_zero_point) * (w - w zero point of the
+// output channel) and whose sums are exact 32-bit integers; what lies outside x is x_zero_point, so that its products
+// are 0. The sum and an s32 bias stay integers: v = sum + bias. With scale[] as kiln_run_function gets it, y is then
 //   y_type s32:   v, no activation
 //   y_type f32:   activation(float(v) * scale[c] + f32 bias)
 //   y_type 8-bit: saturate(round_half_even(r) + y_zero_point), where r is
 //                 activation(float(v) * scale[c]) if rescales_once(), scale[c] = x_scale * w_scale[c] / y_scale
 //                 activation(float(v) * scale[c] + f32 bias) / scale[out_channels] if not, scale[c] = x_scale *
 //                 w_scale[c] and scale[out_channels] = y_scale
-// every operation rounded to float32. All other problems have one type for x, w and y, sum in at least float32 and round
-// once, behind the activation.
+// every operation rounded to float32. All other problems have one type for x, w and y, sum in at least float32 and
+// round once, behind the activation.
 //
 // `out` is explicit, so pad_end says nothing new; canonicalize() computes it:
 //   Conv:          pad_end = (out - 1) * stride + k_eff - in - pad_begin
@@ -65,8 +67,8 @@ struct Problem {
     Layout x_layout = Layout::ncx, y_layout = Layout::ncx;
     int64_t batch = 1, in_channels = 1, out_channels = 1;
     Axes in{}, out{}, kernel{}, stride{}, dilation{}, pad_begin{}, pad_end{};
-    int64_t groups = 1;         // divides both channel counts
-    int64_t offset_groups = 1;  // deform_conv
+    int64_t groups = 1;                          // divides both channel counts
+    int64_t offset_groups = 1;                   // deform_conv
     int64_t x_zero_point = 0, y_zero_point = 0;  // of 8-bit types
     bool w_zero_points = false;                  // whether weights have zero points, one an output channel
     bool bias = false, residual = false, mask = false;
@@ -83,8 +85,8 @@ struct Problem {
     bool has_open_sizes() const;
     bool is_quantized() const;   // x is 8-bit
     bool rescales_once() const;  // see y_type 8-bit above
-    int64_t taps() const;       // the product of the kernel's sizes
-    int64_t in_points() const;  // the product of the spatial sizes, open sizes not allowed
+    int64_t taps() const;        // the product of the kernel's sizes
+    int64_t in_points() const;   // the product of the spatial sizes, open sizes not allowed
     int64_t out_points() const;
     int64_t x_elements() const;  // of the whole tensor; open sizes not allowed
     int64_t y_elements() const;
@@ -109,7 +111,8 @@ Status validate(const Problem &problem);
 // Whether a kernel made for `pattern` (which may have open sizes) computes `problem` (which may not).
 bool matches(const Problem &pattern, const Problem &problem);
 
-// How many values a problem leaves open; the fewer, the more specific. End pads do not count: they follow from the rest.
+// How many values a problem leaves open; the fewer, the more specific. End pads do not count: they follow from the
+// rest.
 int open_sizes(const Problem &problem);
 
 // Of an open epilogue: whether there is a bias, a residual, a mask; the activation's number and the bits of its two

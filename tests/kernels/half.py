@@ -1,0 +1,21 @@
+"""Sums in float16, where accuracy is fast: within their bound, and nowhere else."""
+
+import unittest
+from pathlib import Path
+
+import kiln_run
+
+LAYERS = Path(__file__).resolve().parents[1] / "cases/half.toml"
+
+
+class Half(unittest.TestCase):
+    def test_layers(self):
+        rows = kiln_run.verify(LAYERS)
+        self.assertEqual(len(rows), LAYERS.read_text().count("[[layer]]"))
+        for row in rows:
+            with self.subTest(row["layer"]):
+                self.assertEqual((row["verdict"], row["algorithm"]), ("ok", "half"), row)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
