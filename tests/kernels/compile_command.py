@@ -116,7 +116,9 @@ class CompileCommand(unittest.TestCase):
             decisions.write_text(json.dumps({**entry, **change}) + "\n")
             process = self.compile(GOOD, *options)
             self.assertEqual(process.returncode, 0, process.stderr)
-            self.assertIn(f"decision for {PROBLEM} on x86-64-avx2 refused, the default is taken", process.stderr)
+            self.assertIn(
+                f"decision for {PROBLEM} on x86-64-avx2 ({decisions}:1) refused, the default is taken", process.stderr
+            )
             self.assertIn(part, process.stderr)
             self.assertNotEqual(self.manifest()["kernels"][0]["schedule"], entry["schedule"])
 
