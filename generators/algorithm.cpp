@@ -30,8 +30,12 @@ Extents one_phase(const Problem &problem, const Sizes &) {
     return Extents(image_axes(problem), 1);
 }
 
-Extents fixed_phases(const Problem &problem, const Sizes &) {
+Extents direct_phases(const Problem &problem, const Sizes &) {
     return constants(dense::output_phases(problem));
+}
+
+Extents whole_phases(const Problem &problem, const Sizes &) {
+    return constants(dense::whole_phases(problem));
 }
 
 bool is_fixed(const Problem &problem, Operator op) {
@@ -319,19 +323,19 @@ constexpr Algorithm list[] = {
         "open", 1, "any of the problem's numbers read at run time, products summed in order",
         [](const Problem &problem) { return problem.op != Operator::deform_conv && problem.has_open_sizes(); },
         Open::phases),
-    row<Depthwise>("depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, fixed_phases),
+    row<Depthwise>("depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, whole_phases),
     row<Tiles>("tiles", 1, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
-               fixed_phases, dense::tiles_pay, dense::has_tiles),
+               direct_phases, dense::tiles_pay, dense::has_tiles),
     row<Half>("half", 1, "a register tile of channels and pixels, products summed in float16 at first",
-              dense::half_applies, fixed_phases, nullptr, dense::has_half),
+              dense::half_applies, direct_phases, nullptr, dense::has_half),
     row<Winograd>("winograd", 1, "tiles of outputs by fewer products, all tiles batched for each point",
                   dense::winograd_applies, Winograd::phases, dense::winograd_pays),
     row<Direct>(
         "direct", 1, "a register tile of channels and pixels, products summed in order",
-        [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, fixed_phases),
+        [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, direct_phases),
     row<Direct>(
         "polyphase", 1, "one stride-1 direct convolution for each output phase",
-        [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, fixed_phases),
+        [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, direct_phases),
     row<Sampled>(
         "sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
         [](const Problem &problem) { return problem.op == Operator::deform_conv && !dense::is_empty(problem); },
@@ -339,15 +343,15 @@ constexpr Algorithm list[] = {
     gpu_row<EmptyGpu>("gpu_empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty,
                       one_phase),
     gpu_row<WinogradGpu>("gpu_winograd", 1, "tiles of outputs by fewer products, all tiles for each point together",
-                         dense::winograd_gpu_applies, fixed_phases,
+                         dense::winograd_gpu_applies, whole_phases,
                          // Only where a decision asks for it: what it gains on a GPU was not measured yet.
                          [](const Problem &, const TargetModel &) { return false; }),
     gpu_row<DirectGpu>(
         "gpu_direct", 1, "a tile of channels and pixels a thread, products summed in order",
-        [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, fixed_phases),
+        [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, whole_phases),
     gpu_row<DirectGpu>(
         "gpu_polyphase", 1, "one stride-1 direct convolution for each output phase, a tile a thread",
-        [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, fixed_phases),
+        [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, whole_phases),
     gpu_row<SampledGpu>(
         "gpu_sampled", 1, "samples gathered into the workspace, times a tile of channels and points a thread",
         [](const Problem &problem) { return is_fixed(problem, Operator::deform_conv); }, one_phase),

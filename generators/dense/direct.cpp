@@ -34,7 +34,12 @@ bool has_surplus(const Problem &problem, Halide::Type type) {
 
 // Whether rows in the padding are skipped on this axis rather than read as zeros: not on the innermost, whose positions
 // share registers, nor where a tile spans several rows.
-bool skips_padding(const DirectSchedule &schedule, size_t axis) {
+bool skips_padding(const DirectSchedule &schedule, size_t axis, const AxisMap &map) {
+    // Of a single tap, the condition is on the output's position, which then bounds the sums: matrix tiles need them at
+    // a place known beforehand.
+    if (schedule.tile_steps > 0 && map.taps == 1) {
+        return false;
+    }
     return axis > 1 || (axis == 1 && schedule.rows == 1);
 }
 
@@ -326,7 +331,7 @@ void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights
 }
 
 // Phases have unequal sizes, or rows of y are turned: y picks its elements from whole phases.
-void define_picked_output(DirectStages &s, const Problem &problem, const Operands &operands) {
+void define_picked_output(DirectStages &s, const Problem &problem, const Operands &operands, bool turns) {
     std::vector<Var> at = {s.c};
     std::vector<Expr> from = {s.c};
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -342,7 +347,7 @@ void define_picked_output(DirectStages &s, const Problem &problem, const Operand
     from.push_back(s.n);
     const std::vector<Expr> y_at(at.begin(), at.end());
     Expr value = s.product(from);
-    if (turns_rows(problem)) {
+    if (turns) {
         s.turned_y = Func("turned_y");
         s.turned_y(at) = value;
         value = s.turned_y(y_at);
@@ -352,13 +357,17 @@ void define_picked_output(DirectStages &s, const Problem &problem, const Operand
 
 }  // namespace
 
-std::vector<int> output_phases(const Problem &problem) {
+std::vector<int> whole_phases(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     std::vector<int> phases(axes.size(), 1);
-    if (phases_are_whole(axes) && !turns_rows(problem)) {
+    if (phases_are_whole(axes)) {
         std::transform(axes.begin(), axes.end(), phases.begin(), [](const AxisMap &axis) { return axis.phases; });
     }
     return phases;
+}
+
+std::vector<int> output_phases(const Problem &problem) {
+    return turns_rows(problem) ? std::vector<int>(axis_maps(problem).size(), 1) : whole_phases(problem);
 }
 
 DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
@@ -371,8 +380,8 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     s.phase = vars("phase", s.axes.size());
     for (size_t a = 0; a < s.axes.size(); a++) {
         // A copy of a tile is a whole one, whether all of it is read or not.
-        s.pads.push_back(copies_x ||
-                         (s.axes[a].reads_outside() && (has_surplus(problem, type) || !skips_padding(schedule, a))));
+        s.pads.push_back(copies_x || (s.axes[a].reads_outside() &&
+                                      (has_surplus(problem, type) || !skips_padding(schedule, a, s.axes[a]))));
     }
     const PackedWeights packed = packed_weights(problem, schedule);
     s.channels = channels_read(problem, packed);
@@ -404,12 +413,13 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
         }
         sum -= s.surplus(surplus_at);
     }
-    const bool whole = phases_are_whole(s.axes) && !turns_rows(problem);
+    const bool turns = turns_rows(problem) && !target.is_gpu();
+    const bool whole = phases_are_whole(s.axes) && !turns;
     s.product = Func(whole ? "y" : "product");
     s.y = whole ? s.product : Func("y");
     s.product(at) = whole ? epilogue(problem, sum, operands, same) : sum;
     if (!whole) {
-        define_picked_output(s, problem, operands);
+        define_picked_output(s, problem, operands, turns);
     }
     return s;
 }

@@ -94,7 +94,10 @@ struct DirectStages {
 inline constexpr int turned_positions = 16, turned_channels = 8;
 inline constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall into two sets of a first cache
 
-// The phases in which direct() sees each axis of y, the innermost first (Algorithm::output_phases).
+// The phases of each axis of y, the innermost first, where all have as many outputs; else 1.
+std::vector<int> whole_phases(const Problem &problem);
+
+// In how many phases direct() sees each axis of y on a processor (Algorithm::output_phases); on a GPU whole_phases().
 std::vector<int> output_phases(const Problem &problem);
 
 // `copies_x`: `padded` is there even where x would do, and goes beyond x on every axis.

@@ -821,7 +821,7 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
 
 std::vector<int> winograd_output_phases(const Problem &problem) {
     const bool interleaves = problem.y_layout == Layout::ncx && !merges_phases(problem, winograd_axes(problem));
-    return interleaves ? std::vector<int>(problem.rank, 1) : output_phases(problem);
+    return interleaves ? std::vector<int>(problem.rank, 1) : whole_phases(problem);
 }
 
 WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands) {
