@@ -242,6 +242,7 @@ constexpr decltype(Algorithm::space) space_of() {
         return nullptr;
     }
 }
+
 struct WinogradGpu {
     using Schedule = dense::WinogradGpuSchedule;
     static constexpr auto default_schedule = dense::default_winograd_gpu_schedule;

@@ -4,13 +4,13 @@
 
 #include "common/arithmetic.h"
 #include "common/gpu_schedule.h"
+#include "common/reduction.h"
 #include "common/schedule_text.h"
 #include "deform_conv/sampled_gpu.h"
 
 namespace kiln::deform_conv {
 
 using Halide::Func;
-using Halide::RVar;
 using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
@@ -109,14 +109,7 @@ void schedule_sampled_gpu(SampledStages &s, const Problem &problem, const Sample
     Halide::Stage sum = s.acc.update();
     sum.split(s.c, vector, s.c, schedule.vector);
     std::vector<VarOrRVar> order = {s.c, vector, s.p};
-    RVar depth = s.r[0];
-    if (schedule.unroll > 1) {
-        const RVar inner("inner");
-        depth = RVar("outer");
-        sum.split(s.r[0], depth, inner, schedule.unroll).unroll(inner);
-        order.emplace_back(inner);
-    }
-    order.insert(order.end(), {depth, s.r[1]});
+    append_reduction(sum, s.r, 0, schedule.unroll, order);
     sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.p);
 }
 

@@ -3,12 +3,12 @@
 // a broadcast for each product.
 #include <algorithm>
 
+#include "common/reduction.h"
 #include "dense/direct.h"
 #include "dense/winograd.h"
 
 namespace kiln::dense {
 
-using Halide::RVar;
 using Halide::Var;
 
 bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
@@ -23,7 +23,7 @@ void stage_inputs(DirectStages &s, const DirectSchedule &schedule) {
     const Halide::Func &sum = s.part.defined() ? s.part : s.acc;
     Halide::Func staged = s.input.in(sum);
     const std::vector<Var> at = staged.args();
-    staged.compute_at(sum, RVar("outer")).store_in(Halide::MemoryType::Register);
+    staged.compute_at(sum, depth_steps()).store_in(Halide::MemoryType::Register);
     staged.bound_extent(at[0], schedule.unroll * schedule.dot).vectorize(at[0]);
     const int tile[] = {schedule.pixels, schedule.rows};
     for (size_t a = 0; a < std::min<size_t>(s.axes.size(), 2); a++) {
@@ -37,7 +37,7 @@ void stage_inputs(WinogradStages &s, const Problem &problem, const WinogradSched
     }
     for (WinogradStages::Product &stage : s.products) {
         Halide::Func staged = s.transformed.in(stage.acc);
-        staged.compute_at(stage.acc, RVar("outer")).store_in(Halide::MemoryType::Register);
+        staged.compute_at(stage.acc, depth_steps()).store_in(Halide::MemoryType::Register);
         staged.bound_extent(s.c, schedule.unroll).vectorize(s.c).unroll(s.tile);
     }
 }

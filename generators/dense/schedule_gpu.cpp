@@ -4,6 +4,7 @@
 
 #include "common/arithmetic.h"
 #include "common/gpu_schedule.h"
+#include "common/reduction.h"
 #include "common/schedule_text.h"
 #include "common/types.h"
 #include "dense/direct_gpu.h"
@@ -12,7 +13,6 @@ namespace kiln::dense {
 namespace {
 
 using Halide::Func;
-using Halide::RVar;
 using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
@@ -179,17 +179,7 @@ void schedule_sums(DirectStages &s, const DirectGpuSchedule &schedule, const Var
     Halide::Stage sum = s.acc.update();
     sum.split(s.c, vector, s.c, schedule.vector);
     std::vector<VarOrRVar> order = {s.c, vector, s.q[0], s.r[0]};
-    RVar depth = s.r[1];
-    if (schedule.unroll > 1) {
-        const RVar inner("inner");
-        depth = RVar("outer");
-        sum.split(s.r[1], depth, inner, schedule.unroll).unroll(inner);
-        order.emplace_back(inner);
-    }
-    order.emplace_back(depth);
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        order.emplace_back(s.r[static_cast<int>(a) + 2]);
-    }
+    append_reduction(sum, s.r, 1, schedule.unroll, order);
     sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.q[0]);
 }
 

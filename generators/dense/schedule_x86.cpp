@@ -1,6 +1,7 @@
 // Schedules of the dense algorithms for x86: which numbers to take where nobody tuned them, and what they mean.
 #include <algorithm>
 
+#include "common/reduction.h"
 #include "common/turn.h"
 #include "common/types.h"
 #include "dense/direct.h"
@@ -196,17 +197,7 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
     if (rank > 1) {
         order.push_back(s.q[1]);
     }
-    RVar depth = s.r[1];
-    if (schedule.unroll > 1 && !schedule.half) {
-        RVar inner("inner");
-        depth = RVar("outer");
-        sum.split(s.r[1], depth, inner, schedule.unroll).unroll(inner);
-        order.push_back(inner);
-    }
-    order.push_back(depth);
-    for (size_t a = 0; a < rank; a++) {
-        order.push_back(s.r[static_cast<int>(a) + 2]);
-    }
+    append_reduction(sum, s.r, 1, schedule.half ? 1 : schedule.unroll, order);
     sum.reorder(order);
     if (schedule.dot > 1) {
         sum.atomic().vectorize(pair);  // so that the neighbouring products become one instruction
@@ -425,18 +416,8 @@ void schedule_open_sum(OpenStages &s, const Problem &problem, const OpenSchedule
     Halide::Stage sum = s.acc.update();
     sum.split(s.c, vector, s.c, schedule.lanes);
     const RVar pair = s.r[0];
-    RVar depth = s.r[1];
     std::vector<VarOrRVar> order = {pair, s.c, vector, s.q[0]};
-    if (schedule.unroll > 1) {
-        const RVar inner("inner");
-        depth = RVar("outer");
-        sum.split(s.r[1], depth, inner, schedule.unroll).unroll(inner);
-        order.push_back(inner);
-    }
-    order.push_back(depth);
-    for (size_t a = 0; a < s.q.size(); a++) {
-        order.push_back(s.r[static_cast<int>(a) + 2]);
-    }
+    append_reduction(sum, s.r, 1, schedule.unroll, order);
     sum.reorder(order);
     if (products_per_lane(problem) > 1) {
         sum.atomic().vectorize(pair);

@@ -7,6 +7,7 @@
 #include "common/arithmetic.h"
 #include "common/epilogue.h"
 #include "common/gpu_schedule.h"
+#include "common/reduction.h"
 #include "common/schedule_text.h"
 #include "common/vars.h"
 #include "dense/cook_toom.h"
@@ -17,7 +18,6 @@ namespace {
 
 using Halide::Expr;
 using Halide::Func;
-using Halide::RVar;
 using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
@@ -104,8 +104,7 @@ void define_inputs(Stages &s, const Func &x) {
     taken(args) = Halide::BoundaryConditions::constant_exterior(wide, 0.0f, bounds)(from);
     s.inputs = {taken};
     for (size_t a = 0; a < rank; a++) {
-        s.inputs.push_back(
-            transform("transformed" + std::to_string(a), s.inputs.back(), 2 + a, s.f[a].b_t, s.j[a]));
+        s.inputs.push_back(transform("transformed" + std::to_string(a), s.inputs.back(), 2 + a, s.f[a].b_t, s.j[a]));
     }
 }
 
@@ -188,7 +187,9 @@ void schedule_inputs(Stages &s) {
     append(order, others);
     f.compute_root().bound(s.k, 0, s.shape.depth).bound(s.tile, 0, s.all_tiles);
     for (size_t a = 0; a < s.f.size(); a++) {
-        f.bound(s.j[a], 0, s.f[a].points).bound(s.z[a], 0, s.shape.axes[a].shifts).bound(s.e[a], 0, s.shape.axes[a].folds);
+        f.bound(s.j[a], 0, s.f[a].points)
+            .bound(s.z[a], 0, s.shape.axes[a].shifts)
+            .bound(s.e[a], 0, s.shape.axes[a].folds);
     }
     f.reorder(order);
     for (const Var &point : s.j) {
@@ -231,17 +232,7 @@ void schedule_products(Stages &s, const Problem &problem, const WinogradGpuSched
     Halide::Stage sum = s.acc.update();
     sum.split(s.c, vector, s.c, schedule.vector);
     order = {s.c, vector, s.tile};
-    RVar depth = s.r[0];
-    if (schedule.unroll > 1) {
-        const RVar inner("inner");
-        depth = RVar("outer");
-        sum.split(s.r[0], depth, inner, schedule.unroll).unroll(inner);
-        order.emplace_back(inner);
-    }
-    order.emplace_back(depth);
-    for (size_t a = 0; a < s.f.size(); a++) {
-        order.emplace_back(s.r[static_cast<int>(a) + 1]);
-    }
+    append_reduction(sum, s.r, 0, schedule.unroll, order);
     sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
 }
 
@@ -286,13 +277,18 @@ void schedule_y(Stages &s, const Problem &problem) {
 }  // namespace
 
 WinogradGpuSchedule WinogradGpuSchedule::parse(const std::string &text) {
-    const ScheduleText values(
-        text, {"channels", "tiles", "vector", "threads_c", "threads_t", "unroll", "tile_x", "tile_y"});
+    const ScheduleText values(text,
+                              {"channels", "tiles", "vector", "threads_c", "threads_t", "unroll", "tile_x", "tile_y"});
     values.check_range({"channels", "tiles", "vector", "unroll"}, 1, 64);
     values.check_range({"threads_c", "threads_t"}, 1, 1024);
     values.check_range({"tile_x", "tile_y"}, 1, max_cook_toom_points);
-    return {values["channels"],  values["tiles"],  values["vector"], values["threads_c"],
-            values["threads_t"], values["unroll"], {values["tile_x"], values["tile_y"]}};
+    return {values["channels"],
+            values["tiles"],
+            values["vector"],
+            values["threads_c"],
+            values["threads_t"],
+            values["unroll"],
+            {values["tile_x"], values["tile_y"]}};
 }
 
 std::string WinogradGpuSchedule::print() const {
@@ -362,8 +358,7 @@ WinogradGpuSchedule default_winograd_gpu_schedule(const Problem &problem, const 
     }
     s.channels = largest_divisor(problem.out_channels, 8);
     s.vector = vector_of(s.channels);
-    s.tiles = static_cast<int>(
-        std::min<int64_t>(tiles_of(problem, s.tile), target.gpu.registers / 2 / s.channels));
+    s.tiles = static_cast<int>(std::min<int64_t>(tiles_of(problem, s.tile), target.gpu.registers / 2 / s.channels));
     s.threads_c = lanes_around(problem.out_channels / s.channels, 16);
     s.threads_t = lanes_around(ceil_div<int64_t>(tiles_of(problem, s.tile), s.tiles),
                                target.gpu.threads_per_block / 2 / s.threads_c);
