@@ -92,6 +92,11 @@ bool AxisMap::reads_outside() const {
     return range.first <= range.last && (range.first < 0 || range.last >= in);
 }
 
+AxisMap::Range AxisMap::reads_inside() const {
+    const Range range = reads();
+    return {std::max(range.first, 0), std::min(range.last, in - 1)};
+}
+
 AxisMap AxisMap::conv(const Problem &problem, int axis) {
     AxisMap map;
     map.in = to_int(problem.in[axis]);

@@ -31,6 +31,7 @@ struct AxisMap {
     };
     Range reads() const;
     bool reads_outside() const;  // [0, in)
+    Range reads_inside() const;  // what of reads() is there; first > last if nothing is
 
     static AxisMap conv(const Problem &problem, int axis);
     static AxisMap conv_transpose(const Problem &problem, int axis);

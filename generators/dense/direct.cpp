@@ -10,6 +10,7 @@
 #include "common/types.h"
 #include "common/vars.h"
 #include "dense/half.h"
+#include "dense/matrix_tiles.h"
 
 namespace kiln::dense {
 namespace {
@@ -92,6 +93,46 @@ Func pad(const Problem &problem, const DirectSchedule &schedule, DirectStages &s
     return padded;
 }
 
+// The input as columns of matrix tiles, from channels-first x: (pair, spatial axes, step, n), neighbouring channels of
+// a pixel side by side, as are pixels, and what stands for 0 around the image and beyond the channels. Rows of x are
+// loaded, and as many as a lane sums stored together.
+Func pair_channels(const Problem &problem, const DirectSchedule &schedule, DirectStages &s, const Operands &operands,
+                   Halide::Type type) {
+    const Var pair("pair"), step("step");
+    const std::vector<Var> i = vars("i", s.axes.size());
+    const int depth = static_cast<int>(problem.in_channels);
+    const Expr zero = has_surplus(problem, type) ? Halide::cast(type, narrow_zero_point(problem, type))
+                                                 : Halide::Internal::make_zero(type);
+    const AxisMap::Range row = s.axes[0].reads_inside();
+    const int width = row.last - row.first + 1, lanes = lanes_within(width, tile_lanes);
+    Halide::Region domain = {{0, lanes}, {0, ceil_div(width, lanes)}};
+    for (size_t a = 1; a < s.axes.size(); a++) {
+        const AxisMap::Range range = s.axes[a].reads_inside();
+        domain.emplace_back(range.first, range.last - range.first + 1);
+    }
+    s.inside = RDom(domain, "inside");
+    // The last vector of a row overlaps the one before.
+    const Expr x0 = row.first + Halide::min(s.inside[1] * lanes, width - lanes) + s.inside[0];
+    const Expr channel = step * schedule.dot + pair;
+    const bool whole = s.channels == depth;
+    std::vector<Var> at = {pair};
+    std::vector<Expr> to = {pair}, from = {whole ? channel : Halide::min(channel, depth - 1)};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        at.push_back(i[a]);
+        to.push_back(a == 0 ? x0 : Expr(s.inside[static_cast<int>(a) + 1]));
+        from.push_back(to.back());
+    }
+    at.insert(at.end(), {step, s.n});
+    to.insert(to.end(), {step, s.n});
+    from.push_back(s.n);
+    const Expr x = widen(problem, operands.sizes, type, operands.x(from));
+    const bool pads = std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
+    Func padded("padded");
+    padded(at) = pads ? zero : Halide::undef(type);
+    padded(to) = whole ? x : Halide::select(channel < depth, x, zero);
+    return padded;
+}
+
 // The input channel that output channel c's group reads at depth k.
 Expr input_channel(const Problem &problem, const Expr &c, const Expr &k) {
     if (problem.groups == 1) {
@@ -152,12 +193,20 @@ void DirectSchedule::check(const Problem &problem) const {
 
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {
     const int panel = schedule.panel(), channels = static_cast<int>(problem.out_channels);
-    return {panel,        ceil_div(channels, panel), static_cast<int>(problem.in_channels / problem.groups),
-            schedule.dot, axis_maps(problem),        std::max(schedule.tile_steps, 1)};
+    return {panel,
+            ceil_div(channels, panel),
+            static_cast<int>(problem.in_channels / problem.groups),
+            schedule.dot,
+            axis_maps(problem),
+            std::max(schedule.tile_steps, 1),
+            schedule.pixel_lanes};
 }
 
 std::vector<int> PackedWeights::extents() const {
     std::vector<int> result = {dot, panel, steps()};
+    if (lanes_outside) {
+        result = {dot, tile_steps, panel, steps() / tile_steps};
+    }
     for (const AxisMap &axis : axes) {
         result.push_back(axis.taps);
     }
@@ -168,15 +217,26 @@ std::vector<int> PackedWeights::extents() const {
     return result;
 }
 
+std::vector<Expr> PackedWeights::at(const Expr &c, const Expr &pair, const Expr &step) const {
+    if (lanes_outside) {
+        return {pair, step % tile_steps, c % panel, step / tile_steps};
+    }
+    return {pair, c % panel, step};
+}
+
 Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     const size_t rank = packed.axes.size();
-    const Var j0("pair"), lane("lane"), step("step"), block("block");
+    const Var j0("pair"), lane("lane"), step("step"), steps("steps"), block("block");
     const std::vector<Var> j = vars("j", rank), phase = vars("phase", rank);
     const bool transposed = problem.op == Operator::conv_transpose;
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
-    const Expr channel = block * packed.panel + lane, k = step * packed.dot + j0;
+    const Expr channel = block * packed.panel + lane;
+    const Expr k = (packed.lanes_outside ? steps * packed.tile_steps + step : Expr(step)) * packed.dot + j0;
 
     std::vector<Var> order = {j0, lane, step};
+    if (packed.lanes_outside) {
+        order = {j0, step, lane, steps};
+    }
     std::vector<Expr> at = {channel, k};
     // Outside these bounds, in the last panel's empty lanes and beyond an uneven phase's taps, weights are zero.
     Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, packed.depth}};
@@ -259,8 +319,11 @@ void define_parts(DirectStages &s, std::vector<Var> at, std::vector<Expr> weight
 void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
                 bool starts_below_zero, int half_block) {
     std::vector<Var> at = {s.c};
-    std::vector<Expr> weight = {s.r[0], s.c % packed.panel, s.r[1]};
+    std::vector<Expr> weight = packed.at(s.c, s.r[0], s.r[1]);
     std::vector<Expr> position = {input_channel(problem, s.c, s.r[1] * packed.dot + s.r[0])};
+    if (s.inside.defined()) {
+        position = {s.r[0]};
+    }
     for (size_t a = 0; a < s.axes.size(); a++) {
         const AxisMap &axis = s.axes[a];
         const Expr j = s.r[static_cast<int>(a) + 2];
@@ -283,6 +346,9 @@ void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
     }
     weight.push_back(s.c / packed.panel);
     weight.insert(weight.end(), s.phase.begin(), s.phase.end());
+    if (s.inside.defined()) {
+        position.push_back(s.r[1]);
+    }
     position.push_back(s.n);
     at.push_back(s.n);
     const Halide::Type sum = sum_type(problem);
@@ -315,7 +381,7 @@ void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights
     s.zero_point(j) = Halide::cast(type, narrow_zero_point(problem, type));
     std::vector<Var> at = {s.c};
     at.insert(at.end(), s.phase.begin(), s.phase.end());
-    std::vector<Expr> weight = {s.all[0], s.c % packed.panel, s.all[1]};
+    std::vector<Expr> weight = packed.at(s.c, s.all[0], s.all[1]);
     for (size_t a = 0; a < s.axes.size(); a++) {
         const Expr j = s.all[static_cast<int>(a) + 2];
         if (s.axes[a].has_uneven_phases()) {
@@ -385,7 +451,9 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     }
     const PackedWeights packed = packed_weights(problem, schedule);
     s.channels = channels_read(problem, packed);
-    s.padded = pad(problem, schedule, s, operands, type, stages_inputs(problem, schedule, target), copies_x);
+    s.padded = schedule.pixel_lanes
+                   ? pair_channels(problem, schedule, s, operands, type)
+                   : pad(problem, schedule, s, operands, type, stages_inputs(problem, schedule, target), copies_x);
     Halide::Region domain = {{0, packed.dot}, {0, packed.steps() / std::max(half, 1)}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);
@@ -417,7 +485,12 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     const bool whole = phases_are_whole(s.axes) && !turns;
     s.product = Func(whole ? "y" : "product");
     s.y = whole ? s.product : Func("y");
-    s.product(at) = whole ? epilogue(problem, sum, operands, same) : sum;
+    const Expr finished = whole ? epilogue(problem, sum, operands, same) : sum;
+    if (schedule.pixel_lanes && s.axes[0].phases > 1) {
+        s.apart = Func("apart");
+        s.apart(at) = finished;
+    }
+    s.product(at) = s.apart.defined() ? Expr(s.apart(same)) : finished;
     if (!whole) {
         define_picked_output(s, problem, operands, turns);
     }

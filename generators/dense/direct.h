@@ -31,7 +31,8 @@ struct DirectSchedule {
     // Not in the text: where sums are matrix tiles (tiles.h), the pixels of one, and how many steps of the sum an
     // instruction takes; else 0.
     int tile_pixels = 0, tile_steps = 0;
-    bool half = false;  // nor this: whether products are summed in f16 at first (half.h)
+    bool pixel_lanes = false;  // and whether a row of such a tile is pixels of one channel (tiles.h)
+    bool half = false;         // nor this: whether products are summed in f16 at first (half.h)
 
     int panel() const { return lanes * vectors; }
 
@@ -48,11 +49,15 @@ struct PackedWeights {
     int depth;   // input channels of a group
     int dot;     // neighbouring input channels that one lane sums
     std::vector<AxisMap> axes;
-    int tile_steps = 1;  // that one instruction takes
+    int tile_steps = 1;          // that one instruction takes
+    bool lanes_outside = false;  // whether those steps lie side by side within a lane
 
     int steps() const { return round_up(ceil_div(depth, dot), tile_steps); }  // of the sum over input channels
-    // [dot][panel lane][steps][taps...][panels][phases...], the innermost first.
+    // [dot][panel lane][steps][taps...][panels][phases...], the innermost first; with lanes outside,
+    // [dot][tile_steps][panel lane][steps / tile_steps][taps...] and so on.
     std::vector<int> extents() const;
+    // The first of those indices, of output channel c's product of `pair` and `step`.
+    std::vector<Halide::Expr> at(const Halide::Expr &c, const Halide::Expr &pair, const Halide::Expr &step) const;
 };
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule);
 
@@ -81,10 +86,14 @@ struct DirectStages {
     // f16; undefined but for the half algorithm.
     Halide::Func part;
     Halide::RDom in_block;
-    Halide::Func acc;       // (c, q and phase of each axis, n)
-    Halide::Func product;   // the finished sums, a register tile at a time: y itself, over (c, q and, where there
-                            //   are several, phase of each axis, n), unless phases have unequal sizes or rows of y
-                            //   are turned
+    Halide::Func acc;      // (c, q and phase of each axis, n)
+    Halide::Func product;  // the finished sums, a register tile at a time: y itself, over (c, q and, where there
+                           //   are several, phase of each axis, n), unless phases have unequal sizes or rows of y
+                           //   are turned
+    // The finished numbers of a register tile of all phases, of channels-first rows in which y's phases take turns;
+    // undefined but for matrix tiles of pixel lanes.
+    Halide::Func apart;
+    Halide::RDom inside;    // the update of `padded` where rows of pixels are put side by side in it (pair_channels)
     Halide::Func turned_y;  // y before its epilogue, where squares of it are turned from channels last; else undefined
     Halide::Func y;
     std::vector<AxisMap> axes;

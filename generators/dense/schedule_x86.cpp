@@ -106,6 +106,7 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
     // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a
     // cache.
     const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1 && !s.turned_y.defined();
+    const bool whole_rows = s.apart.defined();  // a tile is of all phases already
     std::vector<VarOrRVar> image, phases;
     for (size_t a = 0; a < s.axes.size(); a++) {
         if (a > 0) {
@@ -116,7 +117,7 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
         }
     }
     Sweep sweep;
-    if (interleaves) {
+    if (interleaves && !whole_rows) {
         sweep.loops.push_back(s.phase[0]);
     }
     const auto append = [&sweep](const std::vector<VarOrRVar> &loops) {
@@ -142,6 +143,19 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
     return sweep;
 }
 
+// Rows of a tile's channels, a vector of pixels at a time; those of neighbouring phases are stored together. Returns
+// the innermost loops.
+std::vector<VarOrRVar> schedule_pixel_lanes(Func &f, const DirectStages &s, const DirectSchedule &schedule,
+                                            bool interleaves) {
+    const Var block("block");
+    f.split(s.q[0], block, s.q[0], schedule.tile_pixels).vectorize(s.q[0]).unroll(block);
+    if (interleaves) {
+        f.unroll(s.phase[0]);
+        return {s.q[0], s.phase[0], block, s.c};
+    }
+    return {s.q[0], block, s.c};
+}
+
 // Splits the product into register tiles. Returns the innermost loop around one.
 Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
@@ -156,23 +170,39 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
     }
     s.product.split(s.c, panel, s.c, schedule.panel(),
                     channels % schedule.panel() == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-    s.product.split(s.c, vector, s.c, schedule.lanes);
     s.product.split(s.q[0], tile, s.q[0], schedule.pixels, tail(s.axes[0].quotients, schedule.pixels));
-    std::vector<VarOrRVar> order = {s.c, vector, s.q[0]};
+    std::vector<VarOrRVar> order;
+    if (schedule.pixel_lanes) {
+        order = schedule_pixel_lanes(s.product, s, schedule, s.apart.defined());
+    } else {
+        s.product.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.q[0]);
+        order = {s.c, vector, s.q[0]};
+    }
     if (rank > 1) {
         s.product.split(s.q[1], rows, s.q[1], schedule.rows, tail(s.axes[1].quotients, schedule.rows));
         order.push_back(s.q[1]);
     }
     const Sweep sweep = sweep_of(s, problem, schedule, tile, panel, rows);
     order.insert(order.end(), sweep.loops.begin(), sweep.loops.end());
-    s.product.reorder(order).vectorize(s.c).unroll(vector).unroll(s.q[0]);
+    s.product.reorder(order);
     if (rank > 1) {
         s.product.unroll(s.q[1]);
     }
     if (schedule.parallel) {
         s.product.parallel(sweep.shared);
     }
-    return sweep.loops.front().var;
+    if (!s.apart.defined()) {
+        return sweep.loops.front().var;
+    }
+    s.apart.compute_at(s.product, sweep.loops.front().var).store_in(Halide::MemoryType::Stack);
+    s.apart.reorder_storage({s.q[0], s.c});
+    order = schedule_pixel_lanes(s.apart, s, schedule, false);
+    if (rank > 1) {
+        order.push_back(s.q[1]);
+    }
+    order.push_back(s.phase[0]);
+    s.apart.reorder(order);
+    return s.phase[0];
 }
 
 // The sums of a register tile, the weights' loads shared by its pixels and each pixel's broadcast by its vectors.
@@ -214,12 +244,25 @@ void schedule_surplus(DirectStages &s, const Problem &problem, const DirectSched
     for (size_t a = 0; a < s.axes.size(); a++) {
         s.surplus.bound(s.phase[a], 0, s.axes[a].phases);
     }
+    Halide::Stage sum = s.surplus.update();
+    if (schedule.pixel_lanes) {  // a channel's weights of several steps are the vector
+        const Var lane("lane");
+        const RVar steps("steps"), step("step");
+        Func lanes = sum.split(s.all[1], steps, step, schedule.tile_steps).rfactor(step, lane);
+        lanes.compute_root().bound(lane, 0, schedule.tile_steps).reorder_storage({lane, s.c}).vectorize(lane);
+        std::vector<VarOrRVar> order = {s.all[0], lane, steps};
+        for (size_t a = 0; a < s.axes.size(); a++) {
+            order.push_back(s.all[static_cast<int>(a) + 2]);
+        }
+        order.push_back(s.c);
+        lanes.update().reorder(order).atomic().vectorize(s.all[0]).vectorize(lane);
+        return;
+    }
     std::vector<VarOrRVar> order = {s.all[0], s.c, vector};
     for (size_t d = 1; d < s.axes.size() + 2; d++) {
         order.push_back(s.all[static_cast<int>(d)]);
     }
     order.push_back(panel);
-    Halide::Stage sum = s.surplus.update();
     sum.split(s.c, panel, s.c, schedule.panel(), TailStrategy::RoundUp);
     sum.split(s.c, vector, s.c, schedule.lanes).reorder(order);
     sum.atomic().vectorize(s.all[0]).vectorize(s.c).unroll(vector);
@@ -269,6 +312,33 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
     }
 }
 
+// Neighbouring channels' rows side by side: a vector of each is stored at once.
+void schedule_pairs(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    const size_t rank = s.axes.size();
+    const std::vector<Var> at = s.padded.args();
+    const Var pair = at[0], step = at[rank + 1];
+    s.padded.compute_root().bound(pair, 0, schedule.dot).bound(step, 0, s.channels / schedule.dot);
+    s.padded.bound(s.n, 0, static_cast<int>(problem.batch));
+    for (size_t a = 0; a < rank; a++) {
+        const AxisMap::Range range = s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_inside();
+        s.padded.bound(at[a + 1], range.first, range.last - range.first + 1);
+    }
+    const Var bytes("bytes");
+    s.padded.fuse(pair, at[1], bytes).vectorize(bytes, 64 / (4 / schedule.dot), TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order = {RVar(s.inside[0]), pair};
+    for (size_t d = 1; d <= rank; d++) {
+        order.push_back(RVar(s.inside[static_cast<int>(d)]));
+    }
+    order.insert(order.end(), {step, s.n});
+    Halide::Stage update = s.padded.update();
+    // No two lanes write the same element, which Halide cannot prove.
+    update.reorder(order).allow_race_conditions().vectorize(RVar(s.inside[0])).unroll(pair);
+    if (schedule.parallel) {
+        s.padded.parallel(problem.batch > 1 ? s.n : step);
+        update.parallel(problem.batch > 1 ? s.n : step);
+    }
+}
+
 void schedule_turned_output(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
     const Var squares("squares"), channels("channels");
@@ -291,7 +361,9 @@ void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedu
     if (s.turned.defined()) {
         schedule_turned(s, problem, schedule);
     }
-    if (s.padded.defined() && !(s.turned.defined() && s.padded.name() == s.turned.name())) {
+    if (s.inside.defined()) {
+        schedule_pairs(s, problem, schedule);
+    } else if (s.padded.defined() && !(s.turned.defined() && s.padded.name() == s.turned.name())) {
         schedule_padded(s, problem, schedule);
     }
     if (s.y.name() != s.product.name()) {

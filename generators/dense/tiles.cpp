@@ -2,6 +2,7 @@
 #include "dense/tiles.h"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 
 #include "common/schedule_text.h"
@@ -28,12 +29,16 @@ int registers(int vectors, int tiles) {
     return vectors * tiles + (tiles > 1 ? vectors : 1) + 1;
 }
 
+// The narrowest image whose rows are worth being a tile's: all sixteen lanes take their time.
+constexpr int least_pixel_lanes = 8;
+
 // Cycles that a register tile takes for `steps` of each tap and block of input channels. Measured: a product takes as
 // long as its pixels, a load as half its rows, and neither hides all of the other.
-double step_cycles(const TilesSchedule &s) {
+double step_cycles(const TilesSchedule &s, bool pixel_lanes) {
     const int tiles = s.rows * s.blocks;
-    const double products = s.vectors * tiles * std::max(s.pixels, 4);
-    const double loads = (tiles * s.pixels + s.vectors * s.steps) / 2.0;
+    const double products = s.vectors * tiles * (pixel_lanes ? tile_lanes : std::max(s.pixels, 4));
+    const double loads =
+        pixel_lanes ? (tiles * s.steps + s.vectors * tile_lanes) / 2.0 : (tiles * s.pixels + s.vectors * s.steps) / 2.0;
     return std::max(products, loads) + 0.25 * std::min(products, loads) + 2;
 }
 
@@ -48,9 +53,13 @@ double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
         const int tile = a == 0 ? s.pixels * s.blocks : a == 1 ? s.rows : 1;
         tiles *= ceil_div(axes[a].quotients, tile) * axes[a].phases;
     }
-    // Sums are stored and read again, a vector of them in about six cycles.
-    const double outputs = 6.0 * s.vectors * s.rows * s.blocks * s.pixels;
-    return tiles * (taps * step_cycles(s) + outputs);
+    // Sums are stored and read again, a vector of them in about six cycles. Vectors of pixels are taken by powers of
+    // two.
+    const bool pixel_lanes = has_pixel_lanes(problem);
+    const double vectors_of_tile =
+        pixel_lanes ? tile_lanes * std::popcount(static_cast<unsigned>(s.pixels)) : static_cast<double>(s.pixels);
+    const double outputs = 6.0 * s.vectors * s.rows * s.blocks * vectors_of_tile;
+    return tiles * (taps * step_cycles(s, pixel_lanes) + outputs);
 }
 
 }  // namespace
@@ -85,6 +94,7 @@ DirectSchedule TilesSchedule::direct(const Problem &problem) const {
     s.parallel = parallel;
     s.tile_pixels = pixels;
     s.tile_steps = steps;
+    s.pixel_lanes = has_pixel_lanes(problem);
     return s;
 }
 
@@ -94,6 +104,18 @@ void TilesSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: " + std::to_string(vectors) + " x " + std::to_string(rows * blocks) +
                                     " tiles of sums leave no register for their operands");
     }
+}
+
+bool has_pixel_lanes(const Problem &problem) {
+    if (problem.x_layout != Layout::ncx || problem.y_layout != Layout::ncx) {
+        return false;
+    }
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    return axes[0].step == 1 && axes[0].quotients >= least_pixel_lanes &&
+           std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+               const AxisMap::Range range = axis.reads_inside();
+               return axis.out % axis.phases == 0 && axis.kernel >= axis.phases && range.first <= range.last;
+           });
 }
 
 bool has_tiles(const TargetModel &target) {
@@ -158,10 +180,13 @@ ScheduleSpace tiles_space(const Problem &problem, const TargetModel &) {
 void schedule_tile_sums(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
     const Var lane(tile_lane), row(tile_row), vector("vector"), block("block");
     const bool rows = s.axes.size() > 1;
-    s.acc.compute_at(s.product, around_tile).store_in(Halide::MemoryType::Stack);
+    s.acc.compute_at(s.apart.defined() ? s.apart : s.product, around_tile).store_in(Halide::MemoryType::Stack);
+    if (schedule.pixel_lanes) {
+        s.acc.reorder_storage({s.q[0], s.c});
+    }
     const auto split = [&](Halide::Stage stage) {
-        stage.split(s.c, vector, lane, tile_lanes, TailStrategy::RoundUp);
-        stage.split(s.q[0], block, row, schedule.tile_pixels, TailStrategy::RoundUp);
+        stage.split(s.c, vector, schedule.pixel_lanes ? row : lane, tile_lanes, TailStrategy::RoundUp);
+        stage.split(s.q[0], block, schedule.pixel_lanes ? lane : row, schedule.tile_pixels, TailStrategy::RoundUp);
         return stage;
     };
     const auto unroll = [&](Halide::Stage stage) {

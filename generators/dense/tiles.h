@@ -17,6 +17,10 @@
 
 namespace kiln::dense {
 
+// Channels-first x and y: a tile's rows are channels then, and its lanes pixels, so that rows of x and y stay rows.
+// Else rows are pixels.
+bool has_pixel_lanes(const Problem &problem);
+
 struct TilesSchedule {
     int vectors = 1;  // tiles of 16 channels, by
     int rows = 1;     //   rows of the image, by
