@@ -91,7 +91,7 @@ struct Depthwise {
         depthwise::schedule_depthwise(stages, problem, schedule);
         return stages.y;
     }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static constexpr auto packed_type = depthwise::packed_type;
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
         return constants(depthwise::packed_extents(problem, schedule));
     }
@@ -324,7 +324,7 @@ constexpr Algorithm list[] = {
         "open", 1, "any of the problem's numbers read at run time, products summed in order",
         [](const Problem &problem) { return problem.op != Operator::deform_conv && problem.has_open_sizes(); },
         Open::phases),
-    row<Depthwise>("depthwise", 1, "each channel by itself, its taps unrolled", depthwise::applies, whole_phases),
+    row<Depthwise>("depthwise", 2, "each channel by itself, its taps unrolled", depthwise::applies, whole_phases),
     row<Tiles>("tiles", 1, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
                direct_phases, dense::tiles_pay, dense::has_tiles),
     row<Half>("half", 1, "a register tile of channels and pixels, products summed in float16 at first",

@@ -79,6 +79,16 @@ Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::E
     return shifted ? wide - Halide::cast<int16_t>(sizes.x_zero_point) : wide;
 }
 
+Halide::Expr narrow_x(Halide::Type type, const Halide::Expr &x) {
+    return type == x.type() ? x
+                            : Halide::reinterpret(type, Halide::reinterpret<uint8_t>(x) ^ Halide::Expr(uint8_t{128}));
+}
+
+int narrow_zero_point(const Problem &problem, Halide::Type type) {
+    const int own = problem.x_type == DType::u8 ? 128 : 0, wanted = type.is_uint() ? 128 : 0;
+    return static_cast<int>(problem.x_zero_point) + wanted - own;
+}
+
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
                            const Halide::Func &zero_points, const Halide::Expr &has_zero_points) {
     const std::vector<Halide::Var> order = vars("w", static_cast<size_t>(problem.rank) + 2);

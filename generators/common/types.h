@@ -35,6 +35,11 @@ bool is_dot(const Problem &problem, int products);
 // An element of x as an operand.
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x);
 
+// An element of 8-bit x as an operand of type `type`, 8-bit too: shifted by 128 where they differ in signedness. And
+// what that holds for a number that stands for 0.
+Halide::Expr narrow_x(Halide::Type type, const Halide::Expr &x);
+int narrow_zero_point(const Problem &problem, Halide::Type type);
+
 // Weights of type `type`: w less its zero points, which are over output channels and undefined where there are none;
 // they count only where has_zero_points is true. The dimensions are those of Algorithm::pack.
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,

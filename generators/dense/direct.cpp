@@ -20,13 +20,6 @@ using Halide::Func;
 using Halide::RDom;
 using Halide::Var;
 
-// What x as 8-bit operands of type `type` holds for a number that stands for 0: x of the other signedness is shifted by
-// 128.
-int narrow_zero_point(const Problem &problem, Halide::Type type) {
-    const int own = problem.x_type == DType::u8 ? 128 : 0, wanted = type.is_uint() ? 128 : 0;
-    return static_cast<int>(problem.x_zero_point) + wanted - own;
-}
-
 // Whether operands are 8-bit with a zero point other than 0: then it is summed like any other number, and what it adds
 // is taken off again.
 bool has_surplus(const Problem &problem, Halide::Type type) {
@@ -46,10 +39,7 @@ bool skips_padding(const DirectSchedule &schedule, size_t axis, const AxisMap &m
 
 // x as an operand of type `type`.
 Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const Expr &x) {
-    if (type.bits() == 8 && type != x.type()) {
-        return Halide::reinterpret(type, Halide::reinterpret<uint8_t>(x) ^ Expr(uint8_t{128}));
-    }
-    return type == x.type() ? x : widen_x(problem, sizes, x);
+    return type.bits() == 8 || type == x.type() ? narrow_x(type, x) : widen_x(problem, sizes, x);
 }
 
 // The input with channels innermost and what stands for 0 outside it on the axes that pad and for groups that do not

@@ -18,6 +18,8 @@ using Halide::Expr;
 using Halide::Func;
 using Halide::Var;
 
+using Halide::RDom;
+
 // More unrolled products than these make kernels large and slow to compile.
 constexpr int most_products = 128;
 
@@ -55,26 +57,175 @@ bool is_true(const Expr &condition) {
     return Halide::Internal::is_const_one(Halide::Internal::simplify(condition));
 }
 
-// x widened, zeros outside it.
+// Rows, which the taps of all their columns then share; or positions of a row, where there is but one.
+size_t dotted_axis(const std::vector<AxisMap> &axes) {
+    return axes.size() > 1 && axes[1].taps > 1 ? 1 : 0;
+}
+
+// Of each axis, groups of them on the dotted one.
+std::vector<int> tap_extents(const std::vector<AxisMap> &axes, int dot) {
+    std::vector<int> extents = each(axes, &AxisMap::taps);
+    int &dotted = extents[dotted_axis(axes)];
+    dotted = ceil_div(dotted, dot);
+    return extents;
+}
+
+// How many neighbouring rows of outputs one group of taps serves, by weights that are shifted: 4 rows hold 3 taps
+// twice.
+int rows_of_group(const std::vector<AxisMap> &axes, const DepthwiseSchedule &schedule) {
+    const AxisMap &axis = axes[dotted_axis(axes)];
+    if (dotted_axis(axes) == 0 || axis.tap_step != 1 || axis.taps > schedule.dot) {
+        return 1;
+    }
+    const int rows = (schedule.dot - axis.taps) / axis.step + 1;
+    return schedule.rows % rows == 0 ? rows : 1;
+}
+
+// The input positions of an axis that are read: on the dotted one whole groups.
+AxisMap::Range reads(const DepthwiseStages &s, size_t a) {
+    const AxisMap &axis = s.axes[a];
+    AxisMap::Range range = axis.reads();
+    if (a == s.dotted && s.group_rows > 1) {
+        const int outputs = round_up(axis.quotients, s.group_rows);
+        range.last = range.first + (outputs - 1) * axis.step + axis.taps - 1;
+    }
+    return range;
+}
+
+// What `padded` holds.
+Halide::Type padded_type(const Problem &problem, const DepthwiseSchedule &schedule) {
+    if (schedule.dot == 1) {
+        return operand_type(problem);
+    }
+    return schedule.dot == 4 ? Halide::UInt(8) : halide_type(problem.x_type);
+}
+
+// x widened, or 8-bit where taps are dotted, and what stands for 0 outside it.
 void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
                    const Operands &operands) {
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
-    Halide::Region bounds(at.size());
+    const Halide::Type type = padded_type(problem, schedule);
+    Halide::Region bounds(at.size()), inside;
     bool pads = false;
     for (size_t a = 0; a < s.axes.size(); a++) {
-        if (s.axes[a].reads_outside()) {
+        const AxisMap::Range range = reads(s, a);
+        s.reads.push_back(range);
+        const int first = std::max(range.first, 0), last = std::min(range.last, s.axes[a].in - 1);
+        inside.emplace_back(first, std::max(last - first + 1, 0));
+        if (range.first <= range.last && (range.first < 0 || range.last >= s.axes[a].in)) {
             bounds[a + 1] = {0, s.axes[a].in};
             pads = true;
         }
     }
+    const bool dots = schedule.dot > 1;
     Func wide("wide");
-    wide(at) = widen_x(problem, operands.sizes, operands.x(same));
-    const Expr zero = Halide::Internal::make_zero(operand_type(problem));
+    wide(at) = dots ? narrow_x(type, operands.x(same)) : widen_x(problem, operands.sizes, operands.x(same));
+    const Expr zero = dots ? Halide::cast(type, narrow_zero_point(problem, type)) : Halide::Internal::make_zero(type);
     s.padded = Func("padded");
-    s.padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at) : wide(same);
     const bool along = problem.x_layout == (schedule.along_row ? Layout::ncx : Layout::nxc);
-    s.copies = !along || schedule.along_row || operand_type(problem) != halide_type(problem.x_type) || problem.rank > 2;
+    s.copies = !along || schedule.along_row || type != halide_type(problem.x_type) || problem.rank > 2;
+    if (schedule.along_row) {  // filled and then written over, so that no vector is partly outside
+        s.padded(at) = zero;
+        s.inside = RDom(inside, "inside");
+        std::vector<Expr> within = same;
+        for (size_t a = 0; a < s.axes.size(); a++) {
+            within[a + 1] = s.inside[static_cast<int>(a)];
+        }
+        s.padded(within) = wide(within);
+        return;
+    }
+    s.padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at) : wide(same);
+}
+
+// Where the weight of channel s.c lies that a sum over lanes and taps needs, for this row of a group: phases being one,
+// rows are the dotted axis' phases.
+std::vector<Expr> weight_at(const DepthwiseStages &s, const DepthwiseSchedule &schedule, const RDom &r,
+                            const Expr &row) {
+    std::vector<Expr> at = {r[0]};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        at.emplace_back(r[static_cast<int>(a) + 1]);
+    }
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        at.push_back(a == s.dotted ? row : Expr(0));
+    }
+    at.insert(schedule.along_row ? at.end() : at.begin() + 1, s.c);
+    return at;
+}
+
+// An instruction that sums onto a number takes the bias as that.
+bool starts_at_bias(const Problem &problem, const Operands &operands) {
+    return operands.bias.defined() && problem.bias_type != DType::f32;
+}
+
+// What the taps of a lane read, side by side.
+void define_gathered(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                     const Operands &operands) {
+    const std::vector<Var> i = vars("i", s.axes.size());
+    const AxisMap &axis = s.axes[s.dotted];
+    std::vector<Expr> reads;
+    const int taps = (s.group_rows - 1) * axis.step + axis.taps;  // of all rows of a group
+    for (int tap = 0; tap < round_up(axis.taps, schedule.dot); tap++) {
+        std::vector<Expr> position = {s.c};
+        position.insert(position.end(), i.begin(), i.end());
+        position.push_back(s.n);
+        position[s.dotted + 1] =
+            i[s.dotted] * (s.group_rows * axis.step) + constant(axis.offset(0)) + tap * axis.tap_step;
+        const Expr x = s.padded(position);
+        reads.push_back(tap < taps ? x : Halide::Internal::make_zero(x.type()));
+    }
+    std::vector<Var> at = {s.lane, s.c};
+    at.insert(at.end(), i.begin(), i.end());
+    at.insert(at.end(), {s.n, s.group});
+    const Expr x = Halide::mux(s.group * schedule.dot + s.lane, reads);
+    s.gathered = Func("gathered");
+    s.gathered(at) = packed_type(problem, schedule).bits() == 8 ? x : widen_x(problem, operands.sizes, x);
+}
+
+// surplus = sum of weight * zero point, written as the sums themselves are so that it takes the same instruction.
+void define_surplus(DepthwiseStages &s, const DepthwiseSchedule &schedule, const Operands &operands, int zero_point) {
+    const Var lane("lane");
+    s.zero_point = Func("zero_point");
+    s.zero_point(lane) = Halide::cast<uint8_t>(zero_point);
+    s.surplus = Func("surplus");
+    s.surplus(s.c) = 0;
+    s.surplus(s.c) += Halide::cast<int>(operands.packed(weight_at(s, schedule, s.all, 0))) *
+                      Halide::cast<int>(s.zero_point(s.all[0]));
+}
+
+// The sum of the products, several taps a lane.
+void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                       const Operands &operands) {
+    Halide::Region domain = {{0, schedule.dot}};
+    for (int taps : tap_extents(s.axes, schedule.dot)) {
+        domain.emplace_back(0, taps);
+    }
+    s.r = RDom(domain, "r");
+    s.all = RDom(domain, "all");
+    define_gathered(s, problem, schedule, operands);
+    const int zero_point = narrow_zero_point(problem, Halide::UInt(8));
+    if (schedule.dot == 4 && zero_point != 0) {
+        define_surplus(s, schedule, operands, zero_point);
+    }
+    std::vector<Var> at = {s.c};
+    std::vector<Expr> position = {s.r[0], s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        const AxisMap &axis = s.axes[a];
+        const Expr tap = s.r[static_cast<int>(a) + 1];
+        at.push_back(s.q[a]);
+        position.push_back(a == s.dotted ? s.q[a] / s.group_rows
+                                         : s.q[a] * axis.step + constant(axis.offset(0)) + tap * axis.tap_step);
+    }
+    at.push_back(s.n);
+    position.insert(position.end(), {s.n, s.r[static_cast<int>(s.dotted) + 1]});
+    s.sum = Func("sum");
+    Expr start = s.surplus.defined() ? -s.surplus(s.c) : Expr(0);
+    if (starts_at_bias(problem, operands)) {
+        start += operands.bias(s.c);
+    }
+    s.sum(at) = start;
+    s.sum(at) += Halide::cast<int>(operands.packed(weight_at(s, schedule, s.r, s.q[s.dotted] % s.group_rows))) *
+                 Halide::cast<int>(s.gathered(position));
 }
 
 // The sum of the products of one phase of every axis.
@@ -86,6 +237,7 @@ Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSch
         std::vector<Expr> position = {s.c}, weight(tap.begin(), tap.end());
         weight.insert(weight.end(), phase.begin(), phase.end());
         weight.insert(schedule.along_row ? weight.end() : weight.begin(), s.c);
+        weight.insert(weight.begin(), 0);
         for (size_t a = 0; a < s.axes.size(); a++) {
             const AxisMap &axis = s.axes[a];
             if (axis.phases > 1 && !is_true(axis.is_tap(phase[a], tap[a]))) {
@@ -120,12 +272,24 @@ bool applies(const Problem &problem) {
     return true;
 }
 
+bool sums_taps(const Problem &problem, int dot) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool one_phase = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases == 1; });
+    const bool narrow = dot == 4 && problem.w_type == DType::s8 && !problem.w_zero_points;
+    return dot == 1 || (problem.is_quantized() && one_phase && (dot == 2 || narrow));
+}
+
 DepthwiseSchedule DepthwiseSchedule::parse(const std::string &text) {
-    const ScheduleText values(text,
-                              {"lanes", "vectors", "pixels", "rows", "along_row", "channels_outside", "parallel"});
+    const ScheduleText values(
+        text, {"lanes", "vectors", "pixels", "rows", "dot", "along_row", "channels_outside", "parallel"});
     values.check_range({"lanes", "vectors", "pixels", "rows"}, 1, 64);
-    return {values["lanes"],        values["vectors"],        values["pixels"],
-            values["rows"],         values["along_row"] != 0, values["channels_outside"] != 0,
+    return {values["lanes"],
+            values["vectors"],
+            values["pixels"],
+            values["rows"],
+            values["dot"],
+            values["along_row"] != 0,
+            values["channels_outside"] != 0,
             values["parallel"] != 0};
 }
 
@@ -134,6 +298,7 @@ std::string DepthwiseSchedule::print() const {
                                 {"vectors", vectors},
                                 {"pixels", pixels},
                                 {"rows", rows},
+                                {"dot", dot},
                                 {"along_row", along_row},
                                 {"channels_outside", channels_outside},
                                 {"parallel", parallel}});
@@ -146,33 +311,51 @@ void DepthwiseSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width) +
                                     " outputs is larger than the image");
     }
+    if (!sums_taps(problem, dot)) {
+        throw std::invalid_argument("schedule: no instruction sums the products of " + std::to_string(dot) +
+                                    " neighbouring taps");
+    }
+    if (dot > 1 && !along_row && lanes * vectors > problem.out_channels) {
+        throw std::invalid_argument("schedule: " + std::to_string(vectors) + " vectors of " + std::to_string(lanes) +
+                                    " are more than the " + std::to_string(problem.out_channels) + " channels");
+    }
 }
 
 std::vector<int> packed_extents(const Problem &problem, const DepthwiseSchedule &schedule) {
     schedule.check(problem);
     const std::vector<AxisMap> axes = axis_maps(problem);
-    std::vector<int> extents = each(axes, &AxisMap::taps);
-    const std::vector<int> phases = each(axes, &AxisMap::phases);
+    std::vector<int> extents = tap_extents(axes, schedule.dot);
+    std::vector<int> phases = each(axes, &AxisMap::phases);
+    phases[dotted_axis(axes)] *= rows_of_group(axes, schedule);
     extents.insert(extents.end(), phases.begin(), phases.end());
     if (schedule.along_row) {
         extents.push_back(static_cast<int>(problem.out_channels));
     } else {
         extents.insert(extents.begin(), round_up(problem.out_channels, schedule.lanes * schedule.vectors));
     }
+    extents.insert(extents.begin(), schedule.dot);
     return extents;
+}
+
+Halide::Type packed_type(const Problem &problem, const DepthwiseSchedule &schedule) {
+    return schedule.dot == 4 ? Halide::Int(8) : operand_type(problem);
 }
 
 Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Func &w) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const Var c("c");
+    const Var c("c"), lane("lane");
     const std::vector<Var> j = vars("j", axes.size()), phase = vars("phase", axes.size());
     std::vector<Var> order = j;
     order.insert(order.end(), phase.begin(), phase.end());
     order.insert(schedule.along_row ? order.end() : order.begin(), c);
+    order.insert(order.begin(), lane);
+    const size_t dotted = dotted_axis(axes);
+    const bool shifted = rows_of_group(axes, schedule) > 1;
     std::vector<Expr> at = {c, 0};
     Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, 1}};
     for (size_t a = axes.size(); a-- > 0;) {
-        at.push_back(axes[a].tap(phase[a], j[a]));
+        const Expr tap = a == dotted ? j[a] * schedule.dot + lane : Expr(j[a]);
+        at.push_back(a == dotted && shifted ? tap - phase[a] * axes[a].step : axes[a].tap(phase[a], tap));
         bounds.emplace_back(0, axes[a].kernel);
     }
     Func result("packed");
@@ -186,6 +369,8 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
+    s.dotted = dotted_axis(s.axes);
+    s.group_rows = rows_of_group(s.axes, schedule);
     define_padded(s, problem, schedule, operands);
     std::vector<Var> at = {s.c};
     Expr phase = 0;
@@ -199,13 +384,20 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
         step *= s.axes[a].phases;
     }
     at.push_back(s.n);
+    const std::vector<Expr> same(at.begin(), at.end());
     std::vector<Expr> sums;
-    for_each_index(each(s.axes, &AxisMap::phases), [&](const std::vector<int> &phases) {
-        sums.push_back(sum_of(s, problem, schedule, operands, phases));
-    });
+    Operands after = operands;
+    if (schedule.dot > 1) {
+        define_dotted_sum(s, problem, schedule, operands);
+        sums = {s.sum(same)};
+        after.bias = starts_at_bias(problem, operands) ? Func() : operands.bias;
+    } else {
+        for_each_index(each(s.axes, &AxisMap::phases), [&](const std::vector<int> &phases) {
+            sums.push_back(sum_of(s, problem, schedule, operands, phases));
+        });
+    }
     s.y = Func("y");
-    s.y(at) =
-        epilogue(problem, sums.size() == 1 ? sums[0] : Halide::mux(phase, sums), operands, {at.begin(), at.end()});
+    s.y(at) = epilogue(problem, sums.size() == 1 ? sums[0] : Halide::mux(phase, sums), after, same);
     return s;
 }
 

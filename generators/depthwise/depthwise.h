@@ -2,7 +2,8 @@
 //
 // Applies to a Conv or ConvTranspose of as many groups as input and output channels, all sizes fixed, with few taps and
 // output phases. Multiplications: those of the definition, padding included. Error: a sum of `taps` products in the
-// order of the taps.
+// order of the taps. 8-bit products are exact: by themselves, or several taps summed by an instruction that takes pairs
+// of 16 bits or fours of 8, for which the rows (or positions) that they read are interleaved.
 #pragma once
 
 #include <Halide.h>
@@ -26,19 +27,25 @@ struct DepthwiseSchedule {
     int vectors = 1;                // a tile is vectors of those
     int pixels = 1;                 //   by positions along the innermost axis, where lanes are channels
     int rows = 1;                   //   by rows along the next one
+    int dot = 1;                    // neighbouring taps that one lane of an instruction sums: sums_taps()
     bool along_row = false;         // whether vectors run along the innermost axis
     bool channels_outside = false;  // whether a vector of channels sweeps the image, or each tile all channels
     bool parallel = false;
 
     static DepthwiseSchedule parse(const std::string &text);
     std::string print() const;
-    // Throws std::invalid_argument unless a tile fits into the problem's image.
+    // Throws std::invalid_argument unless a tile fits into the problem's image, and an instruction's sum its types.
     void check(const Problem &problem) const;
 };
 
-// The packed weights, the innermost first: [channels, filled up with zeros to whole vectors][taps...][phases...], or
-// [taps...][phases...][channels] where vectors run along a row.
+// Whether one lane may sum the products of `dot` neighbouring taps: by 2 those of 16-bit integers, by 4 of u8 times s8.
+bool sums_taps(const Problem &problem, int dot);
+
+// The packed weights, the innermost first: [dot][channels, filled up with zeros to whole vectors][taps...][phases...],
+// or [dot][taps...][phases...][channels] where vectors run along a row; the taps of the dotted axis in groups of `dot`,
+// filled up with zeros.
 std::vector<int> packed_extents(const Problem &problem, const DepthwiseSchedule &schedule);
+Halide::Type packed_type(const Problem &problem, const DepthwiseSchedule &schedule);
 Halide::Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Halide::Func &w);
 
 // The stages of the kernel, not scheduled. Dimensions: c, then the spatial axes innermost first, then the batch n.
@@ -46,10 +53,23 @@ struct DepthwiseStages {
     Halide::Var c{"c"}, n{"n"};
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
     std::vector<AxisMap> axes;
-    Halide::Func padded;  // x widened, with zeros around it, (c, positions..., n): inlined, or a copy
+    Halide::Func padded;  // x widened (or 8-bit, where taps are dotted), with what stands for 0 around it, (c,
+                          // positions..., n): inlined, or a copy
     bool copies =
-        false;       // whether it is a copy: x lies otherwise than y, or is of a narrower type, or rows are vectors
-    Halide::Func y;  // (c, q and, where there are several, phase of each axis, n)
+        false;  // whether it is a copy: x lies otherwise than y, or is of a narrower type, or rows are vectors
+    std::vector<AxisMap::Range> reads;  // of each axis of `padded`
+    Halide::RDom inside;                // where `padded` is x, vectors being along a row
+    Halide::Func y;                     // (c, q and, where there are several, phase of each axis, n)
+    // Where an instruction sums several taps; else undefined.
+    size_t dotted = 0;   // the axis of those taps
+    int group_rows = 1;  // how many of its outputs a group of taps serves
+    Halide::Var lane{"lane"}, group{"group"};
+    Halide::Func gathered;  // (lane, c, positions..., n, group): what the lane-th tap of a group reads; on the dotted
+                            // axis the position is the output's, q
+    Halide::RDom r, all;    // lane and taps, groups of them on the dotted axis; the same for `surplus`
+    Halide::Func sum;       // (c, q..., n)
+    Halide::Func surplus, zero_point;  // what a zero point adds to every sum of a channel, which starts below zero by
+                                       // as much; undefined where that is nothing. And that zero point, over lanes.
 };
 
 DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands);

@@ -33,7 +33,8 @@ std::vector<VarOrRVar> schedule_tile(DepthwiseStages &s, const Problem &problem,
         s.y.split(s.q[0], vector, s.q[0], schedule.lanes).vectorize(s.q[0]).unroll(vector);
         inside = {s.q[0], vector};
     } else {
-        s.y.split(s.c, block, s.c, width, channels % width == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+        const TailStrategy beyond = s.sum.defined() ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf;
+        s.y.split(s.c, block, s.c, width, channels % width == 0 ? TailStrategy::RoundUp : beyond);
         s.y.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector);
         s.y.split(s.q[0], tile, s.q[0], schedule.pixels, tail(s.axes[0].quotients, schedule.pixels)).unroll(s.q[0]);
         inside = {s.c, vector, s.q[0]};
@@ -46,7 +47,11 @@ std::vector<VarOrRVar> schedule_tile(DepthwiseStages &s, const Problem &problem,
     }
     std::vector<VarOrRVar> image = {tile};
     if (s.axes.size() > 1) {
-        s.y.split(s.q[1], rows, s.q[1], schedule.rows, tail(s.axes[1].quotients, schedule.rows)).unroll(s.q[1]);
+        // Rows that share what is gathered stay together.
+        const bool shifts = s.group_rows == 1 || s.axes[1].quotients % schedule.rows == 0;
+        s.y.split(s.q[1], rows, s.q[1], schedule.rows,
+                  shifts ? tail(s.axes[1].quotients, schedule.rows) : TailStrategy::GuardWithIf);
+        s.y.unroll(s.q[1]);
         inside.push_back(s.q[1]);
         image.push_back(rows);
     }
@@ -61,6 +66,77 @@ std::vector<VarOrRVar> schedule_tile(DepthwiseStages &s, const Problem &problem,
     order.insert(order.end(), loops.begin(), loops.end());
     s.y.reorder(order);
     return loops;
+}
+
+// How far the taps of an axis reach.
+int reach(const AxisMap &axis) {
+    return (axis.taps - 1) * std::abs(axis.tap_step);
+}
+
+// How many positions of an axis are gathered for `outputs` of them.
+int gathered_extent(const DepthwiseStages &s, size_t a, int outputs) {
+    return a == s.dotted ? outputs / s.group_rows : (outputs - 1) * s.axes[a].step + reach(s.axes[a]) + 1;
+}
+
+// Of the vectors that are gathered along a row.
+int gathered_lanes(const DepthwiseStages &s, const DepthwiseSchedule &schedule) {
+    return lanes_around(gathered_extent(s, 0, s.axes[0].quotients), 4 * schedule.lanes);
+}
+
+// The sums of a vector, one position after the other, from what is gathered for a tile or, along rows, for all of a
+// row.
+void schedule_dotted_sum(DepthwiseStages &s, const DepthwiseSchedule &schedule, const VarOrRVar &around_tile) {
+    const Var vector("vector"), rows("rows");
+    const size_t rank = s.axes.size();
+    const Var wide = schedule.along_row ? s.q[0] : s.c;
+    const auto vectorize = [&](Halide::Stage stage) { stage.vectorize(wide).unroll(vector); };
+    s.sum.compute_at(s.y, schedule.along_row ? (rank > 1 ? s.q[1] : around_tile.var) : s.q[0]);
+    s.sum.store_in(Halide::MemoryType::Register);
+    s.sum.split(wide, vector, wide, schedule.lanes);
+    vectorize(s.sum);
+    Halide::Stage sum = s.sum.update();
+    sum.split(wide, vector, wide, schedule.lanes);
+    std::vector<VarOrRVar> order = {s.r[0], wide, vector};
+    for (size_t a = 0; a < rank; a++) {
+        order.push_back(s.r[static_cast<int>(a) + 1]);
+        sum.unroll(s.r[static_cast<int>(a) + 1]);
+    }
+    sum.reorder(order).atomic().vectorize(s.r[0]);
+    vectorize(sum);
+
+    const std::vector<Var> at = s.gathered.args();  // lane, c, positions, n, group
+    s.gathered.store_in(Halide::MemoryType::Stack).bound(s.lane, 0, schedule.dot).unroll(s.lane).unroll(s.group);
+    s.gathered.bound(s.group, 0, ceil_div(s.axes[s.dotted].taps, schedule.dot));
+    if (schedule.along_row) {
+        s.gathered.compute_at(s.y, rank > 1 ? rows : s.c).reorder(s.lane, s.group, at[2]);
+        s.gathered.reorder_storage(s.lane, at[2], s.c);
+        s.gathered.vectorize(at[2], gathered_lanes(s, schedule), TailStrategy::RoundUp);
+        return;
+    }
+    s.gathered.compute_at(s.y, around_tile.var).reorder(s.lane, s.c, s.group, at[2]);
+    s.gathered.bound_extent(s.c, schedule.lanes * schedule.vectors).vectorize(s.c);
+    s.gathered.bound_extent(at[2], gathered_extent(s, 0, schedule.pixels)).unroll(at[2]);
+    if (rank > 1) {
+        s.gathered.bound_extent(at[3], gathered_extent(s, 1, schedule.rows)).unroll(at[3]);
+    }
+}
+
+// Once a run, ahead of everything else.
+void schedule_surplus(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
+    s.zero_point.compute_root().bound(s.zero_point.args()[0], 0, schedule.dot).store_in(Halide::MemoryType::Stack);
+    const int channels = static_cast<int>(problem.out_channels);
+    const int lanes = schedule.along_row ? 1 : schedule.lanes;
+    s.surplus.compute_root().bound(s.c, 0, channels);
+    s.surplus.vectorize(s.c, lanes, tail(channels, lanes));
+    Halide::Stage sum = s.surplus.update();
+    const Var block("block");
+    sum.split(s.c, block, s.c, lanes, channels % lanes == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order = {s.all[0], s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        order.push_back(s.all[static_cast<int>(a) + 1]);
+    }
+    order.push_back(block);
+    sum.reorder(order).atomic().vectorize(s.all[0]).vectorize(s.c);
 }
 
 }  // namespace
@@ -79,12 +155,28 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
     schedule.parallel = problem.flops() > 1e6;
     // Sums in flight hide an addition's latency; those beyond a third of the registers crowd out what they share.
     const int sums = std::max(1, target.vector_registers / 4 / phases);
+    const int dot = target.signed_dot ? 1 : target.int8_products;
+    const int channel_lanes = lanes_within(problem.out_channels, lanes);
+    // One or two channels are no vector.
+    if (problem.is_quantized() && dot > 1 && problem.taps() > 1 && (schedule.along_row || channel_lanes >= 4)) {
+        schedule.dot = sums_taps(problem, dot) ? dot : sums_taps(problem, 2) ? 2 : 1;
+    }
     if (schedule.along_row) {
         schedule.lanes = lanes_within(width, lanes);
-        schedule.rows = std::min(height, std::min(sums, 7));
+        schedule.rows = std::min(height, std::min(sums, schedule.dot > 1 ? 8 : 7));
         return schedule;
     }
-    schedule.lanes = lanes_within(problem.out_channels, lanes);
+    schedule.lanes = channel_lanes;
+    if (schedule.dot > 1) {
+        // Elements of channels-first y are written one by one, which long unrolled code makes no faster.
+        const bool scatters = problem.y_layout == Layout::ncx;
+        schedule.vectors = 2 * schedule.lanes <= problem.out_channels && !scatters ? 2 : 1;
+        const int most = std::max((16 - reach(axes[0]) - 1) / axes[0].step + 1, 1);
+        schedule.pixels = ceil_div(width, ceil_div(width, scatters ? 2 : most));
+        schedule.rows = std::min(height, 2);
+        schedule.channels_outside = true;
+        return schedule;
+    }
     schedule.pixels = std::min({width, sums, axes[0].step > 1 ? 7 : 2});
     schedule.rows = std::min(height, std::max(1, sums / schedule.pixels));
     return schedule;
@@ -106,19 +198,32 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
     if (schedule.parallel) {
         s.y.parallel(shared);
     }
+    if (s.sum.defined()) {
+        schedule_dotted_sum(s, schedule, loops.front());
+    }
+    if (s.surplus.defined()) {
+        schedule_surplus(s, problem, schedule);
+    }
     if (!s.copies) {
         return;
     }
     const std::vector<Var> at = s.padded.args();
-    for (size_t a = 0; a < rank; a++) {
-        const AxisMap::Range range = s.axes[a].reads();
-        s.padded.bound(at[a + 1], range.first, std::max(range.last - range.first, 0) + 1);
-    }
     const int lanes = schedule.lanes;
+    // Along rows in whole vectors, and as far as the last of those reads that are gathered.
+    const int wide = !schedule.along_row ? 1 : s.sum.defined() ? gathered_lanes(s, schedule) : lanes;
+    const int gathered = s.sum.defined() ? gathered_extent(s, 0, s.axes[0].quotients) : 0;
+    const int beyond = (round_up(gathered, wide) - gathered) * (s.dotted == 0 ? s.axes[0].step : 1);
+    for (size_t a = 0; a < rank; a++) {
+        const AxisMap::Range range = s.reads[a];
+        const int extent = std::max(range.last - range.first, 0) + 1;
+        s.padded.bound(at[a + 1], range.first, a == 0 ? round_up(extent + beyond, wide) : extent);
+    }
     if (schedule.along_row) {  // a plane at a time, which stays in a cache
         const std::vector<Var> order = plane_order(at);
         s.padded.compute_at(s.y, s.c).reorder_storage(order).reorder({order.begin(), order.end()});
-        s.padded.vectorize(at[1], lanes, TailStrategy::GuardWithIf);
+        s.padded.vectorize(at[1], wide, TailStrategy::RoundUp);
+        const int width = s.axes[0].in, whole = lanes_within(width, wide, true);
+        s.padded.update().vectorize(s.inside[0], 2 * whole >= lanes ? whole : lanes, TailStrategy::GuardWithIf);
         return;
     }
     s.padded.compute_root().bound(at[0], 0, channels).bound(at[rank + 1], 0, batch);

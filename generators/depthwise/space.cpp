@@ -19,14 +19,17 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
     return {{{"lanes", halves(most_lanes, most_lanes / 2)},
              {"vectors", whole_range(1, 4)},
-             {"pixels", whole_range(1, std::min(axes[0].quotients, 8))},
+             {"pixels", whole_range(1, std::min(axes[0].quotients, 16))},
              {"rows", whole_range(1, std::min(height, 8))},
              {"along_row", planes ? std::vector<int>{0, 1} : std::vector<int>{0}},
              {"channels_outside", {0, 1}}},
             [=, &target](const ScheduleNumbers &n) {
                 const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
-                // Where vectors run along a row, neither pixels nor the channels' place in the loops means anything.
-                return sums <= target.vector_registers && (n["along_row"] || n["lanes"] <= problem.out_channels) &&
+                const int width = n["lanes"] * (n["dot"] > 1 ? n["vectors"] : 1);
+                // Sums of several taps a lane take one vector's registers after the other. Where vectors run along a
+                // row, neither pixels nor the channels' place in the loops means anything.
+                return sums <= (n["dot"] > 1 ? 64 : target.vector_registers) &&
+                       (n["along_row"] || width <= problem.out_channels) &&
                        (!n["along_row"] || (n["pixels"] == 1 && n["channels_outside"] == 0));
             }};
 }
