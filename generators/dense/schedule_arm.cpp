@@ -36,7 +36,7 @@ void stage_inputs(WinogradStages &s, const Problem &problem, const WinogradSched
         return;
     }
     for (WinogradStages::Product &stage : s.products) {
-        Halide::Func staged = s.transformed.in(stage.acc);
+        Halide::Func staged = stage.transformed.in(stage.acc);
         staged.compute_at(stage.acc, depth_steps()).store_in(Halide::MemoryType::Register);
         staged.bound_extent(s.c, schedule.unroll).vectorize(s.c).unroll(s.tile);
     }

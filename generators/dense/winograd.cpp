@@ -134,8 +134,8 @@ bool winograd_applies(const Problem &p) {
 }
 
 WinogradSchedule WinogradSchedule::parse(const std::string &text) {
-    const ScheduleText numbers(
-        text, {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "rows", "images", "parallel"});
+    const ScheduleText numbers(text, {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "rows",
+                                      "images", "by_point", "parallel"});
     for (const char *name : {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "images"}) {
         if (numbers[name] < 1) {
             throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 or more");
@@ -148,6 +148,7 @@ WinogradSchedule WinogradSchedule::parse(const std::string &text) {
             {numbers["tile_x"], numbers["tile_y"], numbers["tile_z"]},
             numbers["rows"],
             numbers["images"],
+            numbers["by_point"] != 0,
             numbers["parallel"] != 0};
 }
 
@@ -161,6 +162,7 @@ std::string WinogradSchedule::print() const {
                                 {"tile_z", tile[2]},
                                 {"rows", rows},
                                 {"images", images},
+                                {"by_point", by_point},
                                 {"parallel", parallel}});
 }
 
@@ -189,6 +191,10 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (problem.batch % images != 0 || (rows > 0 && images > 1)) {
         throw std::invalid_argument("schedule: \"images\" is " + std::to_string(images) + " for a batch of " +
                                     std::to_string(problem.batch) + " and \"rows\" " + std::to_string(rows));
+    }
+    if (by_point && (problem.rank < max_rank || rows > 0)) {
+        throw std::invalid_argument("schedule: \"by_point\" is 1 for " + std::to_string(problem.rank) +
+                                    " axes and \"rows\" " + std::to_string(rows));
     }
     if (!panel_fits_groups(problem, panel())) {
         throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) + " channels in " +
@@ -286,6 +292,13 @@ int WinogradShape::tiles_before(int bits) const {
         before += tiles(other);
     }
     return before;
+}
+
+WinogradShape WinogradShape::plane() const {
+    WinogradShape result = *this;
+    result.axes.back() = WinogradAxis();
+    result.axes.back().whole = result.axes.back().length = 1;
+    return result;
 }
 
 WinogradShape::Range WinogradShape::tiles_of_points(int bits) const {
@@ -536,8 +549,9 @@ TilePosition position_of(const RDom &r, size_t rank) {
 
 // The transform of tiles of one combination whose first input is at given positions: a Func for each axis, over
 // (c, inputs or points of each axis, position of each axis, n).
-std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, int bits, const Func &padded) {
-    const size_t rank = s.shape.axes.size();
+std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const WinogradShape &shape, int bits,
+                                              const Func &padded) {
+    const size_t rank = shape.axes.size();
     const std::vector<Var> position = vars("position", rank);
     std::vector<Var> at = {s.c};
     append(at, s.j);
@@ -545,7 +559,7 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, int bits,
     at.push_back(s.n);
     std::vector<WinogradStages::Step> steps;
     for (size_t a = rank; a-- > 0;) {
-        const CookToom &f = transform_of(s.shape, bits, a);
+        const CookToom &f = transform_of(shape, bits, a);
         std::vector<Expr> inputs;
         for (int l = 0; l < f.points; l++) {
             std::vector<Expr> from(at.begin(), at.end());
@@ -556,7 +570,7 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, int bits,
             }
             std::vector<Expr> x = {s.c};
             for (size_t b = 0; b < rank; b++) {
-                x.push_back(position[b] + from[1 + b] * (s.shape.merges_folds ? 1 : s.shape.axes[b].step));
+                x.push_back(position[b] + from[1 + b] * (shape.merges_folds ? 1 : shape.axes[b].step));
             }
             x.push_back(s.n);
             inputs.push_back(padded(x));
@@ -569,39 +583,96 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, int bits,
     return steps;
 }
 
-void define_inputs(WinogradStages &s, const Func &padded) {
-    const WinogradShape &shape = s.shape;
-    const size_t rank = shape.axes.size();
-    s.transformed = Func("transformed");
+void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
+    const WinogradShape shape = by_point ? s.shape.plane() : s.shape;
+    const size_t rank = shape.axes.size(), inner = by_point ? rank - 1 : rank;
+    s.transformed = Func(by_point ? "planes" : "transformed");
+    std::vector<Var> at = {s.c};
+    at.insert(at.end(), s.e.begin(), s.e.begin() + static_cast<std::ptrdiff_t>(inner));
+    at.push_back(s.tile);
+    if (by_point) {
+        at.push_back(s.depth);
+    }
+    const size_t first_point = at.size();
+    at.insert(at.end(), s.j.begin(), s.j.begin() + static_cast<std::ptrdiff_t>(inner));
+    at.insert(at.end(), s.z.begin(), s.z.begin() + static_cast<std::ptrdiff_t>(inner));
+    if (!by_point) {
+        at.push_back(s.rows);
+    }
+    at.push_back(s.images);
+    s.transformed(at) = Halide::undef<float>();
+    for (const int bits : shape.tile_classes()) {
+        WinogradStages::Transform transform = {bits, input_steps(s, shape, bits, padded),
+                                               tile_domain(shape, bits, false, false, "of_input")};
+        const TilePosition tile = position_of(transform.r, rank);
+        std::vector<Expr> to(at.begin(), at.end()), from = {s.c};
+        append(from, tile.inner);
+        for (size_t a = 0; a < inner; a++) {
+            const WinogradAxis &axis = shape.axes[a];
+            const Expr row = axis.chunks > 1 ? s.rows * axis.whole + tile.t[a] : tile.t[a];
+            const Expr start = row * axis.outputs + shape.tile_class(bits, a).start;
+            from.push_back(shape.merges_folds ? start : start * axis.step + axis.origin(tile.u[a], s.e[a], s.z[a]));
+            to[first_point + a] = tile.inner[a];
+        }
+        if (by_point) {
+            from.push_back(s.depth);
+        }
+        from.push_back(s.images * shape.images + tile.image);
+        to[1 + inner] = tile_number(shape, bits, tile.t, tile.u, tile.image);
+        s.transformed(to) = transform.steps.back().f(from);
+        s.inputs.push_back(transform);
+    }
+}
+
+// What the products of some points multiply, from planes: their transform on the outermost axis, tile of a plane by
+// tile of a plane.
+void gather_planes(WinogradStages &s, WinogradStages::Product &product, const Func &planes) {
+    const WinogradShape &shape = s.shape, plane = shape.plane();
+    const size_t rank = shape.axes.size(), outer = rank - 1;
+    const WinogradAxis &axis = shape.axes[outer];
+    const CookToom &f = transform_of(shape, 0, outer);
     std::vector<Var> at = {s.c};
     append(at, s.e);
     at.push_back(s.tile);
     append(at, s.j);
     append(at, s.z);
     at.insert(at.end(), {s.rows, s.images});
-    s.transformed(at) = Halide::undef<float>();
+    product.transformed = Func("transformed");
+    product.transformed(at) = Halide::undef<float>();
     for (const int bits : shape.tile_classes()) {
-        WinogradStages::Transform transform = {bits, input_steps(s, bits, padded),
-                                               tile_domain(shape, bits, false, false, "of_input")};
-        const TilePosition tile = position_of(transform.r, rank);
-        std::vector<Expr> to(at.begin(), at.end()), from = {s.c};
-        append(from, tile.inner);
-        for (size_t a = 0; a < rank; a++) {
-            const WinogradAxis &axis = shape.axes[a];
-            const Expr row = axis.chunks > 1 ? s.rows * axis.whole + tile.t[a] : tile.t[a];
-            const Expr start = row * axis.outputs + shape.tile_class(bits, a).start;
-            from.push_back(shape.merges_folds ? start : start * axis.step + axis.origin(tile.u[a], s.e[a], s.z[a]));
-            to[2 + rank + a] = tile.inner[a];
+        if ((bits & product.bits) != 0) {
+            continue;
         }
-        from.push_back(s.images * shape.images + tile.image);
-        to[1 + rank] = tile_number(shape, bits, tile.t, tile.u, tile.image);
-        s.transformed(to) = transform.steps.back().f(from);
-        s.inputs.push_back(transform);
+        const int tiles = plane.tiles(bits) / shape.images;
+        const TileClass outermost = shape.tile_class(0, outer);
+        const RDom r({{0, tiles}, {0, outermost.count}, {0, axis.subs}, {0, shape.images}}, "of_plane");
+        std::vector<Expr> to(at.begin(), at.end()), inputs;
+        to[1 + rank] = shape.tiles_before(bits) + ((r[3] * outermost.count + r[1]) * axis.subs + r[2]) * tiles + r[0];
+        for (int l = 0; l < f.points; l++) {
+            const Expr start = r[1] * axis.outputs + l;
+            std::vector<Expr> from = {s.c};
+            append(from, std::vector<Var>(s.e.begin(), s.e.end() - 1));
+            from.push_back(plane.tiles_before(bits) + r[3] * tiles + r[0]);
+            from.push_back(shape.merges_folds ? start : start * axis.step + axis.origin(r[2], s.e[outer], s.z[outer]));
+            append(from, std::vector<Var>(s.j.begin(), s.j.end() - 1));
+            append(from, std::vector<Var>(s.z.begin(), s.z.end() - 1));
+            from.push_back(s.images);
+            inputs.push_back(planes(from));
+        }
+        const std::vector<Expr> points = input_transform(f, inputs);
+        product.transformed(to) = points.size() == 1 ? points[0] : Halide::mux(s.j[outer], points);
+        product.gathered.push_back(r);
     }
 }
 
-void define_products(WinogradStages &s, const Problem &problem, const Func &packed) {
+void define_products(WinogradStages &s, const Problem &problem, const Func &packed, bool by_point) {
     const WinogradShape &shape = s.shape;
+    Func planes = s.transformed;
+    if (by_point && shape.axes.back().reads_outside() && !shape.merges_folds) {
+        Halide::Region bounds(s.transformed.dimensions());
+        bounds[shape.axes.size() + 1] = {0, shape.axes.back().in};
+        planes = Halide::BoundaryConditions::constant_exterior(s.transformed, 0.0f, bounds);
+    }
     const size_t rank = shape.axes.size();
     const int columns = shape.columns / static_cast<int>(problem.groups) * shape.joined;  // that read the same inputs
     Halide::Region domain = {{0, shape.depth}};
@@ -640,63 +711,87 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
         append(at, s.j);
         append(at, s.p);
         at.insert(at.end(), {s.rows, s.images});
-        WinogradStages::Product product = {bits, Func("acc"), Func("product")};
+        WinogradStages::Product product = {bits, s.transformed, Func("acc"), Func("product"), Func(), {}};
+        if (by_point) {
+            gather_planes(s, product, planes);
+        }
         product.acc(at) = 0.0f;
-        product.acc(at) += packed(weight) * s.transformed(in);
+        product.acc(at) += packed(weight) * product.transformed(in);
         product.product(at) = product.acc(std::vector<Expr>(at.begin(), at.end()));
         s.products.push_back(product);
     }
 }
 
-// The transform of tiles of one combination, over (c, outputs or points of each axis, tile, p of each axis, rows,
-// images): the outermost axis first. Where a lower axis has two kinds of points, a step is two Funcs, by bits of the
-// lower axes.
-std::vector<WinogradStages::Step> output_steps(const WinogradStages &s, int bits) {
+// The transform on axis `a` of tiles of one combination, over (c, points of lower axes, outputs of this and higher
+// ones, tile, p of each axis, rows, images), from Funcs by bits of this and the lower axes to Funcs by bits of the
+// lower ones.
+std::map<int, Func> output_step(const WinogradStages &s, size_t a, int bits, const std::map<int, Func> &from) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    std::vector<Var> rest = {s.tile};
-    append(rest, s.p);
-    rest.insert(rest.end(), {s.rows, s.images});
-    std::map<int, Func> from;  // by bits
+    const CookToom &f = transform_of(shape, bits, a);
+    std::map<int, Func> to;
+    for (const auto &[from_bits, unused] : from) {
+        // Points that these tiles lack are no part of it.
+        if ((from_bits >> a) != 0 || (from_bits & bits) != 0) {
+            continue;
+        }
+        std::vector<Var> at = {s.c};
+        append(at, std::vector<Var>(s.j.begin(), s.j.begin() + static_cast<std::ptrdiff_t>(a)));
+        append(at, std::vector<Var>(s.i.begin() + static_cast<std::ptrdiff_t>(a), s.i.end()));
+        at.push_back(s.tile);
+        append(at, s.p);
+        at.insert(at.end(), {s.rows, s.images});
+        std::vector<Expr> terms;
+        for (int k = 0; k < f.points; k++) {
+            const bool high = k >= shape.points(0, a).count;
+            const Func &source = from.at(from_bits | (high ? 1 << a : 0));
+            std::vector<Expr> with_point(at.begin(), at.end());
+            with_point[1 + a] = k;
+            if (a + 1 == rank) {  // the products: tile follows c
+                std::vector<Expr> in = {s.c, s.tile};
+                append(in, std::vector<Expr>(with_point.begin() + 1,
+                                             with_point.begin() + 1 + static_cast<std::ptrdiff_t>(rank)));
+                append(in,
+                       std::vector<Expr>(with_point.begin() + 2 + static_cast<std::ptrdiff_t>(rank), with_point.end()));
+                with_point = in;
+            }
+            terms.push_back(source(with_point));
+        }
+        const std::vector<Expr> outputs = output_transform(f, terms);
+        Func step("output" + std::to_string(a));
+        step(at) = outputs.size() == 1 ? outputs[0] : Halide::mux(s.i[a], outputs);
+        to[from_bits] = step;
+    }
+    return to;
+}
+
+// The transforms of products on the outermost axis, whose tiles are all of one size.
+void define_outer(WinogradStages &s) {
+    std::map<int, Func> products;
     for (const WinogradStages::Product &product : s.products) {
-        from[product.bits] = product.product;
+        products[product.bits] = product.product;
+    }
+    const std::map<int, Func> outer = output_step(s, s.shape.axes.size() - 1, 0, products);
+    for (WinogradStages::Product &product : s.products) {
+        product.outer = outer.at(product.bits);
+    }
+}
+
+// The transform of tiles of one combination, the outermost axis first. Where a lower axis has two kinds of points, a
+// step is two Funcs, by bits of the lower axes.
+std::vector<WinogradStages::Step> output_steps(const WinogradStages &s, int bits) {
+    std::map<int, Func> from;
+    size_t a = s.shape.axes.size();
+    for (const WinogradStages::Product &product : s.products) {
+        from[product.bits] = product.outer.defined() ? product.outer : product.product;
+        a = product.outer.defined() ? s.shape.axes.size() - 1 : a;
     }
     std::vector<WinogradStages::Step> steps;
-    for (size_t a = rank; a-- > 0;) {
-        const CookToom &f = transform_of(shape, bits, a);
-        std::map<int, Func> to;
-        for (const auto &[from_bits, unused] : from) {
-            // Points that these tiles lack are no part of it.
-            if ((from_bits >> a) != 0 || (from_bits & bits) != 0) {
-                continue;
-            }
-            std::vector<Var> at = {s.c};
-            append(at, std::vector<Var>(s.j.begin(), s.j.begin() + static_cast<std::ptrdiff_t>(a)));
-            append(at, std::vector<Var>(s.i.begin() + static_cast<std::ptrdiff_t>(a), s.i.end()));
-            append(at, rest);
-            std::vector<Expr> terms;
-            for (int k = 0; k < f.points; k++) {
-                const bool high = k >= shape.points(0, a).count;
-                const Func &source = from.at(from_bits | (high ? 1 << a : 0));
-                std::vector<Expr> with_point(at.begin(), at.end());
-                with_point[1 + a] = k;
-                if (a + 1 == rank) {  // the products: tile follows c
-                    std::vector<Expr> in = {s.c, s.tile};
-                    append(in, std::vector<Expr>(with_point.begin() + 1,
-                                                 with_point.begin() + 1 + static_cast<std::ptrdiff_t>(rank)));
-                    append(in, std::vector<Expr>(with_point.begin() + 2 + static_cast<std::ptrdiff_t>(rank),
-                                                 with_point.end()));
-                    with_point = in;
-                }
-                terms.push_back(source(with_point));
-            }
-            const std::vector<Expr> outputs = output_transform(f, terms);
-            Func step("output" + std::to_string(a));
-            step(at) = outputs.size() == 1 ? outputs[0] : Halide::mux(s.i[a], outputs);
-            to[from_bits] = step;
-            steps.push_back({a, step});
+    while (a-- > 0) {
+        from = output_step(s, a, bits, from);
+        for (const auto &[unused, f] : from) {
+            steps.push_back({a, f});
         }
-        from = to;
     }
     return steps;
 }
@@ -839,8 +934,11 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
         x = Func("wide");
         x(at) = widen_x(problem, operands.sizes, operands.x(same));
     }
-    define_inputs(s, define_image(s, problem, schedule, x));
-    define_products(s, problem, operands.packed);
+    define_inputs(s, define_image(s, problem, schedule, x), schedule.by_point);
+    define_products(s, problem, operands.packed, schedule.by_point);
+    if (schedule.by_point) {
+        define_outer(s);
+    }
     define_outputs(s, problem, operands);
     if (!s.in_place) {
         define_copy(s, problem, operands);

@@ -4,14 +4,18 @@
 //   product     = packed * transformed, summed over input channels (and folds), for each point
 //   y           = A^T product A
 //
-// Applies to Conv and ConvTranspose of numbers summed in float32, float16 and bfloat16 widened, with sums of 2 to 7 taps on some axis and no more on any, but where
-// accuracy is strict: strides, dilations and output phases are reduced to stride 1 (winograd_axis.h). Multiplications:
-// the product over axes of (m + r - 1) / m, in place of r, for each output and input channel. Error:
-// tests/reference/error_bound.h.
+// Applies to Conv and ConvTranspose of numbers summed in float32, float16 and bfloat16 widened, with sums of 2 to 7
+// taps on some axis and no more on any, but where accuracy is strict: strides, dilations and output phases are reduced
+// to stride 1 (winograd_axis.h). Multiplications: the product over axes of (m + r - 1) / m, in place of r, for each
+// output and input channel. Error: tests/reference/error_bound.h.
 //
 // Few output channels are no vector: then columns are channels and the innermost axis' phases together. Nor are few
 // input channels: then all folds of a position lie together in a copy of the input. Groups of few channels join in a
 // panel, whose weights are block-diagonal.
+//
+// Of three axes, the outermost may be transformed apart: planes of the input on the other two, and then, one point of
+// those after the other, what is multiplied, the products and their transform, which so pass through the nearest caches
+// alone.
 //
 // An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
 // shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous.
@@ -39,6 +43,7 @@ struct WinogradSchedule {
     std::vector<int> tile = {1, 1, 1};  // outputs m of a tile on each axis, the innermost first
     int rows = 0;           // rows of tiles, on the outermost axis, that pass all stages together; 0: the whole image,
     int images = 1;         //   and then so many images together
+    bool by_point = false;  // whether the outermost axis is transformed apart, for one point of the others at a time
     bool parallel = false;  // whether the caller's threads share the work
 
     int panel() const { return lanes * vectors; }
@@ -79,7 +84,9 @@ struct WinogradShape {
     // Of an axis, but for those that are merged into columns and depth.
     int phases(size_t axis) const { return merges_phases && axis == 0 ? 1 : axes[axis].phases; }
     int folds(size_t axis) const { return merges_folds ? 1 : axes[axis].folds; }
-    int tiles(int bits) const;         // of a combination, in a chunk
+    int tiles(int bits) const;  // of a combination, in a chunk
+    // The tiles of one position on the outermost axis, which is then one of one output and one point.
+    WinogradShape plane() const;
     int tiles_before(int bits) const;  // in the order that makes each point's tiles contiguous
     // The same for points: bit a tells whether a point on axis a is one that the smaller tile lacks.
     struct Range {
@@ -101,7 +108,7 @@ Halide::Func pack_winograd(const Problem &problem, const WinogradShape &shape, c
 // The stages of the kernel, not scheduled. Each Func's dimensions: c, a coordinate for each axis of what its comment
 // says, then `tile` and whatever else tells tiles apart.
 struct WinogradStages {
-    Halide::Var c{"c"}, tile{"tile"}, n{"n"}, rows{"rows"}, images{"images"};
+    Halide::Var c{"c"}, tile{"tile"}, n{"n"}, rows{"rows"}, images{"images"}, depth{"depth"};
     std::vector<Halide::Var> i, j, e, z, p, u, t;  // output of a tile, point, fold, shift, phase, sub-image, tile
 
     // A tile's transform on one axis.
@@ -118,15 +125,20 @@ struct WinogradStages {
     };
     struct Product {
         int bits = 0;
+        Halide::Func transformed;  // what it multiplies
         Halide::Func acc, product;
+        Halide::Func outer;  // its transform on the outermost axis, where that is done by points of the others
+        std::vector<Halide::RDom> gathered;  // and then the domains of the updates of `transformed`: tile of a plane,
+                                             // tile and sub-image of the outermost axis, image
     };
     int channels = 0;                 // input channels that `transformed` holds: whole vectors
     Halide::Func image;               // x with channels innermost and room for whole vectors; undefined where x will do
     Halide::Func column_bias;         // of every column, where phases are merged; else undefined
     Halide::Func turned_x, turned_y;  // blocks of x and y on their way from or to channels first; else undefined
-    Halide::Func transformed;         // (c, e, tile, j, z, rows, images), of all tiles
-    std::vector<Transform> inputs;
-    std::vector<Product> products;  // (c, tile, j, p, rows, images)
+    Halide::Func transformed;         // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
+                                      //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
+    std::vector<Transform> inputs;    // of `transformed`
+    std::vector<Product> products;    // (c, tile, j, p, rows, images)
     std::vector<Transform> outputs;
     Halide::Func result;  // where y cannot be written in place: (c, q and p of each axis in a chunk, n, rows, images)
     Halide::Func y;

@@ -20,17 +20,25 @@ constexpr double far_bytes = 14;     // a cycle, of what the second cache does n
 
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
-    double products = 0;                                 // cycles
-    double points = 0;                                   // tiles times points
-    double outputs = 0;                                  // tiles times outputs
+    double products = 0;                        // cycles
+    double waits = 0;                           //   that products wait for weights no near cache holds
+    double points = 0;                          // tiles times points
+    double plane_points = 0, outer_points = 0;  //   of planes, and of products transformed on the outermost axis
+    double outputs = 0;                         // tiles times outputs
     double input_operations = 0, output_operations = 0;  // of transforms, for one channel
 };
 
-// Of all tiles of one combination: axes are transformed one after the other, the outermost first.
-void add_transforms(Work &work, const WinogradShape &shape, int bits) {
+// Of all tiles of one combination: axes are transformed one after the other, the outermost first, but, by points, the
+// input's planes before their outermost axis.
+void add_transforms(Work &work, const WinogradShape &shape, int bits, bool by_point, double planes) {
+    const size_t outermost = shape.axes.size() - 1;
     for (size_t a = 0; a < shape.axes.size(); a++) {
         const CookToom &f = cook_toom(shape.tile_class(bits, a).outputs, shape.axes[a].taps, shape.axes[a].points);
         double inputs = shape.tiles(bits), outputs = inputs;
+        if (by_point && a != outermost) {
+            const WinogradAxis &axis = shape.axes[outermost];
+            inputs *= planes / (axis.tile_class(false).count * axis.subs * axis.points);
+        }
         for (size_t b = 0; b < shape.axes.size(); b++) {
             const TileClass tile = shape.tile_class(bits, b);
             inputs *= b == a ? 1 : tile.points;
@@ -43,6 +51,8 @@ void add_transforms(Work &work, const WinogradShape &shape, int bits) {
 
 Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const TargetModel &target) {
     Work work;
+    const WinogradAxis &outermost = shape.axes.back();
+    const double planes = shape.merges_folds ? outermost.covered() + outermost.taps - 1 : outermost.in;
     int highest = 0;
     for (const int bits : shape.tile_classes()) {
         double points = shape.tiles(bits), outputs = points;
@@ -50,8 +60,10 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
             points *= shape.tile_class(bits, a).points;
             outputs *= shape.tile_class(bits, a).outputs;
         }
-        add_transforms(work, shape, bits);
+        add_transforms(work, shape, bits, schedule.by_point, planes);
         work.points += points;
+        work.plane_points += points * planes / (outermost.whole * outermost.subs * outermost.points);
+        work.outer_points += points * outermost.outputs / outermost.points;
         work.outputs += outputs;
         highest |= bits;
     }
@@ -60,14 +72,16 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
             continue;
         }
         const int count = shape.tiles_of_points(bits).count, block = block_of(count, schedule.block);
-        double steps = static_cast<double>(shape.depth) * shape.panels * ceil_div(count, block);
+        double steps = static_cast<double>(shape.depth) * shape.panels;  // of sums, for one block of tiles
         for (size_t a = 0; a < shape.axes.size(); a++) {
             const int short_folds = std::max(0, shape.folds(a) - shape.axes[a].first_short_fold());
             const bool at_infinity = (bits >> a & 1) == 0 && shape.axes[a].taps > 1;
             steps *= shape.phases(a) * (shape.points(bits, a).count * shape.folds(a) - (at_infinity ? short_folds : 0));
         }
         const double fmas = schedule.vectors * block;
-        work.products += steps * fmas / (target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
+        const double step = fmas / (target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
+        work.products += steps * ceil_div(count, block) * step;
+        work.waits += steps * std::max(0.0, schedule.panel() * 4 / far_bytes - step);
     }
     return work;
 }
@@ -86,11 +100,16 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     const int lanes = schedule.lanes;
     inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes);
     const double columns = ceil_div(shape.columns, lanes) * phases;
-    const double chunk_bytes = work.points * (inputs + columns) * lanes * 4;
-    const double transform = chunk_bytes < target.l2_bytes ? near_cycles : std::max(near_cycles, lanes * 4 / far_bytes);
-    double chunk = work.products + (packed_bytes > 0.8 * target.l2_bytes ? packed_bytes / far_bytes : 0) +
-                   work.points * (inputs + columns) * 2 * transform +
-                   (work.input_operations * inputs + work.output_operations * columns) * operation_cycles;
+    const WinogradAxis &outermost = shape.axes.back();
+    const double plane_inputs = inputs / (shape.folds(shape.axes.size() - 1) * outermost.shifts);
+    const double passed_on = schedule.by_point ? work.plane_points * plane_inputs + work.outer_points * columns
+                                               : work.points * (inputs + columns);
+    const double transform =
+        passed_on * lanes * 4 < target.l2_bytes ? near_cycles : std::max(near_cycles, lanes * 4 / far_bytes);
+    double chunk =
+        work.products + (packed_bytes > 0.8 * target.l2_bytes ? 0.5 * work.waits + packed_bytes / far_bytes : 0) +
+        passed_on * 2 * transform + (schedule.by_point ? work.points * (inputs + columns) * 2 * near_cycles : 0) +
+        (work.input_operations * inputs + work.output_operations * columns) * operation_cycles;
     // In place, chunks store y as slowly as they would copy it.
     const bool in_chunks = shape.axes.back().chunks > 1 || shape.image_chunks > 1;
     if (!shape.covers_exactly(problem, lanes) || in_chunks) {
@@ -188,6 +207,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
             for (const auto &[rows, images] : chunks(problem, tile)) {
                 schedule.rows = rows;
                 schedule.images = images;
+                schedule.by_point = problem.rank == 3 && rows == 0;
                 const double estimate = cycles(problem, schedule, target);
                 if (best_of_size.cycles == 0 || estimate < best_of_size.cycles) {
                     best_of_size = {schedule, estimate};

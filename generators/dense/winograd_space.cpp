@@ -20,7 +20,8 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
                      {"block", whole_range(2, 20)},
                      {"unroll", divisors_among(shape.depth, {1, 2, 4})},
                      {"rows", {0, 1, 2, 4, 8, 16}},
-                     {"images", divisors_among(batch, {1, 2, 4, 8, 16})}};
+                     {"images", divisors_among(batch, {1, 2, 4, 8, 16})},
+                     {"by_point", whole_range(0, axes.size() == 3 ? 1 : 0)}};
     const char *names[] = {"tile_x", "tile_y", "tile_z"};
     for (size_t a = 0; a < axes.size(); a++) {
         const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - axes[a].taps);
@@ -30,7 +31,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
         const int panel = n["lanes"] * n["vectors"];
         return registers_of_tile(n["vectors"], n["block"], target) <= target.vector_registers &&
                panel <= 2 * round_up(of_group, n["lanes"]) && panel_fits_groups(problem, panel) &&
-               (n["rows"] == 0 || n["images"] == 1);
+               (n["rows"] == 0 || (n["images"] == 1 && n["by_point"] == 0));
     };
     return space;
 }

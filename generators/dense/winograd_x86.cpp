@@ -128,25 +128,26 @@ RVar outermost_tiles(const WinogradShape &shape, const Halide::RDom &r, int bits
 }
 
 // Tiles of one combination go through the steps of their transform vector by vector: all in registers, or, where a tile
-// has too many points, row by row through memory. `between`: loops right around a vector of a tile.
+// has too many points, row by row through memory. `axes`: those the steps transform. `between`: loops right around a
+// vector of a tile.
 void schedule_transform(Func &target, int update, const WinogradStages &s, const WinogradStages::Transform &transform,
-                        int lanes, const std::vector<VarOrRVar> &between, bool parallel) {
+                        int axes, int lanes, const std::vector<VarOrRVar> &between, bool parallel) {
     const int rank = static_cast<int>(s.shape.axes.size());
     const Var vector("vector");
-    const bool rolled = is_rolled(s.shape, transform.bits);
+    const bool rolled = is_rolled(axes < rank ? s.shape.plane() : s.shape, transform.bits);
     Stage stage = target.update(update);
     stage.split(s.c, vector, s.c, lanes);
     std::vector<VarOrRVar> order = {s.c};
-    for (int a = 0; a < rank; a++) {
+    for (int a = 0; a < axes; a++) {
         order.emplace_back(transform.r[a]);
     }
     order.emplace_back(vector);
     append(order, between);
-    for (int d = rank; d < transform.r.dimensions(); d++) {
+    for (int d = axes; d < transform.r.dimensions(); d++) {
         order.emplace_back(transform.r[d]);
     }
     stage.reorder(order).vectorize(s.c).unroll(transform.r[0]);
-    for (int a = 1; a < rank && !rolled; a++) {
+    for (int a = 1; a < axes && !rolled; a++) {
         stage.unroll(transform.r[a]);
     }
     if (parallel) {
@@ -171,32 +172,91 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     }
 }
 
-void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
-    const WinogradShape &shape = s.shape;
-    const size_t rank = shape.axes.size();
-    Func &f = s.transformed;
-    place.compute(f);
+int all_tiles(const WinogradShape &shape) {
     int tiles = 0;
     for (const int bits : shape.tile_classes()) {
         tiles += shape.tiles(bits);
     }
+    return tiles;
+}
+
+void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
+    const WinogradShape shape = schedule.by_point ? s.shape.plane() : s.shape;
+    const size_t axes = shape.axes.size() - (schedule.by_point ? 1 : 0);
+    Func &f = s.transformed;
+    place.compute(f);
     std::vector<VarOrRVar> between;
-    f.bound(s.c, 0, s.channels).bound(s.tile, 0, tiles).align_storage(s.c, s.channels + schedule.lanes);
-    for (size_t a = 0; a < rank; a++) {
+    f.bound(s.c, 0, s.channels).bound(s.tile, 0, all_tiles(shape)).align_storage(s.c, s.channels + schedule.lanes);
+    for (size_t a = 0; a < axes; a++) {
         f.bound(s.e[a], 0, shape.folds(a)).bound(s.j[a], 0, shape.axes[a].points);
         f.bound(s.z[a], 0, shape.axes[a].shifts);
         between.emplace_back(s.e[a]);
     }
-    for (size_t a = 0; a < rank; a++) {
+    for (size_t a = 0; a < axes; a++) {
         between.emplace_back(s.z[a]);
     }
     for (size_t k = 0; k < s.inputs.size(); k++) {
-        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], schedule.lanes, between, parallel);
+        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], static_cast<int>(axes), schedule.lanes, between,
+                           parallel && !schedule.by_point);
+        if (parallel && schedule.by_point) {
+            f.update(static_cast<int>(k)).parallel(s.depth);
+        }
     }
 }
 
+// The outermost axis apart, for each point of the others: what is multiplied, the products and their transform, all in
+// the nearest caches. Returns where the first two are.
+Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, const WinogradSchedule &schedule,
+                     const Place &place, bool parallel) {
+    const WinogradShape &shape = s.shape;
+    const size_t outermost = shape.axes.size() - 1;
+    const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
+    const Var vector("vector"), shared("shared");
+    Func &f = stage.outer, &in = stage.transformed;
+    place.compute(f);
+    f.bound(s.c, 0, shape.panels * shape.panel).bound(s.tile, range.begin, range.count);
+    f.align_storage(s.c, shape.panels * shape.panel + schedule.lanes);
+    f.split(s.c, vector, s.c, schedule.lanes).bound(s.i[outermost], 0, shape.axes[outermost].outputs);
+    std::vector<VarOrRVar> order = {s.c, s.i[outermost], vector, s.tile};
+    std::vector<Var> storage = {s.c, s.tile, s.i[outermost]};
+    for (size_t a = 0; a <= outermost; a++) {
+        f.bound(s.p[a], 0, shape.phases(a));
+        order.emplace_back(s.p[a]);
+        storage.push_back(s.p[a]);
+    }
+    for (size_t a = 0; a < outermost; a++) {
+        const WinogradShape::Range points = shape.points(stage.bits, a);
+        f.bound(s.j[a], points.begin, points.count);
+        order.emplace_back(s.j[a]);
+        storage.push_back(s.j[a]);
+    }
+    f.reorder(order).reorder_storage(storage).vectorize(s.c).unroll(s.i[outermost]);
+    Var point = s.j[0];
+    for (size_t a = 1; a < outermost && parallel; a++) {
+        f.fuse(point, s.j[a], shared);
+        point = shared;
+    }
+    if (parallel) {
+        f.parallel(point);
+    }
+
+    const Place here = {&f, point};
+    here.compute(in);
+    in.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + schedule.lanes);
+    in.bound(s.tile, range.begin, range.count).bound(s.j[outermost], 0, shape.axes[outermost].points);
+    for (size_t k = 0; k < stage.gathered.size(); k++) {
+        const Halide::RDom &r = stage.gathered[k];
+        std::vector<VarOrRVar> loops = {s.c, s.j[outermost], vector, r[0], r[1], r[2], r[3]};
+        append(loops, s.e);
+        append(loops, s.z);
+        Stage update = in.update(static_cast<int>(k));
+        update.split(s.c, vector, s.c, schedule.lanes).reorder(loops).vectorize(s.c).unroll(s.j[outermost]);
+    }
+    return here;
+}
+
 // A matrix product for each point: a panel of its weights stays in the nearest caches while all tiles pass.
-void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
+void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where, bool parallel) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
     const Var panel("panel"), vector("vector"), tiles("tiles"), shared("shared");
@@ -204,6 +264,7 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
         const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
         const int block = block_of(range.count, schedule.block);
         Func &f = stage.product, &acc = stage.acc;
+        const Place place = schedule.by_point ? schedule_outer(s, stage, schedule, where, parallel) : where;
         place.compute(f);
         f.bound(s.c, 0, shape.panels * shape.panel).bound(s.tile, range.begin, range.count);
         f.align_storage(s.c, shape.panels * shape.panel + schedule.lanes);
@@ -212,12 +273,15 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
         std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
         for (size_t a = 0; a < rank; a++) {
             const WinogradShape::Range points = shape.points(stage.bits, a);
-            f.bound(s.j[a], points.begin, points.count).bound(s.p[a], 0, shape.phases(a));
+            if (!schedule.by_point || a + 1 == rank) {
+                f.bound(s.j[a], points.begin, points.count);
+            }
+            f.bound(s.p[a], 0, shape.phases(a));
             order.emplace_back(s.j[a]);
         }
         append(order, s.p);
         f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
-        if (parallel) {
+        if (parallel && !schedule.by_point) {
             Var outer = rank > 1 ? s.j[0] : panel;
             for (size_t a = rank > 1 ? 1 : 0; a < rank; a++) {
                 f.fuse(outer, s.j[a], shared);
@@ -270,7 +334,9 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
         target.bound(s.n, 0, shape.images);
     }
     for (size_t k = 0; k < s.outputs.size(); k++) {
-        schedule_transform(target, static_cast<int>(k), s, s.outputs[k], lanes, phases, parallel);
+        const int rank = static_cast<int>(shape.axes.size());
+        schedule_transform(target, static_cast<int>(k), s, s.outputs[k], schedule.by_point ? rank - 1 : rank, lanes,
+                           phases, parallel);
     }
 }
 

@@ -12,37 +12,42 @@ LAYERS = Path(__file__).resolve().parents[1] / "cases/winograd.toml"
 
 
 class Winograd(unittest.TestCase):
-    def verify(self, lines):
-        """The rows of kiln verify under these decisions; all must be ok, and by Winograd."""
+    def verify(self, lines, layers=()):
+        """The rows of kiln verify under these decisions, of all layers if none is named; all must be ok, and by Winograd."""
         with tempfile.TemporaryDirectory() as folder:
             decisions = Path(folder) / "decisions.jsonl"
             decisions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-            rows = kiln_run.verify(LAYERS, "--decisions", decisions)
-        self.assertEqual(len(rows), LAYERS.read_text().count("[[layer]]"))
+            only = [word for layer in layers for word in ("--layer", layer)]
+            rows = kiln_run.verify(LAYERS, "--decisions", decisions, *only)
+        self.assertEqual(len(rows), len(layers) or LAYERS.read_text().count("[[layer]]"))
         for row in rows:
             with self.subTest(row["layer"]):
                 self.assertEqual((row["verdict"], row["algorithm"]), ("ok", "winograd"), row)
         return rows
 
     def test_schedules(self):
-        """The default, a row of tiles at a time, two, and the smallest tiles."""
+        """The default, a row of tiles at a time, two, the smallest tiles, and three axes' outermost apart."""
         rows = self.verify([{"problem": "*", "algorithm": "winograd"}])
-        for pattern, replacement in (
-            ("rows:[0-9]+;images:[0-9]+", "rows:1;images:1"),
-            ("rows:[0-9]+;images:[0-9]+", "rows:2;images:1"),
-            ("tile_([xyz]):[2-9];", r"tile_\1:2;"),
+        chunks = "rows:[0-9]+;images:[0-9]+;by_point:[01]"
+        for pattern, replacement, among in (
+            (chunks, "rows:1;images:1;by_point:0", ""),
+            (chunks, "rows:2;images:1;by_point:0", ""),
+            ("tile_([xyz]):[2-9];", r"tile_\1:2;", ""),
+            (chunks, "rows:0;images:1;by_point:1", "3d-"),
         ):
+            chosen = [row for row in rows if among in row["problem"]]
             decisions = [
                 {
                     "problem": row["problem"],
                     "target": row["kernel"],
                     "algorithm": "winograd",
-                    "revision": 1,
+                    "revision": 2,
                     "schedule": re.sub(pattern, replacement, row["schedule"]),
                 }
-                for row in rows
+                for row in chosen
             ]
-            for row, decision in zip(self.verify(decisions), decisions):
+            again = self.verify(decisions, [row["layer"] for row in chosen])
+            for row, decision in zip(again, decisions):
                 self.assertEqual(row["schedule"], decision["schedule"])
 
 
