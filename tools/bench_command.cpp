@@ -13,6 +13,7 @@ int bench_command(const BenchOptions &options) {
     const MeasuredLibrary library = build_measured(options, folder.path());
     if (!library.program) return 1;
     std::vector<std::string> arguments = measure_arguments("bench", options);
+    arguments.insert(arguments.end(), {"--threads", std::to_string(options.threads)});
     if (!options.json.empty()) arguments.insert(arguments.end(), {"--json", options.json});
     const int status = run_process(library.program->command(arguments));
     return library.failures.empty() && status == 0 ? 0 : 1;

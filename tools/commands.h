@@ -61,6 +61,7 @@ int verify_command(const VerifyOptions &options);
 
 // kiln bench SPEC
 struct BenchOptions : MeasureOptions {
+    int threads = 1;   // that share each call's work
     std::string json;  // file the results are also written to; "": none
 };
 int bench_command(const BenchOptions &options);

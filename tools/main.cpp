@@ -195,6 +195,10 @@ Action add_bench(CLI::App &app, CLI::App *&command) {
     command = app.add_subcommand("bench", "Time every kernel: ms, GFLOP/s, share of the measured peak");
     const auto options = std::make_shared<BenchOptions>();
     add_measure(*command, *options);
+    command->add_option("--threads", options->threads, "Threads that share each call's work; the peak is theirs too")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
     command->add_option("--json", options->json, "Write the results to this file too")->type_name("FILE");
     return [options] { return bench_command(*options); };
 }

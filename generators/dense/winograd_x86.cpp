@@ -108,8 +108,13 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
         s.image.bound(s.c, 0, channels);
         vectorize_channels(s.image, s.c, channels, schedule.lanes);
     }
-    if (schedule.parallel) {
+    if (!schedule.parallel) {
+        return;
+    }
+    if (batch > 1 || s.shape.axes.size() > 1) {
         s.image.parallel(batch > 1 ? s.n : at[s.shape.axes.size()]);
+    } else if (s.turned_x.defined()) {
+        s.image.parallel(Var("dense_outer"));  // the row itself is cut into vectors
     }
 }
 

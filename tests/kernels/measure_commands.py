@@ -56,10 +56,15 @@ class MeasureCommands(unittest.TestCase):
 
     def test_bench(self):
         with tempfile.TemporaryDirectory() as folder:
-            process = kiln("bench", LAYERS, "--layer", "conv", "--layer", "up", "--json", Path(folder) / "bench.json")
+            process = kiln("bench", LAYERS, "--layer", "conv", "--layer", "up", "--threads", "2",
+                           "--json", Path(folder) / "bench.json")
             self.assertEqual(process.returncode, 0, process.stderr)
             result = json.loads((Path(folder) / "bench.json").read_text())
-        self.assertIn("peak: ", process.stdout)
+        self.assertIn("2 threads\npeak: ", process.stdout)
+        self.assertEqual(result["machine"]["threads"], 2)
+        self.assertRegex(process.stdout, r"packing all weights: .* ms; making a plan: .* us; a plan's run adds .* ns")
+        self.assertGreater(result["calls"]["plan_us"], 0)
+        self.assertGreater(result["rows"][0]["pack_ms"], 0)
         self.assertEqual([row["layer"] for row in result["rows"]], ["conv", "up"])
         conv = result["rows"][0]
         self.assertAlmostEqual(conv["gflop"], 2e-9 * 20 * 20 * 48 * 32 * 9)

@@ -4,12 +4,11 @@
 // a machine that slows down for a while slows all alike. A layer's time is the median, over the rounds, of the fastest
 // call in each, and the peak the median of each round's highest; a spread is how far the rounds' times lie apart.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <thread>
+#include <numeric>
 
 #include "harness/data.h"
 #include "harness/gpu.h"
@@ -42,23 +41,9 @@ Status pick(const kiln_library &library, const Problem &problem, const std::stri
 // The peak of all threads together.
 double measure_peak_of_threads(Isa isa, const kiln_threads *threads) {
     if (threads == nullptr) return measure_peak(isa, peak_seconds);
-    struct Closure {
-        Isa isa;
-        int32_t workers;
-        std::atomic<int32_t> arrived{0};
-        std::vector<double> peaks;
-    } closure{isa, threads->workers, {0}, std::vector<double>(threads->workers)};
-    const auto task = [](void *data, int32_t, int32_t worker) -> int32_t {
-        auto &c = *static_cast<Closure *>(data);
-        // None begins before all are here: then each runs on a thread of its own, at the same time.
-        for (++c.arrived; c.arrived < c.workers;) std::this_thread::yield();
-        c.peaks[worker] = measure_peak(c.isa, peak_seconds);
-        return kiln_ok;
-    };
-    threads->parallel_for(threads->context, task, &closure, threads->workers);
-    double sum = 0;
-    for (const double peak : closure.peaks) sum += peak;
-    return sum;
+    std::vector<double> peaks(threads->workers);
+    on_every_worker(*threads, [&](int32_t worker) { peaks[worker] = measure_peak(isa, peak_seconds); });
+    return std::accumulate(peaks.begin(), peaks.end(), 0.0);
 }
 
 // One line of the result: a layer and the job that stands for its problem, or why there is none.
@@ -72,6 +57,8 @@ struct Row {
 class Bench {
   public:
     Bench(const kiln_library &library, const Options &options) : options_(options), team_(options.threads) {
+        // Threads that wake each other up tend to end on one processor, which each measurement would find otherwise.
+        if (threads() != nullptr) on_every_worker(*threads(), pin_to_cpu);
         for (int32_t i = 0; i < library.layer_count; ++i)
             if (options.wants(library.layers[i].name)) add(library, library.layers[i]);
     }
@@ -118,6 +105,11 @@ class Bench {
             Plan plan;
             Status status = pick(library, problem, options_.kernel, &plan);
             if (status.ok()) status = prepare(plan, options_.seed, threads(), &at->second);
+            if (status.ok()) {
+                plan_seconds_.push_back(
+                    time_repeatedly([&] { (void)pick(library, problem, options_.kernel, &plan).ok(); }));
+                check_seconds_.push_back(time_checks(at->second));
+            }
             if (!status.ok()) {
                 row.error = status.message();
                 jobs_.erase(at);
@@ -149,11 +141,18 @@ class Bench {
         return sum;
     }
 
+    double pack_seconds() const {
+        double sum = 0;
+        for (const auto &[problem, job] : jobs_) sum += job.pack_seconds;
+        return sum;
+    }
+
     const Options &options_;
     ThreadTeam team_;
     std::map<std::string, Job> jobs_;  // by problem; a job's address does not change
     std::vector<Row> rows_;
     std::map<Isa, std::vector<double>> peaks_;  // of each round
+    std::vector<double> plan_seconds_, check_seconds_;  // of each job: to make its plan, and what its run adds
 };
 
 void Bench::print_table() const {
@@ -177,6 +176,9 @@ void Bench::print_table() const {
         std::printf("%zu layers, %zu problems: %.4f ms, %.3f GFLOP, %.2f GFLOP/s, %.1f%% of the peak\n", rows_.size(),
                     jobs_.size(), sum.seconds * 1e3, sum.flops * 1e-9, sum.flops / sum.seconds * 1e-9,
                     sum.seconds_at_peak / sum.seconds * 100);
+    if (!jobs_.empty())
+        std::printf("packing all weights: %.2f ms; making a plan: %.1f us; a plan's run adds %.0f ns to its kernel's\n",
+                    pack_seconds() * 1e3, median(plan_seconds_) * 1e6, median(check_seconds_) * 1e9);
 }
 
 std::string Bench::json() const {
@@ -196,7 +198,8 @@ std::string Bench::json() const {
             .number("spread", job.spread());
         object.number("gflop", job.flops() * 1e-9)
             .number("gflops", gflops(job))
-            .number("peak_share", gflops(job) / peak(job));
+            .number("peak_share", gflops(job) / peak(job))
+            .number("pack_ms", job.pack_seconds * 1e3);
         rows.push_back(object.str());
     }
     JsonObject machine, peaks, total;
@@ -209,11 +212,15 @@ std::string Bench::json() const {
         .number("gflop", sum.flops * 1e-9)
         .number("gflops", sum.flops / sum.seconds * 1e-9);
     total.number("peak_share", sum.seconds_at_peak / sum.seconds);
+    JsonObject calls;
+    if (!jobs_.empty())
+        calls.number("plan_us", median(plan_seconds_) * 1e6).number("run_adds_ns", median(check_seconds_) * 1e9);
     JsonObject all;
     all.raw("machine", machine.str())
         .raw("peak_gflops", peaks.str())
         .raw("rows", json_list(rows))
-        .raw("total", total.str());
+        .raw("total", total.str())
+        .raw("calls", calls.str());
     return all.str() + '\n';
 }
 

@@ -41,4 +41,22 @@ class ThreadTeam {
     std::atomic<int32_t> next_{0}, busy_{0}, error_{kiln_ok};
 };
 
+// Calls f(worker) once in each of the threads, all at the same time. They must be as many as the hook says.
+template <typename F>
+void on_every_worker(const kiln_threads &threads, const F &f) {
+    struct Closure {
+        const F &f;
+        int32_t workers;
+        std::atomic<int32_t> arrived{0};
+    } closure{f, threads.workers, {0}};
+    const auto task = [](void *data, int32_t, int32_t worker) -> int32_t {
+        auto &c = *static_cast<Closure *>(data);
+        // None begins before all are here: then each runs on a thread of its own.
+        for (++c.arrived; c.arrived < c.workers;) std::this_thread::yield();
+        c.f(worker);
+        return kiln_ok;
+    };
+    threads.parallel_for(threads.context, task, &closure, threads.workers);
+}
+
 }  // namespace kiln::harness

@@ -35,14 +35,25 @@ Status prepare(const Plan &plan, uint64_t seed, const kiln_threads *threads, Job
     arguments.workspace_bytes = job->plan.workspace_bytes(threads);
     arguments.threads = threads;
     const auto *zero_points = static_cast<const int32_t *>(pointers[static_cast<size_t>(Tensor::zero_points)]);
+    const double begin = now();
     KILN_RETURN_IF_ERROR(job->plan.pack(job->tensors[Tensor::w].data(), dense_weight_strides(p).data(),
                                         job->packed.get(), p.w_zero_points ? zero_points : nullptr));
+    job->pack_seconds = now() - begin;
     if (job->plan.kernel().gpu == kiln_gpu_none) return job->plan.run(arguments);
     if (gpu_support == nullptr) return Status::unsupported("this program was built without support for GPUs");
     arguments.threads = nullptr;
     KILN_RETURN_IF_ERROR(gpu_support(job->plan, arguments, &job->on_gpu));
     KILN_RETURN_IF_ERROR(job->on_gpu->start());
     return job->on_gpu->finish();
+}
+
+double time_checks(const Job &job) {
+    if (job.on_gpu != nullptr) return 0;
+    kiln_kernel nothing = job.plan.kernel();
+    nothing.run = [](auto...) -> int32_t { return kiln_ok; };
+    Plan plan;
+    if (!Plan::create(nothing, job.plan.problem(), &plan).ok()) return 0;
+    return time_repeatedly([&] { (void)plan.run(job.arguments).ok(); });
 }
 
 double time_calls(const Job &job, double budget) {
@@ -65,6 +76,16 @@ void pin_to_this_cpu() {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(sched_getcpu(), &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+void pin_to_cpu(int32_t number) {
+    cpu_set_t allowed, set;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    CPU_ZERO(&set);
+    int left = number % CPU_COUNT(&allowed);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+        if (CPU_ISSET(cpu, &allowed) && left-- == 0) CPU_SET(cpu, &set);
     sched_setaffinity(0, sizeof set, &set);
 }
 

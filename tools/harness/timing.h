@@ -8,6 +8,7 @@
 #include "harness/buffer.h"
 #include "harness/data.h"
 #include "harness/gpu.h"
+#include "harness/machine.h"
 #include "kiln/plan.h"
 
 namespace kiln::harness {
@@ -22,7 +23,8 @@ struct Job {
     Buffer packed, workspace, y;
     RunArguments arguments;
     std::unique_ptr<GpuRun> on_gpu;  // null: on the processor
-    std::vector<double> times;  // seconds, the best of each round
+    std::vector<double> times;       // seconds, the best of each round
+    double pack_seconds = 0;         // the one time that prepare() packs
 
     // Waits for what run() only queues.
     void finish() const {
@@ -50,10 +52,30 @@ struct Job {
 // Makes a job of random tensors, packs the weights and runs it once.
 Status prepare(const Plan &plan, uint64_t seed, const kiln_threads *threads, Job *job);
 
+// The seconds that something short takes, warm: the median of what several rounds of many calls found.
+template <typename F>
+double time_repeatedly(const F &call) {
+    constexpr int rounds = 9, calls = 100;
+    std::vector<double> seconds;
+    for (int round = 0; round <= rounds; ++round) {
+        const double begin = now();
+        for (int i = 0; i < calls; ++i) call();
+        if (round > 0) seconds.push_back((now() - begin) / calls);  // the first warms up
+    }
+    return median(seconds);
+}
+
+// The seconds that a plan's run takes beyond the function it calls: arguments are checked on the way.
+double time_checks(const Job &job);
+
 // The seconds of one call: the best found in `budget` seconds, and in three samples at the least.
 double time_calls(const Job &job, double budget);
 
 // Keeps a single-threaded measurement on the processor it runs on; where that is refused, it may move.
 void pin_to_this_cpu();
+
+// Keeps the calling thread on one of the processors it may run on, a different one for each number below how many there
+// are.
+void pin_to_cpu(int32_t number);
 
 }  // namespace kiln::harness
