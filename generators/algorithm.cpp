@@ -325,7 +325,7 @@ constexpr Algorithm list[] = {
         [](const Problem &problem) { return problem.op != Operator::deform_conv && problem.has_open_sizes(); },
         Open::phases),
     row<Depthwise>("depthwise", 2, "each channel by itself, its taps unrolled", depthwise::applies, whole_phases),
-    row<Tiles>("tiles", 1, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
+    row<Tiles>("tiles", 2, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
                direct_phases, dense::tiles_pay, dense::has_tiles),
     row<Half>("half", 1, "a register tile of channels and pixels, products summed in float16 at first",
               dense::half_applies, direct_phases, nullptr, dense::has_half),

@@ -96,7 +96,22 @@ TailStrategy tail(int extent, int factor) {
 struct Sweep {
     std::vector<VarOrRVar> loops;
     Var shared;
+    Var divided = Var("none");  // the loop over the image that the shared one's iterations take parts of, if that is so
 };
+
+// How many of the `count` iterations of a loop around matrix tiles one task takes: some microseconds' worth, so that
+// setting up the tile registers costs little, and eight tasks at the most, so that a panel stays in the first cache
+// while it sweeps its part of the image.
+int chunk_of(const Problem &problem, int count) {
+    const double flops_of_task = problem.is_quantized() ? 3e7 : 1.5e7;
+    const int least = ceil_div(count, std::clamp(static_cast<int>(problem.flops() / flops_of_task), 1, 8));
+    for (int size = least; size < 2 * least; size++) {
+        if (count % size == 0) {
+            return size;
+        }
+    }
+    return least;
+}
 
 // Panels outside: each panel of weights is read once, and stays in a cache while it sweeps the image. Otherwise each
 // row of the image stays while all panels pass, or, where the image is one long row, each tile of it.
@@ -130,6 +145,14 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
         append({panel});
         append(phases);
         sweep.shared = several_panels ? panel : sweep.shared;
+    } else if (schedule.tile_steps > 0 && phases.empty()) {
+        append({tile});
+        append(image);
+        append({panel});
+        append(phases);
+        sweep.divided = sweep.shared;
+        sweep.shared = Var("chunk");
+        append({sweep.shared});
     } else if (image.empty()) {
         append({panel, tile});
         append(phases);
@@ -183,6 +206,13 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
         order.push_back(s.q[1]);
     }
     const Sweep sweep = sweep_of(s, problem, schedule, tile, panel, rows);
+    if (sweep.divided.name() != "none") {
+        const int count = rank == 1   ? ceil_div(s.axes[0].quotients, schedule.pixels)
+                          : rank == 2 ? ceil_div(s.axes[1].quotients, schedule.rows)
+                                      : s.axes[rank - 1].quotients;
+        const int size = chunk_of(problem, count);
+        s.product.split(sweep.divided, sweep.shared, sweep.divided, size, tail(count, size));
+    }
     order.insert(order.end(), sweep.loops.begin(), sweep.loops.end());
     s.product.reorder(order);
     if (rank > 1) {

@@ -56,7 +56,7 @@ class Tiles(unittest.TestCase):
             schedule["steps"] = rng.randint(1, schedule["steps"])
             schedule["panels_outside"] = rng.choice([0, 1])
             text = ";".join(f"{name}:{number}" for name, number in schedule.items())
-            decisions.append({"problem": row["problem"], "target": row["kernel"], "algorithm": "tiles", "revision": 1,
+            decisions.append({"problem": row["problem"], "target": row["kernel"], "algorithm": "tiles", "revision": 2,
                               "schedule": text})  # fmt: skip
         for row, decision in zip(self.rows(decisions), decisions):
             self.assertEqual(row["schedule"], decision["schedule"])
