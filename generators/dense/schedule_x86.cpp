@@ -96,7 +96,8 @@ TailStrategy tail(int extent, int factor) {
 struct Sweep {
     std::vector<VarOrRVar> loops;
     Var shared;
-    Var divided = Var("none");  // the loop over the image that the shared one's iterations take parts of, if that is so
+    bool in_chunks = false;  // whether the outermost loop over the image is divided, the outer part being `chunk`
+    Var divided, chunk{"chunk"};
 };
 
 // How many of the `count` iterations of a loop around matrix tiles one task takes: some microseconds' worth, so that
@@ -150,9 +151,10 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
         append(image);
         append({panel});
         append(phases);
+        sweep.in_chunks = true;
         sweep.divided = sweep.shared;
-        sweep.shared = Var("chunk");
-        append({sweep.shared});
+        sweep.shared = sweep.chunk;
+        append({sweep.chunk});
     } else if (image.empty()) {
         append({panel, tile});
         append(phases);
@@ -206,12 +208,12 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
         order.push_back(s.q[1]);
     }
     const Sweep sweep = sweep_of(s, problem, schedule, tile, panel, rows);
-    if (sweep.divided.name() != "none") {
+    if (sweep.in_chunks) {
         const int count = rank == 1   ? ceil_div(s.axes[0].quotients, schedule.pixels)
                           : rank == 2 ? ceil_div(s.axes[1].quotients, schedule.rows)
                                       : s.axes[rank - 1].quotients;
         const int size = chunk_of(problem, count);
-        s.product.split(sweep.divided, sweep.shared, sweep.divided, size, tail(count, size));
+        s.product.split(sweep.divided, sweep.chunk, sweep.divided, size, tail(count, size));
     }
     order.insert(order.end(), sweep.loops.begin(), sweep.loops.end());
     s.product.reorder(order);
