@@ -16,6 +16,7 @@
 #include "dense/winograd.h"
 #include "dense/winograd_gpu.h"
 #include "depthwise/depthwise.h"
+#include "depthwise/depthwise_gpu.h"
 
 namespace kiln {
 namespace {
@@ -205,6 +206,25 @@ struct DirectGpu {
     }
 };
 
+struct DepthwiseGpu {
+    using Schedule = depthwise::DepthwiseGpuSchedule;
+    static constexpr auto default_schedule = depthwise::default_depthwise_gpu_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        depthwise::DepthwiseStages stages = depthwise::depthwise(problem, schedule.stages(), operands);
+        depthwise::schedule_depthwise_gpu(stages, problem, schedule);
+        return stages.y;
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        schedule.check(problem);
+        return constants(depthwise::packed_extents(problem, schedule.stages()));
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return depthwise::pack(problem, schedule.stages(), w);
+    }
+};
+
 struct Half : Direct {
     using Schedule = dense::HalfSchedule;
     static constexpr auto space = dense::half_space;
@@ -347,6 +367,8 @@ constexpr Algorithm list[] = {
                          dense::winograd_gpu_applies, whole_phases,
                          // Only where a decision asks for it: what it gains on a GPU was not measured yet.
                          [](const Problem &, const TargetModel &) { return false; }),
+    gpu_row<DepthwiseGpu>("gpu_depthwise", 1, "each channel by itself, its taps unrolled, a tile of positions a thread",
+                          depthwise::applies, whole_phases),
     gpu_row<DirectGpu>(
         "gpu_direct", 1, "a tile of channels and pixels a thread, products summed in order",
         [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, whole_phases),

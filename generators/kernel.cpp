@@ -193,21 +193,14 @@ int64_t constant(const Halide::Expr &value) {
     return *Halide::Internal::as_const_int(Halide::Internal::simplify(value));
 }
 
-// With more, ConvTransposes whose phases have unequal sizes came out wrong.
-constexpr int most_gpu_rank = 3;
-
 // What no kernel can do yet, in the user's words; empty if there is nothing.
 std::string unsupported_part(const Problem &problem, const TargetModel &target) {
     if (target.is_gpu() && problem.x_type != DType::f32 && problem.x_type != DType::f16) {
         return std::string("type ") + to_string(problem.x_type) + " has no kernels on " + target.name +
                ": float32 and float16 have";
     }
-    if (target.is_gpu() && problem.rank > most_gpu_rank) {
-        return std::to_string(problem.rank) + " spatial dimensions have no kernels on " + target.name + ": up to " +
-               std::to_string(most_gpu_rank) + " have";
-    }
     if (target.is_gpu() && problem.has_open_sizes()) {
-        return std::string("sizes left open have no kernels on ") + target.name;
+        return std::string("sizes left open (\"?\") have no kernels on ") + target.name;
     }
     if (problem.op == Operator::deform_conv && problem.x_type == DType::f64 && !target.f64_vectors &&
         (problem.rank > 2 || problem.has_open_sizes())) {

@@ -32,6 +32,8 @@ struct AxisMap {
     Range reads() const;
     bool reads_outside() const;  // [0, in)
     Range reads_inside() const;  // what of reads() is there; first > last if nothing is
+    // Whether Halide bounds what a phase reads exactly: else by more than any single one does.
+    bool offset_is_bounded() const { return phases == 1 || dilation_ == 1; }
 
     static AxisMap conv(const Problem &problem, int axis);
     static AxisMap conv_transpose(const Problem &problem, int axis);

@@ -112,14 +112,6 @@ Expr rescale(const Problem &problem, Expr sum, const Operands &operands, const E
     return quantize(problem, sizes, v);
 }
 
-// The bits of a float32 rounded to float16.
-Expr half_bits(const Expr &v) {
-    const Expr magnitude = Halide::reinterpret(Halide::UInt(32), v) & make_const(Halide::UInt(32), 0x7fffffff);
-    const Expr is_nan = magnitude > make_const(Halide::UInt(32), 0x7f800000);  // which Halide's conversion overlooks
-    const Expr bits = Halide::reinterpret(Halide::UInt(16), Halide::Internal::float32_to_float16(v));
-    return Halide::select(is_nan, make_const(Halide::UInt(16), 0x7e00), bits);
-}
-
 }  // namespace
 
 Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands, const std::vector<Expr> &at,
@@ -136,7 +128,7 @@ Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands,
         v = add_if(sizes.has_residual, v, operands.residual(at));
     }
     v = activate(problem, sizes, v);
-    return operands.half_bits && problem.y_type == DType::f16 ? half_bits(v)
+    return operands.half_bits && problem.y_type == DType::f16 ? float16_bits(v)
                                                               : Halide::cast(halide_type(problem.y_type), v);
 }
 

@@ -18,10 +18,26 @@ Var fuse_all(Halide::Stage stage, const std::vector<Var> &loops, const std::stri
     return fused;
 }
 
-void schedule_elements_gpu(Halide::Func f) {
+Var schedule_elements_gpu(Halide::Func f) {
     const Var block("block"), thread("thread");
     const Var all = fuse_all(Halide::Stage(f), f.args(), "all");
     f.gpu_tile(all, block, thread, 128, TailStrategy::GuardWithIf);
+    return thread;
+}
+
+void store_channels(Halide::Func f, const Var &channels, bool side_by_side) {
+    if (side_by_side) {
+        f.vectorize(channels);
+    } else {
+        f.unroll(channels);
+    }
+}
+
+void keep_loops_whole(Halide::Func f) {
+    f.never_partition_all();
+    for (int i = 0; i < f.num_update_definitions(); i++) {
+        f.update(i).never_partition_all();
+    }
 }
 
 int largest_divisor(int64_t n, int most) {

@@ -40,6 +40,10 @@ Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::E
 Halide::Expr narrow_x(Halide::Type type, const Halide::Expr &x);
 int narrow_zero_point(const Problem &problem, Halide::Type type);
 
+// The bits of a float32 rounded to float16, ties to even. Halide's own conversion turns NaN into infinity, and where
+// vectors are compared in what it rounds its OpenCL code generator fails.
+Halide::Expr float16_bits(const Halide::Expr &value);
+
 // Weights of type `type`: w less its zero points, which are over output channels and undefined where there are none;
 // they count only where has_zero_points is true. The dimensions are those of Algorithm::pack.
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,

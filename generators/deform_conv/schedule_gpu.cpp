@@ -101,7 +101,8 @@ void schedule_sampled_gpu(SampledStages &s, const Problem &problem, const Sample
     const bool nxc = problem.y_layout == Layout::nxc;
     const Var first = nxc ? tc : tp, second = nxc ? tp : tc;
     f.reorder({s.c, vector, s.p, first, second, bp, s.n, panel});
-    f.vectorize(s.c).unroll(vector).unroll(s.p).gpu_threads(first, second).fuse(bp, s.n, block);
+    f.unroll(vector).unroll(s.p).gpu_threads(first, second).fuse(bp, s.n, block);
+    store_channels(f, s.c, nxc);
     f.gpu_blocks(block, panel);
 
     s.acc.compute_at(f, first).store_in(Halide::MemoryType::Register);
@@ -111,6 +112,7 @@ void schedule_sampled_gpu(SampledStages &s, const Problem &problem, const Sample
     std::vector<VarOrRVar> order = {s.c, vector, s.p};
     append_reduction(sum, s.r, 0, schedule.unroll, order);
     sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.p);
+    keep_loops_whole(s.acc);
 }
 
 }  // namespace kiln::deform_conv

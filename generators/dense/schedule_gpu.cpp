@@ -35,6 +35,11 @@ int64_t input_bytes(const Problem &problem, const DirectGpuSchedule &schedule) {
     return bytes;
 }
 
+// Whether the size of what a block reads is known.
+bool bounds_input(const std::vector<AxisMap> &axes) {
+    return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.offset_is_bounded(); });
+}
+
 }  // namespace
 
 DirectGpuSchedule DirectGpuSchedule::parse(const std::string &text) {
@@ -66,6 +71,9 @@ void DirectGpuSchedule::check(const Problem &problem) const {
     if (pixels > axes[0].quotients) {
         throw std::invalid_argument("schedule: " + std::to_string(pixels) + " pixels a thread of a row of " +
                                     std::to_string(axes[0].quotients));
+    }
+    if (in_shared && !bounds_input(axes)) {
+        throw std::invalid_argument("schedule: in_shared, of a transposed convolution with strides and dilations");
     }
     if (threads_c * threads_x * threads_y > 1024) {
         throw std::invalid_argument("schedule: a block of " + std::to_string(threads_c * threads_x * threads_y) +
@@ -109,7 +117,7 @@ DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const Targ
     const int rest = std::max(1, target.gpu.threads_per_block / (s.threads_c * s.threads_x));
     s.threads_y = lanes_around(height, std::min(rest, 8));
     s.unroll = largest_divisor(problem.in_channels / problem.groups, 4);
-    s.in_shared = problem.groups == 1 && problem.out_channels >= 8 && problem.taps() > 1 &&
+    s.in_shared = bounds_input(axes) && problem.groups == 1 && problem.out_channels >= 8 && problem.taps() > 1 &&
                   input_bytes(problem, s) <= target.gpu.shared_bytes;
     return s;
 }
@@ -161,7 +169,8 @@ Blocks schedule_tiles(DirectStages &s, const Problem &problem, const DirectGpuSc
     order.insert(order.end(), threads.begin(), threads.end());
     order.insert(order.end(), blocks.begin(), blocks.end());
     order.emplace_back(panel);
-    f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.q[0]);
+    f.reorder(order).unroll(vector).unroll(s.q[0]);
+    store_channels(f, s.c, nxc || f.name() != s.y.name());
     if (rank > 1) {
         f.gpu_threads(threads[0], threads[1], threads[2]);
     } else {
@@ -181,6 +190,7 @@ void schedule_sums(DirectStages &s, const DirectGpuSchedule &schedule, const Var
     std::vector<VarOrRVar> order = {s.c, vector, s.q[0], s.r[0]};
     append_reduction(sum, s.r, 1, schedule.unroll, order);
     sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.q[0]);
+    keep_loops_whole(s.acc);
 }
 
 // The block's input, loaded by all its threads, neighbours by neighbours.
@@ -205,6 +215,7 @@ void schedule_shared(DirectStages &s, const DirectGpuSchedule &schedule, const B
     } else {
         f.reorder(order).gpu_threads(first, second);
     }
+    keep_loops_whole(f);
 }
 
 }  // namespace

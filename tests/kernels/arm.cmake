@@ -9,6 +9,7 @@ function(add_arm_test name script environment)
 endfunction()
 
 add_arm_test(node_cases onnx_node_cases.py "${arm64};KILN_TARGET=arm-64-linux-dotprod-fp16" OnnxNodeCases.test_specialized)
+add_arm_test(node_cases_generic onnx_node_cases.py "${arm64};KILN_TARGET=arm-64-linux" OnnxNodeCases.test_generic)
 add_arm_test(random_generic random_problems.py "${arm64};KILN_TARGET=arm-64-linux;KILN_ENGINE=generic;KILN_RANDOM_COUNT=300")
 add_arm_test(random_dotprod random_problems.py
              "${arm64};KILN_TARGET=arm-64-linux-dotprod-fp16;KILN_RANDOM_SEED=3;KILN_RANDOM_COUNT=40")

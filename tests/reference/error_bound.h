@@ -47,6 +47,7 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"polyphase", [](const Problem &) { return 1.0; }, false},
     {"sampled", [](const Problem &) { return 1.0; }, false},
     {"gpu_empty", [](const Problem &) { return 1.0; }, false},
+    {"gpu_depthwise", [](const Problem &) { return 1.0; }, false},
     {"gpu_direct", [](const Problem &) { return 1.0; }, false},
     {"gpu_polyphase", [](const Problem &) { return 1.0; }, false},
     {"gpu_winograd", winograd_growth, true},

@@ -64,8 +64,9 @@ class Bench {
     }
 
     void run() {
-        for (int round = 1; round <= rounds; ++round) {
-            std::fprintf(stderr, "round %d of %d\n", round, rounds);
+        const int count = options_.seconds > 0 ? rounds : 1;
+        for (int round = 1; round <= count; ++round) {
+            std::fprintf(stderr, "round %d of %d\n", round, count);
             std::map<Isa, double> highest;
             for (auto &[problem, job] : jobs_) {
                 double &peak = highest[isa_of(job.plan.kernel().features)];

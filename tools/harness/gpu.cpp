@@ -62,8 +62,8 @@ class Run final : public GpuRun {
     }
 
     Status start() override { return plan_.run(arguments_); }
-    Status finish() override {
-        KILN_RETURN_IF_ERROR(status_of(kiln_gpu_finish(gpu_)));
+    Status finish() override { return status_of(kiln_gpu_finish(gpu_)); }
+    Status read() override {
         return status_of(kiln_gpu_read(gpu_, y_, arguments_.y, bytes_of(plan_.problem(), Tensor::y)));
     }
 

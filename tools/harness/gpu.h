@@ -12,7 +12,8 @@ class GpuRun {
   public:
     virtual ~GpuRun() = default;
     virtual Status start() = 0;   // queues a run
-    virtual Status finish() = 0;  // waits for those that were queued, and copies y back
+    virtual Status finish() = 0;  // waits for those that were queued
+    virtual Status read() = 0;    // copies y back
 };
 
 // Puts what `host` points to, all of it in the program's memory, onto the first GPU of the kernel's interface

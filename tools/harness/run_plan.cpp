@@ -11,7 +11,8 @@ Status run_plan(const Plan &plan, const RunArguments &arguments) {
     std::unique_ptr<GpuRun> run;
     KILN_RETURN_IF_ERROR(gpu_support(plan, arguments, &run));
     KILN_RETURN_IF_ERROR(run->start());
-    return run->finish();
+    KILN_RETURN_IF_ERROR(run->finish());
+    return run->read();
 }
 
 }  // namespace kiln::harness

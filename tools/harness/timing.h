@@ -26,10 +26,8 @@ struct Job {
     std::vector<double> times;       // seconds, the best of each round
     double pack_seconds = 0;         // the one time that prepare() packs
 
-    // Waits for what run() only queues.
-    void finish() const {
-        if (on_gpu != nullptr) (void)on_gpu->finish().ok();
-    }
+    // Waits for what run() only queues. Whether it succeeded.
+    bool finish() const { return on_gpu == nullptr || on_gpu->finish().ok(); }
 
     double flops() const { return plan.problem().flops(); }
     double seconds() const { return median(times); }
@@ -68,7 +66,9 @@ double time_repeatedly(const F &call) {
 // The seconds that a plan's run takes beyond the function it calls: arguments are checked on the way.
 double time_checks(const Job &job);
 
-// The seconds of one call: the best found in `budget` seconds, and in three samples at the least.
+// The seconds of one call: the best found in `budget` seconds, and in three samples at the least; of a budget of 0
+// those of a single call, which an emulator is given that counts rather than times. On a GPU, of calls that are queued
+// one after the other, tensors being there before and after. NaN where calls fail.
 double time_calls(const Job &job, double budget);
 
 // Keeps a single-threaded measurement on the processor it runs on; where that is refused, it may move.
