@@ -107,6 +107,7 @@ struct Winograd {
     static Extents phases(const Problem &problem, const Sizes &) {
         return constants(dense::winograd_output_phases(problem));
     }
+    static constexpr auto phases_as_channels = dense::winograd_phases_as_channels;
     static constexpr auto default_schedule = dense::default_winograd_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
@@ -300,6 +301,15 @@ struct SampledGpu {
     }
 };
 
+template <class A>
+constexpr decltype(Algorithm::phases_as_channels) phases_as_channels_of() {
+    if constexpr (requires { &A::phases_as_channels; }) {
+        return A::phases_as_channels;
+    } else {
+        return nullptr;
+    }
+}
+
 // A row of the list: the algorithm's functions behind the schedule's text.
 template <class A>
 constexpr Algorithm row(const char *name, int revision, const char *summary, decltype(Algorithm::applies) applies,
@@ -327,7 +337,8 @@ constexpr Algorithm row(const char *name, int revision, const char *summary, dec
         },
         pays,
         space_of<A>(),
-        runs_on};
+        runs_on,
+        phases_as_channels_of<A>()};
 }
 
 template <class A>
@@ -349,7 +360,7 @@ constexpr Algorithm list[] = {
                direct_phases, dense::tiles_pay, dense::has_tiles),
     row<Half>("half", 1, "a register tile of channels and pixels, products summed in float16 at first",
               dense::half_applies, direct_phases, nullptr, dense::has_half),
-    row<Winograd>("winograd", 2, "tiles of outputs by fewer products, all tiles batched for each point",
+    row<Winograd>("winograd", 3, "tiles of outputs by fewer products, all tiles batched for each point",
                   dense::winograd_applies, Winograd::phases, dense::winograd_pays),
     row<Direct>(
         "direct", 1, "a register tile of channels and pixels, products summed in order",

@@ -43,6 +43,9 @@ struct Algorithm {
     ScheduleSpace (*space)(const Problem &problem, const TargetModel &target) = nullptr;
     // Whether a target has what it needs; every processor has, and no GPU, if null.
     bool (*runs_on)(const TargetModel &target) = nullptr;
+    // How many phases of the innermost axis build() sees as channels, which they are in channels-last y: channel of the
+    // first phase, of the second ...; 1 if null.
+    int (*phases_as_channels)(const Problem &problem) = nullptr;
 
     bool applies_on(const Problem &problem, const TargetModel &target) const {
         return (runs_on == nullptr ? !target.is_gpu() : runs_on(target)) && applies(problem);

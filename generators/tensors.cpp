@@ -70,7 +70,13 @@ std::vector<Tensor> kernel_tensors(const Problem &problem, const Algorithm &algo
     const std::vector<Expr> in = image_sizes(problem, sizes.in), out = image_sizes(problem, sizes.out);
     const std::vector<Expr> one_phase(in.size(), 1);
     const Dimensions x = data(sizes.x_is_nxc, sizes.in_channels, 1, in, one_phase, sizes.batch);
-    const Dimensions y = data(sizes.y_is_nxc, sizes.out_channels, groups, out, phases, sizes.batch);
+    const int merged = algorithm.phases_as_channels == nullptr ? 1 : algorithm.phases_as_channels(problem);
+    std::vector<Expr> y_out = out;
+    if (merged > 1) {
+        y_out[0] = simplify(out[0] / merged);
+    }
+    const Dimensions y =
+        data(sizes.y_is_nxc, simplify(sizes.out_channels * merged), groups, y_out, phases, sizes.batch);
     std::vector<Tensor> tensors = {{"x", halide_type(problem.x_type), x},
                                    {"packed", algorithm.packed_type(problem, schedule),
                                     dense(algorithm.packed_extents(problem, schedule, sizes))}};

@@ -21,6 +21,7 @@ using Halide::RDom;
 using Halide::Var;
 
 constexpr int max_rank = 3;
+constexpr int least_masked_lanes = 8;       // of vectors that targets store under a mask in one instruction
 constexpr size_t most_stack_bytes = 16384;  // of one allocation: Halide takes larger ones from a heap
 
 template <typename To, typename From>
@@ -135,7 +136,7 @@ bool winograd_applies(const Problem &p) {
 
 WinogradSchedule WinogradSchedule::parse(const std::string &text) {
     const ScheduleText numbers(text, {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "rows",
-                                      "images", "by_point", "parallel"});
+                                      "images", "by_phase", "by_point", "parallel"});
     for (const char *name : {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "images"}) {
         if (numbers[name] < 1) {
             throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 or more");
@@ -148,6 +149,7 @@ WinogradSchedule WinogradSchedule::parse(const std::string &text) {
             {numbers["tile_x"], numbers["tile_y"], numbers["tile_z"]},
             numbers["rows"],
             numbers["images"],
+            numbers["by_phase"] != 0,
             numbers["by_point"] != 0,
             numbers["parallel"] != 0};
 }
@@ -162,6 +164,7 @@ std::string WinogradSchedule::print() const {
                                 {"tile_z", tile[2]},
                                 {"rows", rows},
                                 {"images", images},
+                                {"by_phase", by_phase},
                                 {"by_point", by_point},
                                 {"parallel", parallel}});
 }
@@ -171,6 +174,11 @@ bool panel_fits_groups(const Problem &problem, int panel) {
     const int64_t of_group = problem.out_channels / problem.groups;
     return problem.groups == 1 || of_group % panel == 0 ||
            (panel % of_group == 0 && problem.groups % (panel / of_group) == 0);
+}
+
+bool WinogradSchedule::allows_by_phase(const Problem &problem) const {
+    const WinogradShape shape = winograd_shape(problem, *this);
+    return !by_point && shape.covers_exactly(problem, lanes) && shape.tile_classes().size() == 1;
 }
 
 void WinogradSchedule::check(const Problem &problem) const {
@@ -191,6 +199,9 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (problem.batch % images != 0 || (rows > 0 && images > 1)) {
         throw std::invalid_argument("schedule: \"images\" is " + std::to_string(images) + " for a batch of " +
                                     std::to_string(problem.batch) + " and \"rows\" " + std::to_string(rows));
+    }
+    if (by_phase && !allows_by_phase(problem)) {
+        throw std::invalid_argument("schedule: \"by_phase\" is 1, but not all tiles are of one size and dense in y");
     }
     if (by_point && (problem.rank < max_rank || rows > 0)) {
         throw std::invalid_argument("schedule: \"by_point\" is 1 for " + std::to_string(problem.rank) +
@@ -318,7 +329,9 @@ WinogradShape::Range WinogradShape::points(int bits, size_t axis) const {
 }
 
 bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
-    bool exact = problem.y_layout == Layout::nxc && problem.out_channels % lanes == 0 && !merges_phases;
+    // Merged columns are stored under a mask where they are no whole vectors.
+    const bool whole = columns % lanes == 0 || (merges_phases && lanes >= least_masked_lanes);
+    bool exact = problem.y_layout == Layout::nxc && whole && !(merges_phases && problem.residual);
     for (const WinogradAxis &axis : axes) {
         exact = exact && axis.chunks * axis.covered() * axis.phases == axis.out;
     }
@@ -802,11 +815,28 @@ std::vector<Expr> output_coordinates(const WinogradStages &s, const std::vector<
     std::vector<Expr> at = {s.c};
     for (size_t a = 0; a < q.size(); a++) {
         at.push_back(q[a]);
-        if (all_phases || s.shape.axes[a].phases > 1) {
+        if (all_phases || s.shape.phases(a) > 1) {
             at.push_back(p[a]);
         }
     }
     return at;
+}
+
+// What y holds at `at`, of this column.
+Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const Expr &column, const Operands &operands,
+            const std::vector<Expr> &at) {
+    if (!s.shape.merges_phases || !problem.bias) {
+        return epilogue(problem, value, operands, at);
+    }
+    if (!s.column_bias.defined()) {  // a vector of columns would gather its biases one by one
+        const int channels = static_cast<int>(problem.out_channels);
+        const Var c("column");
+        s.column_bias = Func("column_bias");
+        s.column_bias(c) = operands.bias(s.shape.channels_first ? c % channels : c / s.shape.axes[0].phases);
+    }
+    Operands rest = operands;
+    rest.bias = Func();
+    return epilogue(problem, value + s.column_bias(column), rest, at);
 }
 
 // The output's tiles, written in place or into a scratch that y copies from.
@@ -817,7 +847,7 @@ void define_outputs(WinogradStages &s, const Problem &problem, const Operands &o
     std::vector<Var> at = {s.c};
     for (size_t a = 0; a < rank; a++) {
         at.push_back(q[a]);
-        if (!s.in_place || shape.axes[a].phases > 1) {
+        if (!s.in_place || shape.phases(a) > 1) {
             at.push_back(s.p[a]);
         }
     }
@@ -839,7 +869,7 @@ void define_outputs(WinogradStages &s, const Problem &problem, const Operands &o
         from.push_back(tile_number(shape, bits, tile.t, tile.u, tile.image));
         for (size_t a = 0; a < rank; a++) {
             const WinogradAxis &axis = shape.axes[a];
-            from.push_back(s.in_place && axis.phases == 1 ? Expr(0) : Expr(s.p[a]));
+            from.push_back(s.in_place && shape.phases(a) == 1 ? Expr(0) : Expr(s.p[a]));
             const Expr t = s.in_place && axis.chunks > 1 ? rows * axis.whole + tile.t[a] : tile.t[a];
             const Expr v = shape.tile_class(bits, a).start + t * axis.outputs + tile.inner[a];
             position.push_back(v * axis.subs + tile.u[a]);
@@ -849,7 +879,7 @@ void define_outputs(WinogradStages &s, const Problem &problem, const Operands &o
         to.push_back(s.in_place ? images * shape.images + tile.image : tile.image);
         const Expr value = transform.steps.back().f(from);
         if (s.in_place) {
-            target(to) = epilogue(problem, value, operands, to);
+            target(to) = finish(s, problem, value, s.c, operands, to);
         } else {
             append(to, std::vector<Expr>{s.rows, s.images});
             target(to) = value;
@@ -875,16 +905,15 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
             at.push_back(s.p[a]);
             p = s.p[a];
             if (shape.merges_phases && a == 0) {
-                from[0] =
-                    shape.channels_first ? s.c + p * static_cast<int>(problem.out_channels) : p + s.c * axis.phases;
+                from[0] = p + s.c * axis.phases;
                 p = 0;
             }
-        } else if (axis.phases > 1) {
+        } else if (axis.phases > 1 && !(a == 0 && shape.y_has_columns())) {
             q = x / axis.phases;
             p = x % axis.phases;
         }
         if (axis.chunks > 1) {
-            const bool interleaved = axis.phases > 1 && seen[a] == 1;  // in one division, which Halide can bound
+            const bool interleaved = shape.phases(a) > 1 && seen[a] == 1;  // in one division, which Halide can bound
             rows = interleaved ? x / (axis.phases * axis.covered()) : q / axis.covered();
             q = q % axis.covered();
         }
@@ -900,23 +929,23 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
         s.turned_y(at) = value;
         value = s.turned_y(y_at);
     }
-    Operands rest = operands;
-    if (shape.merges_phases && problem.bias) {  // a vector of columns would gather its biases one by one
-        const int channels = static_cast<int>(problem.out_channels);
-        const Var column("column");
-        s.column_bias = Func("column_bias");
-        s.column_bias(column) = operands.bias(shape.channels_first ? column % channels : column / shape.axes[0].phases);
-        value += s.column_bias(from[0]);
-        rest.bias = Func();
-    }
-    s.y(at) = epilogue(problem, value, rest, y_at);
+    s.y(at) = finish(s, problem, value, from[0], operands, y_at);
 }
 
 }  // namespace
 
 std::vector<int> winograd_output_phases(const Problem &problem) {
     const bool interleaves = problem.y_layout == Layout::ncx && !merges_phases(problem, winograd_axes(problem));
-    return interleaves ? std::vector<int>(problem.rank, 1) : whole_phases(problem);
+    std::vector<int> phases = interleaves ? std::vector<int>(problem.rank, 1) : whole_phases(problem);
+    if (winograd_phases_as_channels(problem) > 1) {
+        phases[0] = 1;
+    }
+    return phases;
+}
+
+int winograd_phases_as_channels(const Problem &problem) {
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    return problem.y_layout == Layout::nxc && merges_phases(problem, axes) ? axes[0].phases : 1;
 }
 
 WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands) {

@@ -43,10 +43,13 @@ struct WinogradSchedule {
     std::vector<int> tile = {1, 1, 1};  // outputs m of a tile on each axis, the innermost first
     int rows = 0;           // rows of tiles, on the outermost axis, that pass all stages together; 0: the whole image,
     int images = 1;         //   and then so many images together
+    bool by_phase = false;  // whether one output phase after the other is multiplied and written
     bool by_point = false;  // whether the outermost axis is transformed apart, for one point of the others at a time
     bool parallel = false;  // whether the caller's threads share the work
 
     int panel() const { return lanes * vectors; }
+    // Whether phases may be taken one after the other: y is written in place, by tiles of one size.
+    bool allows_by_phase(const Problem &problem) const;
 
     static WinogradSchedule parse(const std::string &text);
     std::string print() const;
@@ -94,6 +97,8 @@ struct WinogradShape {
     };
     Range tiles_of_points(int bits) const;
     Range points(int bits, size_t axis) const;
+    // Whether the innermost axis' phases are channels of y too.
+    bool y_has_columns() const { return merges_phases && channels_first; }
     // Whether the output's tiles are those of y, dense and whole, so that y can be written in place.
     bool covers_exactly(const Problem &problem, int lanes) const;
 
@@ -150,6 +155,9 @@ struct WinogradStages {
 // The phases in which winograd() sees each axis of y (Algorithm::output_phases): none where rows of channels-first y,
 // whose phases interleave, are written whole.
 std::vector<int> winograd_output_phases(const Problem &problem);
+
+// Of the innermost axis, that winograd() sees as channels (Algorithm::phases_as_channels).
+int winograd_phases_as_channels(const Problem &problem);
 
 WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands);
 

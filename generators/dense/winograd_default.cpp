@@ -16,6 +16,7 @@ constexpr double copy_cycles = 2,
                  turn_cycles = 6;    // of a vector that is copied, or turned from one layout to the other
 constexpr double cut_cycles = 10;    // of a vector that is turned but may not be needed
 constexpr double merged_cycles = 8;  // of a vector of merged columns, 21 channels by 8 phases
+constexpr double near_share = 0.8;   // of the second cache, that weights may take
 constexpr double far_bytes = 14;     // a cycle, of what the second cache does not hold
 
 // Of the combinations of tile sizes and points in a chunk.
@@ -102,17 +103,31 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     const double columns = ceil_div(shape.columns, lanes) * phases;
     const WinogradAxis &outermost = shape.axes.back();
     const double plane_inputs = inputs / (shape.folds(shape.axes.size() - 1) * outermost.shifts);
-    const double passed_on = schedule.by_point ? work.plane_points * plane_inputs + work.outer_points * columns
-                                               : work.points * (inputs + columns);
-    const double transform =
-        passed_on * lanes * 4 < target.l2_bytes ? near_cycles : std::max(near_cycles, lanes * 4 / far_bytes);
+    const int chunks = outermost.chunks * shape.image_chunks;
+    // Cycles of vectors that are written and read again, so many bytes of them together.
+    const auto passed_on = [&](double vectors, double together) {
+        const bool far = together * lanes * 4 >= target.l2_bytes;
+        return vectors * 2 * (far ? std::max(near_cycles, lanes * 4 / far_bytes) : near_cycles);
+    };
     double chunk =
-        work.products + (packed_bytes > 0.8 * target.l2_bytes ? 0.5 * work.waits + packed_bytes / far_bytes : 0) +
-        passed_on * 2 * transform + (schedule.by_point ? work.points * (inputs + columns) * 2 * near_cycles : 0) +
-        (work.input_operations * inputs + work.output_operations * columns) * operation_cycles;
+        work.products + (work.input_operations * inputs + work.output_operations * columns) * operation_cycles;
+    if (schedule.by_point) {
+        const double vectors = work.plane_points * plane_inputs + work.outer_points * columns;
+        chunk += passed_on(vectors, vectors) + passed_on(work.points * (inputs + columns), 0);
+    } else if (schedule.by_phase) {
+        chunk += passed_on(work.points * inputs, work.points * inputs * outermost.chunks) +
+                 passed_on(work.points * columns, work.points * columns / phases);
+    } else {
+        chunk += passed_on(work.points * (inputs + columns), work.points * (inputs + columns));
+    }
+    if (packed_bytes > near_share * target.l2_bytes) {
+        // The weights of one phase may stay near while its chunks pass.
+        const bool stay = schedule.by_phase && packed_bytes / phases < near_share * target.l2_bytes;
+        chunk += (0.5 * work.waits + packed_bytes / far_bytes) / (stay ? outermost.chunks : 1);
+    }
     // In place, chunks store y as slowly as they would copy it.
-    const bool in_chunks = shape.axes.back().chunks > 1 || shape.image_chunks > 1;
-    if (!shape.covers_exactly(problem, lanes) || in_chunks) {
+    const bool in_place = shape.covers_exactly(problem, lanes);
+    if (!in_place || chunks > 1) {
         const double bytes = work.outputs * columns * lanes * 4;
         const bool turns = problem.y_layout != Layout::nxc && !shape.merges_phases;
         // A row that is turned in chunks must be cut into whole blocks, or they are stored under conditions.
@@ -120,17 +135,16 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
         const bool cuts =
             turns && problem.rank == 1 && axis.chunks > 1 && axis.out % (axis.covered() * axis.phases) != 0;
         chunk += work.outputs * columns *
-                     (cuts                  ? cut_cycles
-                      : turns               ? turn_cycles
-                      : shape.merges_phases ? merged_cycles
-                                            : copy_cycles) +
+                     (cuts                               ? cut_cycles
+                      : turns                            ? turn_cycles
+                      : shape.merges_phases && !in_place ? merged_cycles
+                                                         : copy_cycles) +
                  (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
     }
     const double image = problem.x_layout != Layout::nxc    ? turn_cycles
                          : problem.in_channels % lanes != 0 ? copy_cycles
                                                             : 0;
-    return chunk * shape.axes.back().chunks * shape.image_chunks +
-           image * problem.x_elements() / std::min<double>(lanes, problem.in_channels);
+    return chunk * chunks + image * problem.x_elements() / std::min<double>(lanes, problem.in_channels);
 }
 
 // Of the sizes of a tile, those that may pay, by fewest points.
@@ -196,6 +210,11 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
     if (target.by_lane) {  // whose inputs are read a vector of channels at a time
         schedule.unroll = lanes_within(winograd_shape(problem, schedule).depth, target.lanes(32), true);
     }
+    const WinogradShape untiled = winograd_shape(problem, schedule);
+    bool has_phases = false;  // besides those that are columns
+    for (size_t a = 0; a < untiled.axes.size(); a++) {
+        has_phases = has_phases || untiled.phases(a) > 1;
+    }
     for (const std::vector<int> &tile : tile_sizes(winograd_axes(problem))) {
         Choice best_of_size;
         for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
@@ -208,9 +227,15 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
                 schedule.rows = rows;
                 schedule.images = images;
                 schedule.by_point = problem.rank == 3 && rows == 0;
-                const double estimate = cycles(problem, schedule, target);
-                if (best_of_size.cycles == 0 || estimate < best_of_size.cycles) {
-                    best_of_size = {schedule, estimate};
+                for (const bool by_phase : {false, true}) {
+                    schedule.by_phase = by_phase;
+                    if (by_phase && (!has_phases || !schedule.allows_by_phase(problem))) {
+                        continue;
+                    }
+                    const double estimate = cycles(problem, schedule, target);
+                    if (best_of_size.cycles == 0 || estimate < best_of_size.cycles) {
+                        best_of_size = {schedule, estimate};
+                    }
                 }
             }
         }

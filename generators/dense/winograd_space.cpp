@@ -21,6 +21,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
                      {"unroll", divisors_among(shape.depth, {1, 2, 4})},
                      {"rows", {0, 1, 2, 4, 8, 16}},
                      {"images", divisors_among(batch, {1, 2, 4, 8, 16})},
+                     {"by_phase", whole_range(0, problem.op == Operator::conv_transpose ? 1 : 0)},
                      {"by_point", whole_range(0, axes.size() == 3 ? 1 : 0)}};
     const char *names[] = {"tile_x", "tile_y", "tile_z"};
     for (size_t a = 0; a < axes.size(); a++) {

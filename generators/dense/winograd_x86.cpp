@@ -1,6 +1,7 @@
 // The Winograd algorithm's schedule for x86: what its numbers mean. winograd_default.cpp picks them.
 #include <algorithm>
 
+#include "common/arithmetic.h"
 #include "dense/register_tile.h"
 #include "dense/winograd.h"
 
@@ -136,12 +137,14 @@ RVar outermost_tiles(const WinogradShape &shape, const Halide::RDom &r, int bits
 // has too many points, row by row through memory. `axes`: those the steps transform. `between`: loops right around a
 // vector of a tile.
 void schedule_transform(Func &target, int update, const WinogradStages &s, const WinogradStages::Transform &transform,
-                        int axes, int lanes, const std::vector<VarOrRVar> &between, bool parallel) {
+                        int axes, int lanes, const std::vector<VarOrRVar> &between,
+                        const std::vector<VarOrRVar> &around, bool parallel) {
     const int rank = static_cast<int>(s.shape.axes.size());
     const Var vector("vector");
     const bool rolled = is_rolled(axes < rank ? s.shape.plane() : s.shape, transform.bits);
     Stage stage = target.update(update);
-    stage.split(s.c, vector, s.c, lanes);
+    const bool whole = &target != &s.y || s.shape.columns % lanes == 0;
+    stage.split(s.c, vector, s.c, lanes, whole ? TailStrategy::RoundUp : TailStrategy::PredicateStores);
     std::vector<VarOrRVar> order = {s.c};
     for (int a = 0; a < axes; a++) {
         order.emplace_back(transform.r[a]);
@@ -149,6 +152,9 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     order.emplace_back(vector);
     append(order, between);
     for (int d = axes; d < transform.r.dimensions(); d++) {
+        if (d == 3 * rank + 2) {
+            append(order, around);
+        }
         order.emplace_back(transform.r[d]);
     }
     stage.reorder(order).vectorize(s.c).unroll(transform.r[0]);
@@ -201,7 +207,7 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
         between.emplace_back(s.z[a]);
     }
     for (size_t k = 0; k < s.inputs.size(); k++) {
-        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], static_cast<int>(axes), schedule.lanes, between,
+        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], static_cast<int>(axes), schedule.lanes, between, {},
                            parallel && !schedule.by_point);
         if (parallel && schedule.by_point) {
             f.update(static_cast<int>(k)).parallel(s.depth);
@@ -281,7 +287,9 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
             if (!schedule.by_point || a + 1 == rank) {
                 f.bound(s.j[a], points.begin, points.count);
             }
-            f.bound(s.p[a], 0, shape.phases(a));
+            if (!schedule.by_phase) {
+                f.bound(s.p[a], 0, shape.phases(a));
+            }
             order.emplace_back(s.j[a]);
         }
         append(order, s.p);
@@ -322,9 +330,10 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
     while (shape.panels * shape.panel % lanes != 0) {
         lanes /= 2;
     }
+    const std::vector<VarOrRVar> none;
     std::vector<VarOrRVar> phases;
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        if (shape.axes[a].phases > 1 || !s.in_place) {
+        if (shape.phases(a) > 1 || !s.in_place) {
             phases.emplace_back(s.p[a]);
         }
     }
@@ -341,8 +350,28 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
     for (size_t k = 0; k < s.outputs.size(); k++) {
         const int rank = static_cast<int>(shape.axes.size());
         schedule_transform(target, static_cast<int>(k), s, s.outputs[k], schedule.by_point ? rank - 1 : rank, lanes,
-                           phases, parallel);
+                           schedule.by_phase ? none : phases, schedule.by_phase ? phases : none, parallel);
     }
+}
+
+// Where the stages are: the transform of the input, and what follows it.
+struct Places {
+    Place inputs, rest;
+};
+
+// One output phase after the other is written in place: within it, in chunks of rows where there are several.
+Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
+    const int rank = static_cast<int>(s.shape.axes.size());
+    const RVar rows(s.outputs[0].r[3 * rank + 1]), images(s.outputs[0].r[3 * rank + 2]);
+    Places places;
+    if (s.shape.image_chunks > 1) {
+        places.inputs = {&s.y, VarOrRVar(images)};
+    }
+    places.rest = {&s.y, VarOrRVar(rows)};
+    if (schedule.parallel && (s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1)) {
+        s.y.update().allow_race_conditions().parallel(s.shape.image_chunks > 1 ? images : rows);
+    }
+    return places;
 }
 
 // The copy from the scratch to y, a chunk at a time where there are several. Returns where the chunk's other stages
@@ -369,22 +398,17 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
     if (phases[rank - 1] > 1) {
         outermost = at[at.size() - 3];
     }
-    if (s.column_bias.defined()) {
-        s.column_bias.compute_root().bound(s.column_bias.args()[0], 0, shape.columns);
-    }
     Var shared = problem.batch > 1 ? s.n : outermost;
     const WinogradAxis &axis = shape.axes[rank - 1];
     const Var chunk("chunk");
-    const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : axis.phases);
+    const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : shape.phases(rank - 1));
     if (axis.chunks > 1) {
         place = {&s.y, chunk};
         s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
         shared = problem.batch > 1 ? s.n : chunk;
     }
-    if (shape.merges_phases && shape.channels_first) {
-        const Var column("column");
-        s.y.fuse(s.c, s.p[0], column).reorder({column, at[1]});
-        vectorize_channels(s.y, column, shape.columns, schedule.lanes);
+    if (shape.y_has_columns()) {
+        vectorize_channels(s.y, s.c, shape.columns, schedule.lanes);
     } else if (shape.merges_phases) {
         s.y.reorder({s.p[0], at[1], s.c});
         vectorize_channels(s.y, s.p[0], phases[0], schedule.lanes);
@@ -420,12 +444,24 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
 }  // namespace
 
 void schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
-    const Place place = schedule_copy(s, problem, schedule);
-    const bool parallel = schedule.parallel && place.y == nullptr;  // else y's chunks are
+    Places places;
+    if (schedule.by_phase) {
+        places = schedule_phases(s, schedule);
+    } else {
+        places.inputs = places.rest = schedule_copy(s, problem, schedule);
+    }
+    // Else y's chunks are parallel.
+    const bool chunked =
+        schedule.by_phase ? s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1 : places.rest.y != nullptr;
+    const bool parallel = schedule.parallel && !chunked;
+    if (s.column_bias.defined()) {
+        const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
+        s.column_bias.compute_root().bound(s.column_bias.args()[0], 0, whole);
+    }
     schedule_image(s, problem, schedule);
-    schedule_inputs(s, schedule, place, parallel);
-    schedule_products(s, schedule, place, parallel);
-    schedule_outputs(s, schedule, place, parallel);
+    schedule_inputs(s, schedule, places.inputs, schedule.parallel && places.inputs.y == nullptr);
+    schedule_products(s, schedule, places.rest, parallel);
+    schedule_outputs(s, schedule, places.rest, parallel);
 }
 
 }  // namespace kiln::dense

@@ -26,22 +26,25 @@ class Winograd(unittest.TestCase):
         return rows
 
     def test_schedules(self):
-        """The default, a row of tiles at a time, two, the smallest tiles, and three axes' outermost apart."""
+        """The default, a row of tiles at a time, two, the smallest tiles, three axes' outermost apart, phase by phase."""
         rows = self.verify([{"problem": "*", "algorithm": "winograd"}])
-        chunks = "rows:[0-9]+;images:[0-9]+;by_point:[01]"
+        chunks = "rows:[0-9]+;images:[0-9]+;by_phase:[01];by_point:[01]"
+        tiles_and_chunks = "tile_x:[0-9]+;tile_y:[0-9]+;tile_z:[0-9]+;" + chunks
         for pattern, replacement, among in (
-            (chunks, "rows:1;images:1;by_point:0", ""),
-            (chunks, "rows:2;images:1;by_point:0", ""),
+            (chunks, "rows:1;images:1;by_phase:0;by_point:0", ""),
+            (chunks, "rows:2;images:1;by_phase:0;by_point:0", ""),
             ("tile_([xyz]):[2-9];", r"tile_\1:2;", ""),
-            (chunks, "rows:0;images:1;by_point:1", "3d-"),
+            (chunks, "rows:0;images:1;by_phase:0;by_point:1", "three_axes"),
+            (tiles_and_chunks, "tile_x:2;tile_y:2;tile_z:1;rows:0;images:1;by_phase:1;by_point:0", "up_whole"),
+            (tiles_and_chunks, "tile_x:2;tile_y:2;tile_z:1;rows:1;images:1;by_phase:1;by_point:0", "up_whole"),
         ):
-            chosen = [row for row in rows if among in row["problem"]]
+            chosen = [row for row in rows if row["layer"].startswith(among)]
             decisions = [
                 {
                     "problem": row["problem"],
                     "target": row["kernel"],
                     "algorithm": "winograd",
-                    "revision": 2,
+                    "revision": 3,
                     "schedule": re.sub(pattern, replacement, row["schedule"]),
                 }
                 for row in chosen
