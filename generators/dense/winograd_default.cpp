@@ -87,6 +87,14 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
     return work;
 }
 
+// Of a copy of x with whole vectors of channels.
+double image_cycles(const Problem &problem, int lanes) {
+    const double vectors = problem.x_elements() / std::min<double>(lanes, problem.in_channels);
+    return vectors * (problem.x_layout != Layout::nxc    ? turn_cycles
+                      : problem.in_channels % lanes != 0 ? copy_cycles
+                                                         : 0);
+}
+
 double cycles(const Problem &problem, const WinogradSchedule &schedule, const TargetModel &target) {
     const WinogradShape shape = winograd_shape(problem, schedule);
     const Work work = work_of(shape, schedule, target);
@@ -141,10 +149,7 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
                                                          : copy_cycles) +
                  (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
     }
-    const double image = problem.x_layout != Layout::nxc    ? turn_cycles
-                         : problem.in_channels % lanes != 0 ? copy_cycles
-                                                            : 0;
-    return chunk * chunks + image * problem.x_elements() / std::min<double>(lanes, problem.in_channels);
+    return chunk * chunks + image_cycles(problem, lanes);
 }
 
 // Of the sizes of a tile, those that may pay, by fewest points.
@@ -264,7 +269,10 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
 }
 
 bool winograd_pays(const Problem &problem, const TargetModel &target) {
-    const double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
+    double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
+    if (problem.x_layout != Layout::nxc) {  // turned by both, which only this estimate counts
+        direct += image_cycles(problem, target.lanes(32));
+    }
     return choose(problem, target).cycles < 0.95 * direct;
 }
 
