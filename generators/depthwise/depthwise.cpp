@@ -22,6 +22,8 @@ using Halide::RDom;
 
 // More unrolled products than these make kernels large and slow to compile.
 constexpr int most_products = 128;
+// Of a group.
+constexpr int most_outputs = 8;
 
 // One number an axis, counted through from zeros up to `ends`, the first axis fastest.
 void for_each_index(const std::vector<int> &ends, const std::function<void(const std::vector<int> &)> &visit) {
@@ -119,12 +121,16 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
         }
     }
     const bool dots = schedule.dot > 1;
+    s.fold = static_cast<int>(problem.out_channels / problem.groups);
+    std::vector<Expr> of_group = same;
+    of_group[0] = at[0] / s.fold;
     Func wide("wide");
-    wide(at) = dots ? narrow_x(type, operands.x(same)) : widen_x(problem, operands.sizes, operands.x(same));
+    const Expr x = operands.x(of_group);
+    wide(at) = dots ? narrow_x(type, x) : widen_x(problem, operands.sizes, x);
     const Expr zero = dots ? Halide::cast(type, narrow_zero_point(problem, type)) : Halide::Internal::make_zero(type);
     s.padded = Func("padded");
     const bool along = problem.x_layout == (schedule.along_row ? Layout::ncx : Layout::nxc);
-    s.copies = !along || schedule.along_row || type != halide_type(problem.x_type) || problem.rank > 2;
+    s.copies = s.fold > 1 || !along || schedule.along_row || type != halide_type(problem.x_type) || problem.rank > 2;
     if (schedule.along_row) {  // filled and then written over, so that no vector is partly outside
         s.padded(at) = zero;
         s.inside = RDom(inside, "inside");
@@ -256,7 +262,12 @@ Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSch
 
 bool applies(const Problem &problem) {
     if (problem.op == Operator::deform_conv || problem.has_open_sizes() || problem.in_channels != problem.groups ||
-        problem.out_channels != problem.groups || problem.x_elements() == 0 || problem.y_elements() == 0) {
+        problem.x_elements() == 0 || problem.y_elements() == 0) {
+        return false;
+    }
+    // A group of more outputs fills vectors of its own.
+    const int64_t outputs = problem.out_channels / problem.groups;
+    if (outputs > most_outputs || (outputs > 1 && problem.groups == 1)) {
         return false;
     }
     int64_t products = 1;
@@ -306,7 +317,9 @@ std::string DepthwiseSchedule::print() const {
 
 void DepthwiseSchedule::check(const Problem &problem) const {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int width = along_row ? lanes * vectors : pixels;
+    // A row may be part of a single vector.
+    const bool partial = along_row && dot == 1 && vectors == 1 && lanes / 2 < axes[0].quotients;
+    const int width = along_row ? (partial ? 1 : lanes * vectors) : pixels;
     if (width > axes[0].quotients || (axes.size() > 1 && rows > axes[1].quotients)) {
         throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width) +
                                     " outputs is larger than the image");
@@ -351,8 +364,13 @@ Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Func 
     order.insert(order.begin(), lane);
     const size_t dotted = dotted_axis(axes);
     const bool shifted = rows_of_group(axes, schedule) > 1;
+    const int channels = static_cast<int>(problem.out_channels), fold = channels / static_cast<int>(problem.groups);
     std::vector<Expr> at = {c, 0};
-    Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, 1}};
+    Halide::Region bounds = {{0, channels}, {0, 1}};
+    if (problem.op == Operator::conv_transpose) {
+        at = {c / fold, c % fold};
+        bounds = {{0, channels / fold}, {0, fold}};
+    }
     for (size_t a = axes.size(); a-- > 0;) {
         const Expr tap = a == dotted ? j[a] * schedule.dot + lane : Expr(j[a]);
         at.push_back(a == dotted && shifted ? tap - phase[a] * axes[a].step : axes[a].tap(phase[a], tap));

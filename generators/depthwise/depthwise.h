@@ -1,9 +1,10 @@
 // The depthwise algorithm: each channel by itself, its taps unrolled.
 //
-// Applies to a Conv or ConvTranspose of as many groups as input and output channels, all sizes fixed, with few taps and
-// output phases. Multiplications: those of the definition, padding included. Error: a sum of `taps` products in the
-// order of the taps. 8-bit products are exact: by themselves, or several taps summed by an instruction that takes pairs
-// of 16 bits or fours of 8, for which the rows (or positions) that they read are interleaved.
+// Applies to a Conv or ConvTranspose of as many groups as input channels, each of one output channel or of a few, all
+// sizes fixed, with few taps and output phases. Multiplications: those of the definition, padding included. Error: a
+// sum of `taps` products in the order of the taps. 8-bit products are exact: by themselves, or several taps summed by
+// an instruction that takes pairs of 16 bits or fours of 8, for which the rows (or positions) that they read are
+// interleaved.
 #pragma once
 
 #include <Halide.h>
@@ -56,7 +57,8 @@ struct DepthwiseStages {
     Halide::Func padded;  // x widened (or 8-bit, where taps are dotted), with what stands for 0 around it, (c,
                           // positions..., n): inlined, or a copy
     bool copies =
-        false;  // whether it is a copy: x lies otherwise than y, or is of a narrower type, or rows are vectors
+        false;     // whether it is a copy: x lies otherwise than y, or is of a narrower type, or rows are vectors
+    int fold = 1;  // output channels of a group, which `padded` holds each its own input channel for
     std::vector<AxisMap::Range> reads;  // of each axis of `padded`
     Halide::RDom inside;                // where `padded` is x, vectors being along a row
     Halide::Func y;                     // (c, q and, where there are several, phase of each axis, n)

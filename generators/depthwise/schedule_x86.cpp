@@ -12,6 +12,8 @@ using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
+constexpr int most_tile_products = 128;
+
 TailStrategy tail(int extent, int factor) {
     return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
 }
@@ -29,7 +31,8 @@ std::vector<VarOrRVar> schedule_tile(DepthwiseStages &s, const Problem &problem,
     const int channels = static_cast<int>(problem.out_channels), width = schedule.lanes * schedule.vectors;
     std::vector<VarOrRVar> inside;
     if (schedule.along_row) {
-        s.y.split(s.q[0], tile, s.q[0], width, tail(s.axes[0].quotients, width));
+        s.y.split(s.q[0], tile, s.q[0], width,
+                  width > s.axes[0].quotients ? TailStrategy::GuardWithIf : tail(s.axes[0].quotients, width));
         s.y.split(s.q[0], vector, s.q[0], schedule.lanes).vectorize(s.q[0]).unroll(vector);
         inside = {s.q[0], vector};
     } else {
@@ -150,11 +153,16 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
         phases *= axis.phases;
     }
     DepthwiseSchedule schedule;
-    // Vectors along rows need rows; short ones go by channels, through a copy that turns x.
-    schedule.along_row = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && width >= 8;
+    // Vectors along rows need rows; short ones go by channels, through a copy that turns x. Of float32 they may be part
+    // of a vector.
+    const bool masks = problem.x_type == DType::f32 && problem.y_type == DType::f32;
+    schedule.along_row = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && width >= (masks ? 5 : 8);
     schedule.parallel = problem.flops() > 1e6;
     // Sums in flight hide an addition's latency; those beyond a third of the registers crowd out what they share.
-    const int sums = std::max(1, target.vector_registers / 4 / phases);
+    // Where there are many taps, longer code than this no longer keeps what outputs share in registers.
+    const int most = std::max(1, most_tile_products / static_cast<int>(problem.taps()));
+    const int registers = target.vector_registers / 4;
+    const int sums = std::max(1, (schedule.along_row ? registers : std::min(registers, most)) / phases);
     const int dot = target.signed_dot ? 1 : target.int8_products;
     const int channel_lanes = lanes_within(problem.out_channels, lanes);
     // One or two channels are no vector.
@@ -162,7 +170,7 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
         schedule.dot = sums_taps(problem, dot) ? dot : sums_taps(problem, 2) ? 2 : 1;
     }
     if (schedule.along_row) {
-        schedule.lanes = lanes_within(width, lanes);
+        schedule.lanes = masks && width < lanes ? lanes_around(width, lanes) : lanes_within(width, lanes);
         schedule.rows = std::min(height, std::min(sums, schedule.dot > 1 ? 8 : 7));
         return schedule;
     }
@@ -170,10 +178,12 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
     if (schedule.dot > 1) {
         // Elements of channels-first y are written one by one, which long unrolled code makes no faster.
         const bool scatters = problem.y_layout == Layout::ncx;
-        schedule.vectors = 2 * schedule.lanes <= problem.out_channels && !scatters ? 2 : 1;
-        const int most = std::max((16 - reach(axes[0]) - 1) / axes[0].step + 1, 1);
-        schedule.pixels = ceil_div(width, ceil_div(width, scatters ? 2 : most));
-        schedule.rows = std::min(height, 2);
+        // Rows share fours of bytes, and two vectors their interleaving; pairs of 16 bits gain by neither.
+        const bool shares = schedule.dot == 4 && !scatters;
+        schedule.vectors = 2 * schedule.lanes <= problem.out_channels && shares ? 2 : 1;
+        const int columns = std::max((16 - reach(axes[0]) - 1) / axes[0].step + 1, 1);
+        schedule.pixels = ceil_div(width, ceil_div(width, scatters ? 2 : columns));
+        schedule.rows = shares ? std::min(height, 2) : 1;
         schedule.channels_outside = true;
         return schedule;
     }
@@ -227,7 +237,14 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
         return;
     }
     s.padded.compute_root().bound(at[0], 0, channels).bound(at[rank + 1], 0, batch);
-    s.padded.vectorize(at[0], lanes, channels % lanes == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    if (s.fold > 1) {  // vectors of input channels, interleaved with themselves
+        const Var copy("copy");
+        const int groups = channels / s.fold, wide = lanes_within(groups, lanes);
+        s.padded.split(at[0], at[0], copy, s.fold).reorder(copy, at[0]).unroll(copy);
+        s.padded.vectorize(at[0], wide, tail(groups, wide));
+    } else {
+        s.padded.vectorize(at[0], lanes, channels % lanes == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    }
     if (schedule.parallel) {
         s.padded.parallel(at[batch > 1 ? rank + 1 : rank]);
     }
