@@ -14,6 +14,7 @@ int bench_command(const BenchOptions &options) {
     if (!library.program) return 1;
     std::vector<std::string> arguments = measure_arguments("bench", options);
     arguments.insert(arguments.end(), {"--threads", std::to_string(options.threads)});
+    if (options.cold) arguments.emplace_back("--cold");
     if (!options.json.empty()) arguments.insert(arguments.end(), {"--json", options.json});
     const int status = run_process(library.program->command(arguments));
     return library.failures.empty() && status == 0 ? 0 : 1;

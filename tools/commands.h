@@ -61,7 +61,8 @@ int verify_command(const VerifyOptions &options);
 
 // kiln bench SPEC
 struct BenchOptions : MeasureOptions {
-    int threads = 1;   // that share each call's work
+    int threads = 1;    // that share each call's work
+    bool cold = false;  // weights are in no cache when a call begins
     std::string json;  // file the results are also written to; "": none
 };
 int bench_command(const BenchOptions &options);
@@ -81,6 +82,7 @@ struct TuneOptions {
     std::string predict;        // a processor, for llvm-mca; "": candidates are timed
     std::string report;         // file; "": none
     int shard = 1, shards = 1;  // only each shards-th problem, from the shard-th on
+    bool cold = false;          // as BenchOptions'
     bool resume = false;        // takes over what the timings file has of this machine
     bool json = false;
     int jobs = 1;            // candidates compiled at once

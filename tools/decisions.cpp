@@ -30,7 +30,7 @@ Decisions::Decisions(const std::string &path) {
             entries_[{entry.at("problem").get<std::string>(), entry.at("target").get<std::string>()}] = {
                 {entry.at("algorithm").get<std::string>(), entry.at("schedule").get<std::string>()},
                 entry.at("revision").get<int>(),
-                fmt::format("{}:{}", path, number)};
+                fmt::format("{}:{}{}", path, number, entry.value("caches", "warm") == "cold" ? ", cold caches" : "")};
         } catch (const nlohmann::json::exception &error) {
             throw Error(fmt::format("{}:{}: not a decision: {}", path, number, error.what()));
         }

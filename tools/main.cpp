@@ -107,6 +107,10 @@ void add_measure(CLI::App &command, MeasureOptions &options) {
     add_jobs(command, options.jobs);
 }
 
+void add_cold(CLI::App &command, bool &cold) {
+    command.add_flag("--cold", cold, "Time calls that find their weights in no cache, as those of a large model do");
+}
+
 RunOptions::Engine parse_engine(const std::string &name) {
     if (name == "specialized") return RunOptions::Engine::specialized;
     if (name == "generic") return RunOptions::Engine::generic;
@@ -199,6 +203,7 @@ Action add_bench(CLI::App &app, CLI::App *&command) {
         ->type_name("N")
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
+    add_cold(*command, options->cold);
     command->add_option("--json", options->json, "Write the results to this file too")->type_name("FILE");
     return [options] { return bench_command(*options); };
 }
@@ -268,6 +273,7 @@ Action add_tune(CLI::App &app, CLI::App *&command) {
             [options](const std::string &text) { std::tie(options->shard, options->shards) = parse_shard(text); },
             "Only the I-th of N parts of the problems")
         ->type_name("I/N");
+    add_cold(*command, options->cold);
     command->add_flag("--resume", options->resume, "Go on: what the timings file has of this machine counts");
     command->add_option("--report", options->report, "Write a page to this file: gains, search, schedules, noise")
         ->type_name("FILE");

@@ -81,6 +81,22 @@ class TuneCommand(unittest.TestCase):
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
         return script
 
+    def test_cold_caches(self):
+        self.assertEqual(self.tune("--budget", "1c").returncode, 0)
+        self.assertEqual([line["caches"] for line in self.decided()], ["warm"])
+        process = self.tune("--budget", "2c", "--cold", "--resume")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        cold = [record for record in self.records() if record["caches"] == "cold" and not record.get("final")]
+        self.assertEqual(len(cold), 1 + 2)  # warm records do not count
+        self.assertEqual([line["caches"] for line in self.decided()], ["cold"])
+        explained = self.kiln("explain", self.spec, "--target", TARGET, "--decisions", self.decisions)
+        self.assertIn(f"({self.decisions}:1, cold caches)", explained.stdout)
+        process = self.kiln("bench", self.spec, "--target", TARGET, "--cold")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("1 thread, weights in no cache", process.stdout)
+        self.expect_error(self.tune("--budget", "1c", "--cold", "--predict", "neoverse-n1", target="arm-64-linux"),
+                          "--cold has no meaning with --predict")
+
     def test_measures_checks_records_and_decides(self):
         self.spec.write_text(THREE)
         other = '{"problem":"conv1d","target":"x86-64-avx2","algorithm":"direct","revision":1,"schedule":""}\n'

@@ -106,6 +106,7 @@ class Bench {
             Plan plan;
             Status status = pick(library, problem, options_.kernel, &plan);
             if (status.ok()) status = prepare(plan, options_.seed, threads(), &at->second);
+            if (status.ok() && options_.cold) status = make_cold(&at->second);
             if (status.ok()) {
                 plan_seconds_.push_back(
                     time_repeatedly([&] { (void)pick(library, problem, options_.kernel, &plan).ok(); }));
@@ -157,7 +158,8 @@ class Bench {
 };
 
 void Bench::print_table() const {
-    std::printf("%s, %d thread%s\n", processor_name().c_str(), options_.threads, options_.threads > 1 ? "s" : "");
+    std::printf("%s, %d thread%s%s\n", processor_name().c_str(), options_.threads, options_.threads > 1 ? "s" : "",
+                options_.cold ? ", weights in no cache" : "");
     for (const auto &[isa, peaks] : peaks_)
         std::printf("peak: %.1f GFLOP/s (float32, %s)\n", median(peaks), to_string(isa));
     std::printf("%-24s %-20s %-12s %10s %7s %9s %6s  %s\n", "layer", "kernel", "algorithm", "ms", "spread", "GFLOP/s",
@@ -206,7 +208,8 @@ std::string Bench::json() const {
     JsonObject machine, peaks, total;
     machine.text("processor", processor_name())
         .raw("features", json_list(features))
-        .number("threads", options_.threads);
+        .number("threads", options_.threads)
+        .text("caches", options_.cold ? "cold" : "warm");
     for (const auto &[isa, values] : peaks_) peaks.number(to_string(isa), median(values));
     const Totals sum = totals();
     total.number("ms", sum.seconds * 1e3)

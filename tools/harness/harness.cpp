@@ -15,10 +15,10 @@ constexpr char usage_text[] =
     "usage: PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
     "               [--weights-dir DIR]\n"
     "       PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
-    "               [--seconds S] [--threads N]\n"
+    "               [--seconds S] [--threads N] [--cold]\n"
     "       PROGRAM run REQUESTS\n"
     "       PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N]\n"
-    "               [--expected FILE] [--thorough]\n";
+    "               [--expected FILE] [--thorough] [--cold]\n";
 
 int usage_error(const std::string &message) {
     std::fprintf(stderr, "%s\n%s", message.c_str(), usage_text);
@@ -117,6 +117,10 @@ int main(const kiln_library &library, const Commands &commands, int argc, char *
     for (; at < argc; ++at) {
         if (verb == "verify" && std::strcmp(argv[at], "--json") == 0) {
             options.json = true;
+            continue;
+        }
+        if ((verb == "bench" || verb == "tune") && std::strcmp(argv[at], "--cold") == 0) {
+            options.cold = true;
             continue;
         }
         if (verb == "tune" && std::strcmp(argv[at], "--thorough") == 0) {

@@ -2,9 +2,10 @@
 //
 //     PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--weights-dir DIR]
 //     PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--seconds S]
-//                   [--threads N]
+//                   [--threads N] [--cold]
 //     PROGRAM run REQUESTS
 //     PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N] [--expected FILE] [--thorough]
+//                  [--cold]
 //
 // It needs the runtime, the reference (tests/reference) and the C++ library, nothing else. Exit status: 0 all well,
 // 1 something failed, 2 usage.
@@ -29,6 +30,7 @@ struct Options {
     int draws = 3;                    // problems that a layer with open sizes is checked or timed with
     double seconds = 0.3;             // bench: spent on each problem
     int threads = 1;                  // bench
+    bool cold = false;                // bench, tune: each call finds its weights in no cache
     std::string requests;             // run: the file
     int references = 1;               // tune: how many of the first kernels all others are timed beside
     int from = 0;                     // tune: the first kernel to look at, the references apart

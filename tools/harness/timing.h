@@ -25,6 +25,7 @@ struct Job {
     std::unique_ptr<GpuRun> on_gpu;  // null: on the processor
     std::vector<double> times;       // seconds, the best of each round
     double pack_seconds = 0;         // the one time that prepare() packs
+    bool cold = false;               // whether the weights are in no cache when a call begins: make_cold()
 
     // Waits for what run() only queues. Whether it succeeded.
     bool finish() const { return on_gpu == nullptr || on_gpu->finish().ok(); }
@@ -49,6 +50,10 @@ struct Job {
 
 // Makes a job of random tensors, packs the weights and runs it once.
 Status prepare(const Plan &plan, uint64_t seed, const kiln_threads *threads, Job *job);
+
+// From now on, each call that is timed finds its packed weights in memory, as in a model of many layers. unsupported:
+// nothing here takes them out of this processor's caches, or they are part of the library.
+Status make_cold(Job *job);
 
 // The seconds that something short takes, warm: the median of what several rounds of many calls found.
 template <typename F>

@@ -98,7 +98,8 @@ class Candidates {
     Status prepare_kernel(int k, Job *job) {
         Plan plan;
         KILN_RETURN_IF_ERROR(Plan::create(library_.kernels[k], subject_.problem, &plan));
-        return prepare(plan, options_.seed, nullptr, job);
+        KILN_RETURN_IF_ERROR(prepare(plan, options_.seed, nullptr, job));
+        return options_.cold ? make_cold(job) : Status();
     }
 
     std::string check(int k, Job *job) {
@@ -111,7 +112,7 @@ class Candidates {
         check_kernel(subject_, plan, nullptr, team_, options_.thorough, &row);
         if (row.verdict != "ok") return row.verdict;
         Status status;
-        const std::string fault = catch_faults("its run", [&] { status = prepare(plan, options_.seed, nullptr, job); });
+        const std::string fault = catch_faults("its run", [&] { status = prepare_kernel(k, job); });
         if (!fault.empty()) return "failed: " + fault;
         return status.ok() ? "ok" : std::string("failed: ") + status.message();
     }

@@ -205,6 +205,9 @@ void Measurement::time(const Problem &problem, const std::vector<CompiledCandida
         if (run.thorough) {
             arguments.push_back("--thorough");
         }
+        if (options_.cold) {
+            arguments.push_back("--cold");
+        }
         Listener listener(runner, &machine_, on_done);
         listener.next = next;
         const std::optional<int> status = run_process(program.command(arguments), options_.time_limit,

@@ -36,6 +36,7 @@ struct MeasurementOptions {
     int64_t seed = 1;
     std::string folder;        // for files
     bool count_loops = false;  // compile() counts them, of kernels that do not share their loops among threads
+    bool cold = false;         // as TuneOptions'
 };
 
 class Measurement {

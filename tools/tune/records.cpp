@@ -33,6 +33,7 @@ std::string print(const Record &record) {
         json["ratio"] = record.ratio;
     }
     json["compile_seconds"] = record.compile_seconds;
+    json["caches"] = record.cold ? "cold" : "warm";
     if (record.final) {
         json["final"] = true;
     }
@@ -57,6 +58,7 @@ Record parse(const std::string &line) {
         record.ratio = json.at("ratio");
     }
     record.compile_seconds = json.value("compile_seconds", 0.0);
+    record.cold = json.value("caches", "warm") == "cold";
     record.final = json.value("final", false);
     record.machine = json.at("machine");
     record.halide = json.value("halide", "");

@@ -18,6 +18,7 @@ struct Record {
     double spread = 0;    // (slowest - fastest round) / median
     double ratio = 0;     // of its time to the default's, which was measured in alternation with it
     double compile_seconds = 0;
+    bool cold = false;    // whether the weights were in no cache
     bool final = false;   // whether it is of the last comparison with the default
     std::string machine;  // what it ran on: processor, features, runner
     std::string halide, kiln;

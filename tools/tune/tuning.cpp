@@ -23,6 +23,9 @@ constexpr int final_rounds = 15;
 constexpr double least_gain = 0.01;  // of a candidate over the default, to be worth a decision
 
 const TargetModel &checked_target(const TuneOptions &options) try {
+    if (options.cold && !options.predict.empty()) {
+        throw Error("--cold has no meaning with --predict: nothing is timed");
+    }
     const TargetModel &target = find_target(options.target.empty() ? "host" : options.target);
     if (!options.runner.empty() || !options.predict.empty()) {
         return target;
@@ -87,7 +90,7 @@ Tuning::Tuning(const TuneOptions &options) : options_(options), target_(checked_
     const Toolchain toolchain =
         options_.predict.empty() ? find_toolchain(options_.cxx, options_.runner, target_.architecture) : Toolchain();
     measurement_.emplace(MeasurementOptions{&target_, toolchain, options_.jobs, options_.time_limit, options_.seed,
-                                            folder_.path(), !options_.predict.empty()});
+                                            folder_.path(), !options_.predict.empty(), options_.cold});
 }
 
 std::string Tuning::machine() const {
@@ -229,6 +232,7 @@ void Tuning::record(TunedProblem &problem, const CompiledCandidate &candidate, c
         record.ratio = ratio;
     }
     record.compile_seconds = candidate.seconds;
+    record.cold = options_.cold;
     record.final = final;
     record.machine = machine();
     record.halide = halide_version();
@@ -336,7 +340,7 @@ void Tuning::examine(TunedProblem &problem, std::vector<Decision> decisions) {
 // Takes over what was recorded on this machine.
 void Tuning::resume(TunedProblem &problem) {
     for (const Record &record : known_) {
-        if (record.problem != problem.text || record.machine != machine() || record.final ||
+        if (record.problem != problem.text || record.machine != machine() || record.final || record.cold != options_.cold ||
             problem.search.knows(record.decision)) {
             continue;
         }
@@ -467,6 +471,8 @@ void Tuning::write_decisions() const {
                                        {"kiln", KILN_VERSION}};
         if (predictor_) {
             line["predicted_for"] = options_.predict;
+        } else {
+            line["caches"] = options_.cold ? "cold" : "warm";
         }
         fresh[problem.text] = line.dump();
     }
