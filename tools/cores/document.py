@@ -22,17 +22,16 @@ DOCUMENT = ROOT / "docs/ARM.md"
 TARGETS = ["arm-64-linux", "arm-64-linux-dotprod-fp16", "arm-32-linux"]
 LAYERS = Path(__file__).with_name("arm.toml")
 GOAL = 0.95
-# A depthwise layer has a load for each few products.
-WITHOUT_GOAL = ["depthwise"]
+# A depthwise layer stores and starts a sum for every few products, on their ports: they are to be busy, with whatever.
+JUDGED_BY_PORTS = ["depthwise"]
 
 
 def missed_goals(kiln, document):
     missed = []
     for target in TARGETS[:2]:
         for row in mca.judge_spec(kiln, LAYERS, target, None):
-            shares = row.get("share", {}).values()
-            good = row.get("spills") == 0 and shares and min(shares) >= GOAL
-            if not good and row["layer"] not in WITHOUT_GOAL:
+            shares = row.get("busy" if row["layer"] in JUDGED_BY_PORTS else "share", {}).values()
+            if row.get("spills") != 0 or not shares or min(shares) < GOAL:
                 missed.append(f"{target}: {row}")
             if f"| {row['layer']} | `{target}` |" not in document:
                 missed.append(f"docs/ARM.md has no row for {row['layer']} on {target}")
@@ -40,12 +39,13 @@ def missed_goals(kiln, document):
 
 
 def loops(kiln):
-    lines = ["| layer | target | algorithm | loop | spills | share of the limit |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = ["| layer | target | algorithm | loop | spills | share of the limit | busiest port |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
     for target in TARGETS:
         for row in mca.judge_spec(kiln, LAYERS, target, None):
-            share = ", ".join(f"{cpu} {value:.0%}" for cpu, value in row.get("share", {}).items())
+            share, busy = (", ".join(f"{cpu} {value:.0%}" for cpu, value in row.get(kind, {}).items()) for kind in ("share", "busy"))
             loop = f"{row['products']} {row['instruction']} of {row['instructions']}" if share else "no products"
-            lines.append(f"| {row['layer']} | `{target}` | {row['algorithm']} | {loop} | {row.get('spills', '')} | {share} |")
+            lines.append(f"| {row['layer']} | `{target}` | {row['algorithm']} | {loop} | {row.get('spills', '')} | {share} | {busy} |")
     return "\n".join(lines)
 
 

@@ -5,6 +5,8 @@
 
 Compiles the layers file SPEC for T, disassembles it, and puts each kernel's inner loop, the one with the most products, through
 llvm-mca: "share" is the rate of its products beside the rate of the same instruction alone, with no dependence between them;
+"busy" is the share of the loop's cycles that its busiest port is in use: near 1, nothing but other instructions on the
+products' ports (stores, and copies of where sums start) stands in their way;
 "spills" counts the loop's vector loads and stores on the stack (on 32-bit ARM its vector stores). LLVM 19 is needed: older ones model these cores as others.
 """
 
@@ -82,16 +84,22 @@ def clean(text):
     return None if re.match(r"(b\.?\w*|cbn?z|tbn?z|j\w+|adrp)\b", text) else text
 
 
-def cycles(lines, family, cpu):
-    """Per iteration."""
+def predict(lines, family, cpu):
+    """Per iteration: cycles, and those of them that the busiest port is in use."""
     command = [tool("llvm-mca"), f"-mtriple={TRIPLES[family]}", f"-mcpu={cpu}", *ATTRIBUTES[family],
-               f"-iterations={ITERATIONS}", "-all-views=0", "-summary-view"]  # fmt: skip
+               f"-iterations={ITERATIONS}", "-all-views=0", "-summary-view", "-resource-pressure"]  # fmt: skip
     text = "\n".join(line for line in map(clean, lines) if line)
     process = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     match = re.search(r"Total Cycles:\s+(\d+)", process.stdout)
     if not match:
         raise RuntimeError(f"llvm-mca: {process.stderr[:500]}")
-    return int(match[1]) / ITERATIONS
+    pressure = re.search(r"Resource pressure per iteration:\n.*\n(.*)\n", process.stdout)[1]
+    return int(match[1]) / ITERATIONS, max(float(port) for port in pressure.split() if port != "-")
+
+
+def cycles(lines, family, cpu):
+    """Per iteration."""
+    return predict(lines, family, cpu)[0]
 
 
 # The registers that alone() writes in turn, and the one that it reads: one that lanes may be taken of.
@@ -128,10 +136,12 @@ def judge(bodies, family, cpus):
     if not products:
         return None
     row = {"instruction": products[0].split()[0], "instructions": len(loop), "products": len(products),
-           "spills": spills(loop, family), "share": {}}  # fmt: skip
+           "spills": spills(loop, family), "share": {}, "busy": {}}  # fmt: skip
     for cpu in cpus:
         limit = sum(alone(form, family, cpu) * n for form, n in count_forms(products).items())
-        row["share"][cpu] = round(min(limit / cycles(loop, family, cpu), 1), 3)
+        taken, busy = predict(loop, family, cpu)
+        row["share"][cpu] = round(min(limit / taken, 1), 3)
+        row["busy"][cpu] = round(min(busy / taken, 1), 3)
     return row
 
 
@@ -172,7 +182,7 @@ def judge_spec(kiln, spec, target, cpus, *options):
 
 def print_table(rows):
     for row in rows:
-        shares = "  ".join(f"{cpu} {share:.0%}" for cpu, share in row.get("share", {}).items())
+        shares = "  ".join(f"{cpu} {share:.0%} (busiest port {row['busy'][cpu]:.0%})" for cpu, share in row.get("share", {}).items())
         print(f"{row['layer']:16} {row['algorithm']:10} {row['instruction']:8} {row.get('products', 0):4} of "
               f"{row.get('instructions', 0):4} instructions, {row.get('spills', 0)} spills  {shares}  {row['schedule']}")  # fmt: skip
 
