@@ -3,8 +3,9 @@
 
     python3 bench/gpu.py [--target cuda|opencl] [--layers C1,C2] [--kiln build/bin/kiln]
 
-Prints a row a layer: Kiln's time in its best layout and in NCX, PyTorch's in its best of channels first and last, and the
-ratio. Not run on an NVIDIA GPU yet.
+Prints a row a layer: Kiln's time in NXC and in NCX, PyTorch's in its best of channels first and last, and how many times as
+fast Kiln is in its better one. All with bias and ReLU; calls are queued one after the other, tensors and packed weights being on
+the device. Not run on an NVIDIA GPU yet; on PoCL, without PyTorch, it is a test.
 """
 
 import argparse
@@ -34,33 +35,42 @@ def layers_text(names, layout):
 
 
 def kiln_times(kiln, target, names, layout):
-    """Seconds by layer. Stops where a kernel is wrong."""
+    """Milliseconds by layer. Stops where a kernel is wrong, or has no time."""
     with tempfile.TemporaryDirectory() as folder:
         spec, result = Path(folder) / "layers.toml", Path(folder) / "bench.json"
         spec.write_text(layers_text(names, layout))
         if subprocess.run([kiln, "verify", spec, "--target", target], check=False).returncode:
             sys.exit(f"kernels in {layout} are wrong, or do not run here")
-        subprocess.run([kiln, "bench", spec, "--target", target, "--json", result], check=True)
-        return {row["layer"]: row["ms"] * 1e-3 for row in json.loads(result.read_text())["rows"] if "ms" in row}
+        subprocess.run([kiln, "bench", spec, "--target", target, "--json", result], check=True, stdout=subprocess.DEVNULL)
+        times = {row["layer"]: row.get("ms") for row in json.loads(result.read_text())["rows"]}
+    failed = [name for name in names if not times.get(name)]
+    if failed:
+        sys.exit(f"kernels in {layout} were not timed: {', '.join(failed)}")
+    return times
+
+
+def torch_call(layer):
+    """The name of a layer's function in torch.nn.functional and its options; None where PyTorch has none."""
+    rank = len(layer["x"]) - 2
+    pads = layer.get("pads", [0] * 2 * rank)
+    names = {"Conv": "conv", "ConvTranspose": "conv_transpose"}
+    others = {"auto_pad", "output_shape"} & layer.keys()
+    if layer["operator"] not in names or rank > 3 or pads[:rank] != pads[rank:] or others:
+        return None
+    options = {"stride": layer.get("strides", [1] * rank), "padding": pads[:rank], "groups": layer.get("group", 1),
+               "dilation": layer.get("dilations", [1] * rank)}  # fmt: skip
+    if layer["operator"] == "ConvTranspose":
+        options["output_padding"] = layer.get("output_padding", [0] * rank)
+    return f"{names[layer['operator']]}{rank}d", options
 
 
 def torch_time(torch, layer):
-    """The best of both memory formats, in seconds; None where PyTorch has no such operator."""
-    functions = {
-        ("Conv", 1): torch.nn.functional.conv1d,
-        ("Conv", 2): torch.nn.functional.conv2d,
-        ("Conv", 3): torch.nn.functional.conv3d,
-        ("ConvTranspose", 1): torch.nn.functional.conv_transpose1d,
-        ("ConvTranspose", 2): torch.nn.functional.conv_transpose2d,
-        ("ConvTranspose", 3): torch.nn.functional.conv_transpose3d,
-    }
-    rank = len(layer["x"]) - 2
-    function = functions.get((layer["operator"], rank))
-    pads = layer.get("pads", [0] * 2 * rank)
-    if function is None or pads[:rank] != pads[rank:]:
+    """The best of both memory formats, in milliseconds; None where PyTorch has no such operator."""
+    call = torch_call(layer)
+    if call is None:
         return None
-    options = {"stride": layer.get("strides", 1), "padding": pads[:rank], "groups": layer.get("group", 1),
-               "dilation": layer.get("dilations", 1)}  # fmt: skip
+    function, options = getattr(torch.nn.functional, call[0]), call[1]
+    rank = len(layer["x"]) - 2
     formats = {1: [torch.contiguous_format], 2: [torch.contiguous_format, torch.channels_last],
                3: [torch.contiguous_format, torch.channels_last_3d]}[rank]  # fmt: skip
     channels = layer["w"][0] if layer["operator"] == "Conv" else layer["w"][1] * layer.get("group", 1)
@@ -70,20 +80,24 @@ def torch_time(torch, layer):
         w = torch.randn(layer["w"], device="cuda").to(memory_format=memory_format)
         bias = torch.randn(channels, device="cuda")
 
-        def call(x=x, w=w, bias=bias):
+        def run(x=x, w=w, bias=bias):
             return torch.relu_(function(x, w, bias, **options))
 
+        expected = torch.relu(function(x.double(), w.double(), bias.double(), **options))
+        error = (run() - expected).abs().max().item() / expected.abs().max().item()
+        if error > 1e-4:
+            sys.exit(f"{layer['name']}: PyTorch's result is off by {error:.1e} of the largest: is TF32 on?")
         for _ in range(20):
-            call()
+            run()
         for _ in range(5):
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             begin.record()
             for _ in range(100):
-                call()
+                run()
             end.record()
             end.synchronize()
-            seconds = begin.elapsed_time(end) * 1e-3 / 100
-            best = seconds if best is None else min(best, seconds)
+            each = begin.elapsed_time(end) / 100
+            best = each if best is None else min(best, each)
     return best
 
 
@@ -96,6 +110,7 @@ def load_torch():
         return None
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
+    torch.set_grad_enabled(False)
     return torch
 
 
@@ -115,10 +130,10 @@ def main():
         name = layer["name"]
         if name not in times["NXC"]:
             continue
-        row = f"{name:8}{times['NXC'][name] * 1e3:10.4f}{times['NCX'][name] * 1e3:10.4f}"
+        row = f"{name:8}{times['NXC'][name]:10.4f}{times['NCX'][name]:10.4f}"
         peer = torch_time(torch, layer) if torch else None
         if peer is not None:
-            row += f"{peer * 1e3:12.4f}{peer / min(times[layout][name] for layout in times):8.2f}"
+            row += f"{peer:12.4f}{peer / min(times[layout][name] for layout in times):8.2f}"
         print(row)
 
 

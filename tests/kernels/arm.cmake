@@ -19,4 +19,5 @@ add_arm_test(random_arm32 random_problems.py "${arm32};KILN_TARGET=arm-32-linux;
 # What docs/ARM.md tells of inner loops, and that instructions are counted.
 add_test(NAME kernels_arm_document COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/cores/document.py" $<TARGET_FILE:kiln> --check)
 add_arm_test(instructions arm_instructions.py "CC=${CMAKE_C_COMPILER}")
+add_arm_test(features arm_features.py "KILN_CXX=aarch64-linux-gnu-g++")
 add_arm_test(half half.py "${arm64};KILN_TARGET=arm-64-linux-dotprod-fp16")
