@@ -165,7 +165,9 @@ struct Tiles {
         if (!dense::has_tiles(target)) {
             throw std::invalid_argument("algorithm tiles: " + std::string(target.name) + " has no matrix tiles");
         }
-        return Direct::build(problem, schedule.direct(problem), operands, target);
+        Operands rounded_at_once = operands;
+        rounded_at_once.bf16_instruction = true;
+        return Direct::build(problem, schedule.direct(problem), rounded_at_once, target);
     }
     static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
         return Direct::packed_type(problem, schedule.direct(problem));

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "algorithm.h"
+#include "common/bf16_instruction.h"
 #include "common/flat_function.h"
 #include "common/fold.h"
 #include "common/gpu_module.h"
@@ -101,7 +102,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     if (in_workspace == nullptr) {
         Halide::Module module = generator->build_module(name);
         for (LoweredFunc &function : module.functions()) {
-            function.body = dense::use_matrix_tiles(function.body);
+            function.body = use_bf16_instruction(dense::use_matrix_tiles(function.body));
         }
         return module;
     }

@@ -1,6 +1,7 @@
 // Bias, residual and activation, by ONNX's formulas; scales and zero points, by those of problem.h.
 #include "common/epilogue.h"
 
+#include "common/bf16_instruction.h"
 #include "common/types.h"
 
 namespace kiln {
@@ -128,8 +129,13 @@ Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands,
         v = add_if(sizes.has_residual, v, operands.residual(at));
     }
     v = activate(problem, sizes, v);
-    return operands.half_bits && problem.y_type == DType::f16 ? float16_bits(v)
-                                                              : Halide::cast(halide_type(problem.y_type), v);
+    if (operands.half_bits && problem.y_type == DType::f16) {
+        return float16_bits(v);
+    }
+    if (operands.bf16_instruction && problem.y_type == DType::bf16) {
+        return to_bf16(v);
+    }
+    return Halide::cast(halide_type(problem.y_type), v);
 }
 
 Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands, const std::vector<Expr> &at) {

@@ -19,6 +19,7 @@ struct Operands {
     // Whether float16 is read and written as its bits, 16-bit integers, by arithmetic on them: the target has no such
     // type. The Funcs above are float32 then.
     bool half_bits = false;
+    bool bf16_instruction = false;  // whether float32 is rounded to bfloat16 by one (bf16_instruction.h)
 };
 
 // How many spatial axes a kernel sees. A DeformConv's points are numbered through, the innermost axis fastest, as one:

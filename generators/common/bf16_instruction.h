@@ -1,0 +1,16 @@
+// Rounding to bfloat16 by AVX-512's instruction for it, for which Halide has no expression: its own cast is integer
+// arithmetic, six instructions.
+#pragma once
+
+#include <Halide.h>
+
+namespace kiln {
+
+// The bfloat16 nearest to the float32 v, subnormal numbers taken for 0. What is lowered goes through
+// use_bf16_instruction() then.
+Halide::Expr to_bf16(const Halide::Expr &v);
+
+// The lowered statement with those roundings as instructions, of a target that has them.
+Halide::Internal::Stmt use_bf16_instruction(const Halide::Internal::Stmt &statement);
+
+}  // namespace kiln
