@@ -1,4 +1,4 @@
-// Vars of the axes of an image.
+// Vars of the axes of an image, and lists of them.
 #pragma once
 
 #include <Halide.h>
@@ -15,6 +15,11 @@ inline std::vector<Halide::Var> vars(const std::string &stem, size_t count) {
         result.emplace_back(stem + std::to_string(a));
     }
     return result;
+}
+
+template <typename To, typename From>
+void append(std::vector<To> &to, const std::vector<From> &from) {
+    to.insert(to.end(), from.begin(), from.end());
 }
 
 }  // namespace kiln

@@ -70,6 +70,9 @@ std::vector<WinogradAxis> winograd_axes(const Problem &problem);
 // Whether a panel of so many output channels has the inputs of one group, or whole groups.
 bool panel_fits_groups(const Problem &problem, int panel);
 
+// Whether columns are the innermost axis' phases as well as channels, which are few.
+bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes);
+
 // What kernel, pack function and schedules all know.
 struct WinogradShape {
     std::vector<WinogradAxis> axes;  // the innermost first

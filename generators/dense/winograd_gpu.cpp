@@ -12,6 +12,7 @@
 #include "common/vars.h"
 #include "dense/cook_toom.h"
 #include "dense/direct.h"
+#include "dense/winograd_transform.h"
 
 namespace kiln::dense {
 namespace {
@@ -22,22 +23,6 @@ using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-template <typename To, typename From>
-void append(std::vector<To> &to, const std::vector<From> &from) {
-    to.insert(to.end(), from.begin(), from.end());
-}
-
-// sum of row[k] * terms[k] without the zeros.
-Expr combination(const std::vector<Rational> &row, const std::vector<Expr> &terms) {
-    Expr sum = Halide::Internal::make_zero(terms[0].type());
-    for (size_t k = 0; k < row.size(); k++) {
-        if (row[k].value() != 0) {
-            sum += terms[k] * Halide::Internal::make_const(terms[k].type(), row[k].value());
-        }
-    }
-    return Halide::Internal::simplify(sum);
-}
-
 // `f` with its argument number `at`, over which a matrix is applied, replaced by the matrix' rows, named `row`.
 Func transform(const std::string &name, const Func &f, size_t at, const RationalMatrix &matrix, const Var &row) {
     std::vector<Var> args = f.args();
@@ -46,8 +31,8 @@ Func transform(const std::string &name, const Func &f, size_t at, const Rational
         from[at] = static_cast<int>(k);
         terms.push_back(f(from));
     }
-    for (const std::vector<Rational> &values : matrix) {
-        rows.push_back(combination(values, terms));
+    for (const std::vector<Rational> &line : matrix) {
+        rows.push_back(combination(values(line), terms));
     }
     args[at] = row;
     Func result(name);

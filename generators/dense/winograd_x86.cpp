@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/arithmetic.h"
+#include "common/vars.h"
 #include "dense/register_tile.h"
 #include "dense/winograd.h"
 
@@ -30,11 +31,6 @@ int power_of_two(int n) {
 
 TailStrategy tail(int extent, int factor) {
     return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
-}
-
-template <typename To, typename From>
-void append(std::vector<To> &to, const std::vector<From> &from) {
-    to.insert(to.end(), from.begin(), from.end());
 }
 
 bool is_rolled(const WinogradShape &shape, int bits) {

@@ -1,0 +1,277 @@
+// The Winograd algorithm's numbers: where it applies, its schedule's text, its tiles and columns.
+#include <algorithm>
+#include <stdexcept>
+
+#include "common/arithmetic.h"
+#include "common/schedule_text.h"
+#include "common/types.h"
+#include "dense/cook_toom.h"
+#include "dense/winograd.h"
+
+namespace kiln::dense {
+namespace {
+
+constexpr int max_rank = 3;
+constexpr int least_masked_lanes = 8;  // of vectors that targets store under a mask in one instruction
+
+}  // namespace
+
+std::vector<WinogradAxis> winograd_axes(const Problem &problem) {
+    std::vector<WinogradAxis> axes;
+    for (int axis = problem.rank - 1; axis >= 0; axis--) {
+        axes.push_back(problem.op == Operator::conv ? WinogradAxis::conv(problem, axis)
+                                                    : WinogradAxis::conv_transpose(problem, axis));
+    }
+    return axes;
+}
+
+double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile) {
+    double product = 1;
+    for (size_t a = 0; a < axes.size(); a++) {
+        product *= cook_toom(tile[a], axes[a].taps, tile[a] + axes[a].taps - 1).amplification;
+    }
+    return product;
+}
+
+bool winograd_applies(const Problem &p) {
+    if (p.op == Operator::deform_conv || p.rank > max_rank || p.accuracy == Accuracy::strict ||
+        sum_type(p) != Halide::Float(32) || p.y_elements() == 0 || p.has_open_sizes() || p.x_elements() == 0) {
+        return false;
+    }
+    const std::vector<WinogradAxis> axes = winograd_axes(p);
+    bool pays = false;
+    for (int axis = 0; axis < p.rank; axis++) {
+        const WinogradAxis &map = axes[p.rank - 1 - axis];
+        if (p.op == Operator::conv_transpose && p.stride[axis] > 1 && p.dilation[axis] > 1) {
+            return false;
+        }
+        if (map.taps >= max_cook_toom_points) {
+            return false;
+        }
+        pays = pays || (map.taps >= 2 && map.length >= 2);
+    }
+    return pays;
+}
+
+WinogradSchedule WinogradSchedule::parse(const std::string &text) {
+    const ScheduleText numbers(text, {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "rows",
+                                      "images", "by_phase", "by_point", "parallel"});
+    for (const char *name : {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "images"}) {
+        if (numbers[name] < 1) {
+            throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 or more");
+        }
+    }
+    return {numbers["lanes"],
+            numbers["vectors"],
+            numbers["block"],
+            numbers["unroll"],
+            {numbers["tile_x"], numbers["tile_y"], numbers["tile_z"]},
+            numbers["rows"],
+            numbers["images"],
+            numbers["by_phase"] != 0,
+            numbers["by_point"] != 0,
+            numbers["parallel"] != 0};
+}
+
+std::string WinogradSchedule::print() const {
+    return ScheduleText::print({{"lanes", lanes},
+                                {"vectors", vectors},
+                                {"block", block},
+                                {"unroll", unroll},
+                                {"tile_x", tile[0]},
+                                {"tile_y", tile[1]},
+                                {"tile_z", tile[2]},
+                                {"rows", rows},
+                                {"images", images},
+                                {"by_phase", by_phase},
+                                {"by_point", by_point},
+                                {"parallel", parallel}});
+}
+
+// Each panel within a group, or whole groups in each.
+bool panel_fits_groups(const Problem &problem, int panel) {
+    const int64_t of_group = problem.out_channels / problem.groups;
+    return problem.groups == 1 || of_group % panel == 0 ||
+           (panel % of_group == 0 && problem.groups % (panel / of_group) == 0);
+}
+
+bool WinogradSchedule::allows_by_phase(const Problem &problem) const {
+    const WinogradShape shape = winograd_shape(problem, *this);
+    return !by_point && shape.covers_exactly(problem, lanes) && shape.tile_classes().size() == 1;
+}
+
+void WinogradSchedule::check(const Problem &problem) const {
+    const char *names[] = {"tile_x", "tile_y", "tile_z"};
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    for (size_t a = 0; a < tile.size(); a++) {
+        const int taps = a < axes.size() ? axes[a].taps : 1, length = a < axes.size() ? axes[a].length : 1;
+        if (tile[a] > length || (taps == 1 && tile[a] > 1) || tile[a] + taps - 1 > max_cook_toom_points) {
+            throw std::invalid_argument("schedule: \"" + std::string(names[a]) + "\" is " + std::to_string(tile[a]) +
+                                        " for " + std::to_string(length) + " outputs of " + std::to_string(taps) +
+                                        " taps");
+        }
+    }
+    if (winograd_amplification(axes, tile) > most_amplification) {
+        throw std::invalid_argument("schedule: errors of such large tiles come to " +
+                                    std::to_string(winograd_amplification(axes, tile)) + " times those of a sum");
+    }
+    if (problem.batch % images != 0 || (rows > 0 && images > 1)) {
+        throw std::invalid_argument("schedule: \"images\" is " + std::to_string(images) + " for a batch of " +
+                                    std::to_string(problem.batch) + " and \"rows\" " + std::to_string(rows));
+    }
+    if (by_phase && !allows_by_phase(problem)) {
+        throw std::invalid_argument("schedule: \"by_phase\" is 1, but not all tiles are of one size and dense in y");
+    }
+    if (by_point && (problem.rank < max_rank || rows > 0)) {
+        throw std::invalid_argument("schedule: \"by_point\" is 1 for " + std::to_string(problem.rank) +
+                                    " axes and \"rows\" " + std::to_string(rows));
+    }
+    if (!panel_fits_groups(problem, panel())) {
+        throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) + " channels in " +
+                                    std::to_string(problem.groups) + " groups of " +
+                                    std::to_string(problem.out_channels / problem.groups));
+    }
+}
+
+namespace {
+
+constexpr int64_t few_inputs = 4, few_outputs = 32;
+
+bool merges_folds(const Problem &problem, const std::vector<WinogradAxis> &axes) {
+    bool any = false, dense = true;
+    for (const WinogradAxis &axis : axes) {
+        any = any || axis.folds > 1;
+        dense = dense && axis.subs == 1;
+    }
+    return problem.groups == 1 && problem.in_channels <= few_inputs && any && dense;
+}
+
+}  // namespace
+
+bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes) {
+    const bool whole =
+        std::all_of(axes.begin(), axes.end(), [](const WinogradAxis &axis) { return axis.out % axis.phases == 0; });
+    return problem.groups == 1 && problem.out_channels < few_outputs && axes[0].phases > 1 && axes[0].shifts == 1 &&
+           whole;
+}
+
+WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule) {
+    WinogradShape shape;
+    shape.axes = winograd_axes(problem);
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        WinogradAxis &axis = shape.axes[a];
+        axis.outputs = schedule.tile[a];
+        axis.points = axis.outputs + axis.taps - 1;
+        axis.whole = axis.length / axis.outputs;
+        if (a + 1 == shape.axes.size() && schedule.rows > 0) {
+            const int tiles = ceil_div(axis.length, axis.outputs);
+            axis.whole = std::min(schedule.rows, tiles);
+            axis.chunks = ceil_div(tiles, axis.whole);
+        } else if (a < 2) {  // on a third axis, some point's tiles would not be contiguous
+            axis.rest = axis.length % axis.outputs;
+            axis.rest_points = axis.rest + axis.taps - 1;
+        } else {
+            axis.whole = ceil_div(axis.length, axis.outputs);
+        }
+    }
+    shape.merges_phases = merges_phases(problem, shape.axes);
+    shape.merges_folds = merges_folds(problem, shape.axes);
+    shape.channels_first = problem.y_layout == Layout::nxc;
+    shape.columns = static_cast<int>(problem.out_channels) * (shape.merges_phases ? shape.axes[0].phases : 1);
+    shape.panel = schedule.panel();
+    shape.panels = ceil_div(shape.columns, shape.panel);
+    const int of_group = shape.columns / static_cast<int>(problem.groups);
+    shape.joined = problem.groups == 1 ? 1 : std::max(1, shape.panel / of_group);
+    shape.depth = static_cast<int>(problem.in_channels / problem.groups) * shape.joined;
+    for (const WinogradAxis &axis : shape.axes) {
+        shape.depth *= shape.merges_folds ? axis.folds : 1;
+    }
+    shape.images = schedule.images;
+    shape.image_chunks = static_cast<int>(problem.batch) / schedule.images;
+    return shape;
+}
+
+// Tiles that are smaller on the innermost axis alone come first, then whole ones, then those smaller on the next axis
+// alone, then on both: so the tiles that are whole on either axis, or on both, follow each other.
+std::vector<int> WinogradShape::tile_classes() const {
+    std::vector<int> classes;
+    for (const int bits : {1, 0, 2, 3}) {
+        const bool has_x = (bits & 1) == 0 || axes[0].rest > 0;
+        const bool has_y = (bits & 2) == 0 || (axes.size() > 1 && axes[1].rest > 0);
+        if (has_x && has_y) {
+            classes.push_back(bits);
+        }
+    }
+    return classes;
+}
+
+int WinogradShape::tiles(int bits) const {
+    int count = images;
+    for (size_t a = 0; a < axes.size(); a++) {
+        count *= tile_class(bits, a).count * axes[a].subs;
+    }
+    return count;
+}
+
+int WinogradShape::tiles_before(int bits) const {
+    int before = 0;
+    for (const int other : tile_classes()) {
+        if (other == bits) {
+            break;
+        }
+        before += tiles(other);
+    }
+    return before;
+}
+
+WinogradShape WinogradShape::plane() const {
+    WinogradShape result = *this;
+    result.axes.back() = WinogradAxis();
+    result.axes.back().whole = result.axes.back().length = 1;
+    return result;
+}
+
+WinogradShape::Range WinogradShape::tiles_of_points(int bits) const {
+    Range range = {-1, 0};
+    for (const int other : tile_classes()) {
+        if ((bits & other) == 0) {
+            range.begin = range.count == 0 ? tiles_before(other) : range.begin;
+            range.count += tiles(other);
+        }
+    }
+    return range;
+}
+
+WinogradShape::Range WinogradShape::points(int bits, size_t axis) const {
+    const int low = axes[axis].rest > 0 ? axes[axis].rest_points : axes[axis].points;
+    return (bits >> axis & 1) != 0 ? Range{low, axes[axis].points - low} : Range{0, low};
+}
+
+bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
+    // Merged columns are stored under a mask where they are no whole vectors.
+    const bool whole = columns % lanes == 0 || (merges_phases && lanes >= least_masked_lanes);
+    bool exact = problem.y_layout == Layout::nxc && whole && !(merges_phases && problem.residual);
+    for (const WinogradAxis &axis : axes) {
+        exact = exact && axis.chunks * axis.covered() * axis.phases == axis.out;
+    }
+    // Chunks of several combinations would be as many updates of y, which cannot share a loop.
+    const bool chunks = axes.back().chunks > 1 || image_chunks > 1;
+    return exact && (!chunks || tile_classes().size() == 1);
+}
+
+std::vector<int> WinogradShape::packed_extents() const {
+    std::vector<int> extents = {panel, depth};
+    for (size_t a = 0; a < axes.size(); a++) {
+        extents.push_back(folds(a));
+    }
+    extents.push_back(panels);
+    for (const WinogradAxis &axis : axes) {
+        extents.push_back(axis.points);
+    }
+    for (size_t a = 0; a < axes.size(); a++) {
+        extents.push_back(phases(a));
+    }
+    return extents;
+}
+
+}  // namespace kiln::dense
