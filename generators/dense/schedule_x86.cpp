@@ -1,6 +1,7 @@
 // Schedules of the dense algorithms for x86: which numbers to take where nobody tuned them, and what they mean.
 #include <algorithm>
 
+#include "common/arithmetic.h"
 #include "common/reduction.h"
 #include "common/turn.h"
 #include "common/types.h"
@@ -184,7 +185,10 @@ std::vector<VarOrRVar> schedule_pixel_lanes(Func &f, const DirectStages &s, cons
 // Splits the product into register tiles. Returns the innermost loop around one.
 Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
-    const int channels = static_cast<int>(problem.out_channels);
+    // Where y picks from the product, that has whole panels: Halide 21 drops the guard of a vector that is all beyond the
+    // channels of an inner Func, and what it stores lies in the next position, or behind the last.
+    const bool inner = s.y.name() != s.product.name();
+    const int channels = round_up(problem.out_channels, inner ? schedule.panel() : 1);
     const Var tile("tile"), panel("panel"), vector("vector"), rows("rows");
     s.product.bound(s.c, 0, channels).bound(s.n, 0, static_cast<int>(problem.batch));
     for (size_t a = 0; a < rank; a++) {
