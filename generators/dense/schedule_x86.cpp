@@ -3,6 +3,7 @@
 
 #include "common/arithmetic.h"
 #include "common/reduction.h"
+#include "common/split.h"
 #include "common/turn.h"
 #include "common/types.h"
 #include "dense/direct.h"
@@ -88,10 +89,6 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
 }
 
 namespace {
-
-TailStrategy tail(int extent, int factor) {
-    return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
-}
 
 // The loops around a register tile, the innermost first, and the one that the caller's threads share.
 struct Sweep {

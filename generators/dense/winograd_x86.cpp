@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/arithmetic.h"
+#include "common/split.h"
 #include "common/vars.h"
 #include "dense/register_tile.h"
 #include "dense/winograd.h"
@@ -27,10 +28,6 @@ int power_of_two(int n) {
         power *= 2;
     }
     return power;
-}
-
-TailStrategy tail(int extent, int factor) {
-    return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
 }
 
 bool is_rolled(const WinogradShape &shape, int bits) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/arithmetic.h"
+#include "common/split.h"
 #include "common/types.h"
 #include "depthwise/depthwise.h"
 
@@ -13,10 +14,6 @@ using Halide::Var;
 using Halide::VarOrRVar;
 
 constexpr int most_tile_products = 128;
-
-TailStrategy tail(int extent, int factor) {
-    return extent % factor == 0 ? TailStrategy::RoundUp : TailStrategy::ShiftInwards;
-}
 
 // Positions first, then the channel: how planes lie.
 std::vector<Var> plane_order(const std::vector<Var> &at) {
