@@ -40,7 +40,7 @@ def _library():
         folder = os.path.join(sys.prefix, "lib")
         subprocess.run([os.environ.get("CXX") or "g++", "-O2", "-std=c++17", "-shared", "-fPIC",
                         "-I" + os.path.join(sys.prefix, "include"), source, "-o", made, "-L" + folder,
-                        "-l:libdnnl.so.3", "-Wl,-rpath," + folder], check=True)
+                        "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN"], check=True)
         os.replace(made, target)
     library = ctypes.CDLL(target)
     library.bench_onednn_prepare.restype = ctypes.c_void_p
