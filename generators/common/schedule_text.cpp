@@ -19,13 +19,15 @@ int to_int(const std::string &pair, const std::string &digits) {
 
 }  // namespace
 
-ScheduleText::ScheduleText(const std::string &text, std::initializer_list<const char *> names) {
+ScheduleText::ScheduleText(const std::string &text, std::initializer_list<const char *> names,
+                           const std::map<std::string, int> &newer) {
     for (size_t at = 0; at < text.size();) {
         const size_t end = std::min(text.find(';', at), text.size());
         const std::string pair = text.substr(at, end - at);
         const size_t colon = pair.find(':');
         const std::string name = pair.substr(0, colon);
-        if (colon == std::string::npos || std::find(names.begin(), names.end(), name) == names.end()) {
+        const bool known = std::find(names.begin(), names.end(), name) != names.end() || newer.count(name) > 0;
+        if (colon == std::string::npos || !known) {
             throw std::invalid_argument("schedule: \"" + pair + "\" is not one of this algorithm's numbers");
         }
         if (!values_.emplace(name, to_int(pair, pair.substr(colon + 1))).second) {
@@ -38,6 +40,7 @@ ScheduleText::ScheduleText(const std::string &text, std::initializer_list<const 
             throw std::invalid_argument("schedule: \"" + text + "\" lacks \"" + name + "\"");
         }
     }
+    values_.insert(newer.begin(), newer.end());
 }
 
 void ScheduleText::check_range(std::initializer_list<const char *> names, int least, int most) const {

@@ -11,8 +11,10 @@ namespace kiln {
 
 class ScheduleText {
   public:
-    // Throws std::invalid_argument, naming the pair, unless `text` gives each of `names` once and nothing else.
-    ScheduleText(const std::string &text, std::initializer_list<const char *> names);
+    // Throws std::invalid_argument, naming the pair, unless `text` gives each of `names` once and nothing else but
+    // `newer` names, which are as stated there in texts from before they came.
+    ScheduleText(const std::string &text, std::initializer_list<const char *> names,
+                 const std::map<std::string, int> &newer = {});
 
     int operator[](const std::string &name) const { return values_.at(name); }
 

@@ -143,8 +143,8 @@ int channels_read(const Problem &problem, const PackedWeights &packed) {
 }  // namespace
 
 DirectSchedule DirectSchedule::parse(const std::string &text) {
-    const ScheduleText values(text,
-                              {"lanes", "vectors", "pixels", "rows", "unroll", "dot", "panels_outside", "parallel"});
+    const ScheduleText values(
+        text, {"lanes", "vectors", "pixels", "rows", "unroll", "dot", "panels_outside", "parallel"}, {{"chunk", 0}});
     values.check_range({"lanes", "vectors", "pixels", "rows", "unroll"}, 1, 64);
     return {values["lanes"],
             values["vectors"],
@@ -153,7 +153,8 @@ DirectSchedule DirectSchedule::parse(const std::string &text) {
             values["unroll"],
             values["dot"],
             values["panels_outside"] != 0,
-            values["parallel"] != 0};
+            values["parallel"] != 0,
+            values["chunk"]};
 }
 
 std::string DirectSchedule::print() const {
@@ -164,7 +165,8 @@ std::string DirectSchedule::print() const {
                                 {"unroll", unroll},
                                 {"dot", dot},
                                 {"panels_outside", panels_outside},
-                                {"parallel", parallel}});
+                                {"parallel", parallel},
+                                {"chunk", chunk}});
 }
 
 void DirectSchedule::check(const Problem &problem) const {

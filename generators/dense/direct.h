@@ -28,6 +28,8 @@ struct DirectSchedule {
     int dot = 1;                  // neighbouring input channels that one lane of an instruction sums: is_dot()
     bool panels_outside = false;  // whether a panel of weights sweeps the whole image, or each row all panels
     bool parallel = false;        // whether the caller's threads share the outermost loop
+    int chunk = 0;  // where panels are outside, how much of the image, in turns of its outermost loop, all of them
+                    // sweep before they sweep the next part; 0: all of it
     // Not in the text: where sums are matrix tiles (tiles.h), the pixels of one, and how many steps of the sum an
     // instruction takes; else 0.
     int tile_pixels = 0, tile_steps = 0;

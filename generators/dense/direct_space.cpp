@@ -24,6 +24,9 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         lanes_around(grouped ? out_of_group : problem.out_channels, target.lanes(sum_type(problem).bits()));
     const int height = axes.size() > 1 ? axes[1].quotients : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
+    const int longest = std::max_element(axes.begin(), axes.end(), [](const AxisMap &a, const AxisMap &b) {
+                            return a.quotients < b.quotients;
+                        })->quotients;
     std::vector<int> dots;
     for (const int products : {1, 2, 4}) {
         if (is_dot(problem, products) && products <= dot_products(problem, target)) {
@@ -36,8 +39,12 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"rows", whole_range(1, std::min(height, 4))},
              {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
              {"dot", dots},
-             {"panels_outside", {0, 1}}},
+             {"panels_outside", {0, 1}},
+             {"chunk", {0, 2, 4, 7, 14, 28}}},
             [=, &target](const ScheduleNumbers &n) {
+                if (n["chunk"] > 0 && (n["panels_outside"] == 0 || n["chunk"] > longest)) {
+                    return false;
+                }
                 // A panel stays within its group, so that its input is one broadcast. Halide does not see that a fourth
                 // vector's bytes lie side by side.
                 return fits_registers(n, n["rows"], target) && (n["dot"] < 4 || n["vectors"] < 4) &&

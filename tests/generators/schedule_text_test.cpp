@@ -26,6 +26,11 @@ TEST(ScheduleText, reads_each_number_once) {
     EXPECT_EQ(text["b"], 2);
 }
 
+TEST(ScheduleText, knows_what_older_texts_lack) {
+    EXPECT_EQ(ScheduleText("a:1", {"a"}, {{"b", 5}})["b"], 5);
+    EXPECT_EQ(ScheduleText("a:1;b:2", {"a"}, {{"b", 5}})["b"], 2);
+}
+
 TEST(ScheduleText, names_what_is_wrong) {
     const std::pair<const char *, const char *> cases[] = {{"a:1", "lacks \"b\""},
                                                            {"a:1;b:2;c:3", "\"c:3\""},
@@ -41,8 +46,13 @@ TEST(ScheduleText, names_what_is_wrong) {
 }
 
 TEST(DirectSchedule, prints_what_it_parses) {
-    const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot:1;panels_outside:1;parallel:0";
+    const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot:1;panels_outside:1;parallel:0;chunk:7";
     EXPECT_EQ(dense::DirectSchedule::parse(text).print(), text);
+}
+
+TEST(DirectSchedule, reads_texts_from_before_chunks) {
+    const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot:1;panels_outside:1;parallel:0";
+    EXPECT_EQ(dense::DirectSchedule::parse(text).print(), text + ";chunk:0");
 }
 
 }  // namespace
