@@ -126,6 +126,25 @@ double amplification(const CookToom &f) {
     return largest;
 }
 
+bool is_whole(const RationalMatrix &matrix) {
+    return std::all_of(matrix.begin(), matrix.end(), [](const std::vector<Rational> &row) {
+        return std::all_of(row.begin(), row.end(), [](const Rational &value) { return value.denominator() == 1; });
+    });
+}
+
+// The largest sum of a row's absolute values, times `scale`, which makes them whole.
+int64_t growth(const RationalMatrix &matrix, int64_t scale) {
+    double largest = 0;
+    for (const std::vector<Rational> &row : matrix) {
+        double sum = 0;
+        for (const Rational &value : row) {
+            sum += std::abs((value * scale).value());
+        }
+        largest = std::max(largest, sum);
+    }
+    return static_cast<int64_t>(largest);
+}
+
 // Rows of opposite points together need each entry once, for their even or for their odd half.
 int input_operations(const CookToom &f) {
     int operations = 0;
@@ -182,6 +201,14 @@ CookToom derive(int m, int r, int filter_points) {
         }
     }
     result.amplification = amplification(result);
+    for (const std::vector<Rational> &row : result.g) {
+        for (const Rational &value : row) {
+            result.filter_scale = std::lcm(result.filter_scale, value.denominator());
+        }
+    }
+    result.is_whole = is_whole(result.a_t) && is_whole(result.b_t);
+    result.filter_growth = growth(result.g, result.filter_scale);
+    result.input_growth = growth(result.b_t, 1);
     result.input_operations = input_operations(result);
     result.output_operations = output_operations(result);
     return result;

@@ -17,6 +17,7 @@ class Rational {
   public:
     Rational(int64_t numerator = 0, int64_t denominator = 1);
 
+    int64_t denominator() const { return denominator_; }
     double value() const { return static_cast<double>(numerator_) / static_cast<double>(denominator_); }
 
     friend Rational operator+(const Rational &a, const Rational &b);
@@ -48,6 +49,11 @@ struct CookToom {
     // How much more than a plain sum of as many products an output may err, one axis alone: with |.|_1 the sum of a
     // row's absolute values, max_i sqrt(sum_k (A_ik * |G_k|_1 * |B_k|_1)^2) / r.
     double amplification = 0;
+    // Of exact transforms of integers: whether a_t and b_t are whole numbers; the least number that makes those of g
+    // whole; and how many times larger than the largest input, or weight, what b_t, or so scaled g, makes of it may be.
+    bool is_whole = false;
+    int64_t filter_scale = 1;
+    int64_t input_growth = 0, filter_growth = 0;
     // How many additions and multiplications, fused, the transforms of one column take.
     int input_operations = 0, output_operations = 0;
 };

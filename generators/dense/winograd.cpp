@@ -9,6 +9,7 @@
 #include "common/vars.h"
 #include "dense/cook_toom.h"
 #include "dense/direct.h"
+#include "dense/winograd_exact.h"
 #include "dense/winograd_transform.h"
 
 namespace kiln::dense {
@@ -25,8 +26,24 @@ const CookToom &transform_of(const WinogradShape &shape, int bits, size_t a) {
     return cook_toom(shape.tile_class(bits, a).outputs, axis.taps, axis.points);
 }
 
+Expr zero_of(const Func &f) {
+    return Halide::Internal::make_zero(f.type());
+}
+
+// x over the same coordinates, widened to what transforms take.
+Func widened(const Problem &problem, const Operands &operands, const Func &x) {
+    if (problem.x_type == DType::f32) {
+        return x;
+    }
+    const std::vector<Var> at = vars("x", static_cast<size_t>(x.dimensions()));
+    Func wide("wide");
+    wide(at) = widen_x(problem, operands.sizes, x(std::vector<Expr>(at.begin(), at.end())));
+    return wide;
+}
+
 // The channels of all folds together, and zeros around them, over (c, position in tiles of each axis, n).
-Func define_folded_image(WinogradStages &s, const Problem &problem, const Func &x) {
+Func define_folded_image(WinogradStages &s, const Problem &problem, const Operands &operands) {
+    const Func x = widened(problem, operands, operands.x);
     const int channels = static_cast<int>(problem.in_channels);
     std::vector<Var> at = {s.c};
     append(at, vars("x", s.shape.axes.size()));
@@ -43,7 +60,7 @@ Func define_folded_image(WinogradStages &s, const Problem &problem, const Func &
     from.push_back(s.n);
     bounds.emplace_back();
     s.image = Func("image");
-    s.image(at) = Halide::BoundaryConditions::constant_exterior(x, 0.0f, bounds)(from);
+    s.image(at) = Halide::BoundaryConditions::constant_exterior(x, zero_of(x), bounds)(from);
     from.assign(at.begin(), at.end());
     from[0] = Halide::unsafe_promise_clamped(s.c, 0, s.shape.depth - 1);  // as below
     Func filled_up("filled_up");
@@ -52,17 +69,21 @@ Func define_folded_image(WinogradStages &s, const Problem &problem, const Func &
 }
 
 // x with zeros outside it, over (c, position on each axis, n), and s.image where x will not do by itself.
-Func define_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule, const Func &x) {
-    const int lanes = schedule.lanes, channels = static_cast<int>(problem.in_channels);
+Func define_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
+                  const Operands &operands) {
+    const int lanes = schedule.lanes * s.shape.pair, channels = static_cast<int>(problem.in_channels);
     s.channels = round_up(s.shape.merges_folds ? s.shape.depth : channels, lanes);
     if (s.shape.merges_folds) {
-        return define_folded_image(s, problem, x);
+        return define_folded_image(s, problem, operands);
     }
     std::vector<Var> at = {s.c};
     append(at, vars("x", s.shape.axes.size()));
     at.push_back(s.n);
+    // An image of bytes is one of bytes: what reads it widens them.
+    const bool copies = problem.x_layout != Layout::nxc || s.channels != channels;
+    const Func x = problem.is_quantized() && copies ? operands.x : widened(problem, operands, operands.x);
     Func source = x;
-    if (problem.x_layout != Layout::nxc || s.channels != channels) {
+    if (copies) {
         std::vector<Expr> from(at.begin(), at.end());
         if (problem.x_layout != Layout::nxc) {
             s.turned_x = Func("turned_x");
@@ -74,6 +95,7 @@ Func define_image(WinogradStages &s, const Problem &problem, const WinogradSched
         from[0] = Halide::unsafe_promise_clamped(s.c, 0, channels - 1);
         source = Func("filled_up");
         source(at) = s.image(from);
+        source = problem.is_quantized() ? widened(problem, operands, source) : source;
     }
     Halide::Region bounds(s.shape.axes.size() + 2);
     bool pads = false;
@@ -83,7 +105,7 @@ Func define_image(WinogradStages &s, const Problem &problem, const WinogradSched
             pads = true;
         }
     }
-    return pads ? Halide::BoundaryConditions::constant_exterior(source, 0.0f, bounds) : source;
+    return pads ? Halide::BoundaryConditions::constant_exterior(source, zero_of(source), bounds) : source;
 }
 
 // The number of a tile among those of its combination: (tile, sub-image) of each axis, then the image.
@@ -185,7 +207,7 @@ void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
         at.push_back(s.rows);
     }
     at.push_back(s.images);
-    s.transformed(at) = Halide::undef<float>();
+    s.transformed(at) = Halide::undef(padded.type());
     for (const int bits : shape.tile_classes()) {
         WinogradStages::Transform transform = {bits, input_steps(s, shape, bits, padded),
                                                tile_domain(shape, bits, false, false, "of_input")};
@@ -223,7 +245,7 @@ void gather_planes(WinogradStages &s, WinogradStages::Product &product, const Fu
     append(at, s.z);
     at.insert(at.end(), {s.rows, s.images});
     product.transformed = Func("transformed");
-    product.transformed(at) = Halide::undef<float>();
+    product.transformed(at) = Halide::undef(planes.type());
     for (const int bits : shape.tile_classes()) {
         if ((bits & product.bits) != 0) {
             continue;
@@ -250,17 +272,36 @@ void gather_planes(WinogradStages &s, WinogradStages::Product &product, const Fu
     }
 }
 
+// acc += weight * input, of neighbouring pairs in one instruction where they are 16-bit integers: modulo 2^32.
+void define_sum(Func &acc, const std::vector<Var> &at, int pair, const Func &transformed, const std::vector<Expr> &in,
+                const Func &packed, const std::vector<Expr> &weight) {
+    if (pair == 1) {
+        acc(at) = zero_of(transformed);
+        acc(at) += packed(weight) * transformed(in);
+        return;
+    }
+    Expr sum = 0;
+    for (int k = 0; k < pair; k++) {
+        std::vector<Expr> weight_k = weight, in_k = in;
+        weight_k[0] += k;
+        in_k[0] += k;
+        sum += Halide::cast<int32_t>(packed(weight_k)) * Halide::cast<int32_t>(transformed(in_k));
+    }
+    acc(at) = Halide::Expr(uint32_t{0});
+    acc(at) += Halide::reinterpret<uint32_t>(sum);
+}
+
 void define_products(WinogradStages &s, const Problem &problem, const Func &packed, bool by_point) {
     const WinogradShape &shape = s.shape;
     Func planes = s.transformed;
     if (by_point && shape.axes.back().reads_outside() && !shape.merges_folds) {
         Halide::Region bounds(s.transformed.dimensions());
         bounds[shape.axes.size() + 1] = {0, shape.axes.back().in};
-        planes = Halide::BoundaryConditions::constant_exterior(s.transformed, 0.0f, bounds);
+        planes = Halide::BoundaryConditions::constant_exterior(s.transformed, zero_of(s.transformed), bounds);
     }
     const size_t rank = shape.axes.size();
     const int columns = shape.columns / static_cast<int>(problem.groups) * shape.joined;  // that read the same inputs
-    Halide::Region domain = {{0, shape.depth}};
+    Halide::Region domain = {{0, shape.steps()}};
     for (size_t a = 0; a < rank; a++) {
         domain.emplace_back(0, shape.folds(a));
     }
@@ -273,8 +314,9 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
             continue;
         }
         RDom r(domain, "r");
-        std::vector<Expr> weight = {s.c % shape.panel},
-                          in = {problem.groups == 1 ? r[0] + 0 : s.c / columns * shape.depth + r[0]};
+        const Expr depth = r[0] * shape.pair;
+        std::vector<Expr> weight = {s.c % shape.panel * shape.pair},
+                          in = {problem.groups == 1 ? depth + 0 : s.c / columns * shape.depth + depth};
         for (size_t a = 0; a <= rank; a++) {
             weight.push_back(r[static_cast<int>(a)]);
         }
@@ -300,8 +342,7 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
         if (by_point) {
             gather_planes(s, product, planes);
         }
-        product.acc(at) = 0.0f;
-        product.acc(at) += packed(weight) * product.transformed(in);
+        define_sum(product.acc, at, shape.pair, product.transformed, in, packed, weight);
         product.product(at) = product.acc(std::vector<Expr>(at.begin(), at.end()));
         s.products.push_back(product);
     }
@@ -397,6 +438,9 @@ std::vector<Expr> output_coordinates(const WinogradStages &s, const std::vector<
 // What y holds at `at`, of this column.
 Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const Expr &column, const Operands &operands,
             const std::vector<Expr> &at) {
+    if (problem.is_quantized()) {
+        return epilogue(problem, exact_sum(value, s.shape.scale), operands, at);
+    }
     if (!s.shape.merges_phases || !problem.bias) {
         return epilogue(problem, value, operands, at);
     }
@@ -429,7 +473,8 @@ void define_outputs(WinogradStages &s, const Problem &problem, const Operands &o
     }
     Func &target = s.in_place ? s.y : s.result;
     target = Func(s.in_place ? "y" : "result");
-    target(at) = Halide::undef(s.in_place ? halide_type(problem.y_type) : Halide::Float(32));
+    const Halide::Type type = s.finished ? halide_type(problem.y_type) : s.products[0].product.type();
+    target(at) = Halide::undef(type);
     for (const int bits : shape.tile_classes()) {
         WinogradStages::Transform transform = {bits, output_steps(s, bits),
                                                tile_domain(shape, bits, true, s.in_place, "of_output")};
@@ -449,13 +494,12 @@ void define_outputs(WinogradStages &s, const Problem &problem, const Operands &o
         append(from, s.in_place ? std::vector<Expr>{rows, images} : std::vector<Expr>{s.rows, s.images});
         std::vector<Expr> to = output_coordinates(s, position, std::vector<Expr>(s.p.begin(), s.p.end()), !s.in_place);
         to.push_back(s.in_place ? images * shape.images + tile.image : tile.image);
-        const Expr value = transform.steps.back().f(from);
-        if (s.in_place) {
-            target(to) = finish(s, problem, value, s.c, operands, to);
-        } else {
+        Expr value = transform.steps.back().f(from);
+        value = s.finished ? finish(s, problem, value, s.c, operands, to) : value;
+        if (!s.in_place) {
             append(to, std::vector<Expr>{s.rows, s.images});
-            target(to) = value;
         }
+        target(to) = value;
         s.outputs.push_back(transform);
     }
 }
@@ -501,7 +545,7 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
         s.turned_y(at) = value;
         value = s.turned_y(y_at);
     }
-    s.y(at) = finish(s, problem, value, from[0], operands, y_at);
+    s.y(at) = s.finished ? value : finish(s, problem, value, from[0], operands, y_at);
 }
 
 }  // namespace
@@ -528,14 +572,9 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
     s.p = vars("p", rank), s.u = vars("u", rank), s.t = vars("t", rank);
     s.seen_phases = winograd_output_phases(problem);
     s.in_place = s.shape.covers_exactly(problem, schedule.lanes);
-    Func x = operands.x;
-    if (problem.x_type != DType::f32) {
-        const std::vector<Var> at = vars("x", s.shape.axes.size() + 2);
-        const std::vector<Expr> same(at.begin(), at.end());
-        x = Func("wide");
-        x(at) = widen_x(problem, operands.sizes, operands.x(same));
-    }
-    define_inputs(s, define_image(s, problem, schedule, x), schedule.by_point);
+    // Bytes are copied rather than sums, unless a vector reaches beyond the channels that have a scale.
+    s.finished = s.in_place || (problem.is_quantized() && s.shape.columns % schedule.lanes == 0);
+    define_inputs(s, define_image(s, problem, schedule, operands), schedule.by_point);
     define_products(s, problem, operands.packed, schedule.by_point);
     if (schedule.by_point) {
         define_outer(s);

@@ -7,7 +7,8 @@
 // Applies to Conv and ConvTranspose of numbers summed in float32, float16 and bfloat16 widened, with sums of 2 to 7
 // taps on some axis and no more on any, but where accuracy is strict: strides, dilations and output phases are reduced
 // to stride 1 (winograd_axis.h). Multiplications: the product over axes of (m + r - 1) / m, in place of r, for each
-// output and input channel. Error: tests/reference/error_bound.h.
+// output and input channel. Error: tests/reference/error_bound.h. Of 8-bit numbers, where groups have an even number of
+// channels or there is one of several, with tiles for which integers are exact: winograd_exact.h.
 //
 // Few output channels are no vector: then columns are channels and the innermost axis' phases together. Nor are few
 // input channels: then all folds of a position lie together in a copy of the input. Groups of few channels join in a
@@ -61,6 +62,9 @@ struct WinogradSchedule {
 inline constexpr double most_amplification = 111;
 double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
 
+// Whether tiles are of sizes whose errors are bounded so or, of 8-bit numbers, exact (winograd_exact.h).
+bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
+
 // Whether the algorithm applies at all.
 bool winograd_applies(const Problem &problem);
 
@@ -83,6 +87,11 @@ struct WinogradShape {
     bool merges_phases, merges_folds;
     bool channels_first;       // whether merged columns number channels first, then phases, or the other way around
     int images, image_chunks;  // the batch
+    int pair = 1;              // neighbours along depth that one lane sums: 2 of 8-bit problems
+    int64_t scale = 1;         // by which products are too large (winograd_exact.h)
+
+    int weight_bytes() const { return 4 / pair; }
+    int steps() const { return (depth + pair - 1) / pair; }  // of the sum over depth
 
     // Combinations of axes that have a smaller last tile, as bits.
     std::vector<int> tile_classes() const;
@@ -105,7 +114,7 @@ struct WinogradShape {
     // Whether the output's tiles are those of y, dense and whole, so that y can be written in place.
     bool covers_exactly(const Problem &problem, int lanes) const;
 
-    // [panel lane][depth][folds...][panels][points...][phases...], the innermost first.
+    // [panel lane, pair][steps][folds...][panels][points...][phases...], the innermost first.
     std::vector<int> packed_extents() const;
 };
 WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule);
@@ -152,6 +161,7 @@ struct WinogradStages {
     Halide::Func y;
     std::vector<int> seen_phases;  // in which y is seen (Algorithm::output_phases)
     bool in_place = false;
+    bool finished = false;  // whether what is written, in place or not, has passed the epilogue
     WinogradShape shape;
 };
 

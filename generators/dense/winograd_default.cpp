@@ -80,9 +80,11 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
             steps *= shape.phases(a) * (shape.points(bits, a).count * shape.folds(a) - (at_infinity ? short_folds : 0));
         }
         const double fmas = schedule.vectors * block;
-        const double step = fmas / (target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
+        // Two 16-bit products take an instruction for both and another to add them, or one where bytes have one, too.
+        const int summed = shape.pair == 2 && target.int8_products == 4 ? 2 : 1;
+        const double step = fmas / (summed * target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
         work.products += steps * ceil_div(count, block) * step;
-        work.waits += steps * std::max(0.0, schedule.panel() * 4 / far_bytes - step);
+        work.waits += steps * std::max(0.0, schedule.panel() * shape.weight_bytes() / far_bytes - step);
     }
     return work;
 }
@@ -98,7 +100,7 @@ double image_cycles(const Problem &problem, int lanes) {
 double cycles(const Problem &problem, const WinogradSchedule &schedule, const TargetModel &target) {
     const WinogradShape shape = winograd_shape(problem, schedule);
     const Work work = work_of(shape, schedule, target);
-    double packed_bytes = 4, inputs = 1, phases = 1;  // of the transforms, for each tile and channel
+    double packed_bytes = shape.weight_bytes(), inputs = 1, phases = 1;  // of the transforms, for each tile and channel
     for (const int extent : shape.packed_extents()) {
         packed_bytes *= extent;
     }
@@ -107,7 +109,7 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
         phases *= shape.phases(a);
     }
     const int lanes = schedule.lanes;
-    inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes);
+    inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes * shape.pair);
     const double columns = ceil_div(shape.columns, lanes) * phases;
     const WinogradAxis &outermost = shape.axes.back();
     const double plane_inputs = inputs / (shape.folds(shape.axes.size() - 1) * outermost.shifts);
@@ -153,7 +155,7 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
 }
 
 // Of the sizes of a tile, those that may pay, by fewest points.
-std::vector<std::vector<int>> tile_sizes(const std::vector<WinogradAxis> &axes) {
+std::vector<std::vector<int>> tile_sizes(const Problem &problem, const std::vector<WinogradAxis> &axes) {
     std::vector<std::vector<int>> sizes = {{1, 1, 1}};
     for (size_t a = 0; a < axes.size(); a++) {
         std::vector<std::vector<int>> more;
@@ -173,7 +175,7 @@ std::vector<std::vector<int>> tile_sizes(const std::vector<WinogradAxis> &axes) 
         return product;
     };
     std::stable_sort(sizes.begin(), sizes.end(), [&](const auto &a, const auto &b) { return points(a) < points(b); });
-    std::erase_if(sizes, [&](const auto &size) { return winograd_amplification(axes, size) > most_amplification; });
+    std::erase_if(sizes, [&](const auto &size) { return !suits_tiles(problem, axes, size); });
     return sizes;
 }
 
@@ -213,14 +215,14 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
     }
     schedule.parallel = problem.flops() > 2e6;
     if (target.by_lane) {  // whose inputs are read a vector of channels at a time
-        schedule.unroll = lanes_within(winograd_shape(problem, schedule).depth, target.lanes(32), true);
+        schedule.unroll = lanes_within(winograd_shape(problem, schedule).steps(), target.lanes(32), true);
     }
     const WinogradShape untiled = winograd_shape(problem, schedule);
     bool has_phases = false;  // besides those that are columns
     for (size_t a = 0; a < untiled.axes.size(); a++) {
         has_phases = has_phases || untiled.phases(a) > 1;
     }
-    for (const std::vector<int> &tile : tile_sizes(winograd_axes(problem))) {
+    for (const std::vector<int> &tile : tile_sizes(problem, winograd_axes(problem))) {
         Choice best_of_size;
         for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
             if (!panel_fits_groups(problem, schedule.panel())) {
@@ -269,6 +271,9 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
 }
 
 bool winograd_pays(const Problem &problem, const TargetModel &target) {
+    if (problem.is_quantized() && target.by_lane) {
+        return false;  // pairs of products are no instruction there
+    }
     double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
     if (problem.x_layout != Layout::nxc) {  // turned by both, which only this estimate counts
         direct += image_cycles(problem, target.lanes(32));

@@ -320,7 +320,7 @@ void WinogradGpuSchedule::check(const Problem &problem) const {
 }
 
 bool winograd_gpu_applies(const Problem &problem) {
-    if (!winograd_applies(problem) || problem.groups != 1 || problem.rank > 2) {
+    if (!winograd_applies(problem) || problem.is_quantized() || problem.groups != 1 || problem.rank > 2) {
         return false;
     }
     const WinogradShape shape = winograd_shape(problem, WinogradSchedule());

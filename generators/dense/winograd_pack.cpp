@@ -15,14 +15,15 @@ constexpr size_t most_stack_bytes = 16384;  // of one allocation: Halide takes l
 
 }  // namespace
 
-// Transformed in double, one axis after the other, and rounded once.
+// Transformed in double, one axis after the other, and rounded once; scaled to whole numbers where they are exact.
 Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Func &w) {
     const size_t rank = shape.axes.size();
-    const Var lane("lane"), k("k"), block("block");
+    const Var lane("lane"), step("step"), block("block");
     const std::vector<Var> e = vars("e", rank), j = vars("j", rank), p = vars("p", rank);
     const bool transposed = problem.op == Operator::conv_transpose;
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
-    Expr channel = block * shape.panel + lane, input = k;
+    const Expr k = shape.pair == 1 ? Expr(step) : step * shape.pair + lane % shape.pair;
+    Expr channel = block * shape.panel + (shape.pair == 1 ? Expr(lane) : lane / shape.pair), input = k;
     std::vector<Expr> phase(p.begin(), p.end()), fold(e.begin(), e.end());
     if (shape.merges_phases) {
         const Expr column = channel;
@@ -58,15 +59,16 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
         at.push_back(shape.axes[a].tap(phase[a], fold[a], j[a]));
         bounds.emplace_back(0, shape.axes[a].kernel);
     }
-    std::vector<Var> order = {lane, k};
+    std::vector<Var> order = {lane, step};
     append(order, e);
     order.push_back(block);
     append(order, j);
     append(order, p);
-    Func result("packed"), step("taps");
-    step(order) = Halide::cast<double>(Halide::BoundaryConditions::constant_exterior(w, 0.0f, bounds)(at));
+    Func result("packed"), taps("taps");
+    const Expr zero = Halide::Internal::make_zero(w.type());
+    taps(order) = Halide::cast<double>(Halide::BoundaryConditions::constant_exterior(w, zero, bounds)(at));
     const Var vector("vector");
-    std::vector<Func> steps = {step};
+    std::vector<Func> steps = {taps};
     for (size_t a = 0; a < rank; a++) {
         const CookToom &f = cook_toom(shape.axes[a].outputs, shape.axes[a].taps, shape.axes[a].points);
         std::vector<Expr> rows;
@@ -77,26 +79,26 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
                 from[3 + rank + a] = tap;
                 terms.push_back(steps.back()(from));
             }
-            rows.push_back(combination(values(f.g[point]), terms));
+            rows.push_back(combination(values(f.g[point], problem.is_quantized() ? f.filter_scale : 1), terms));
         }
         Func next("filter" + std::to_string(a));
         next(order) = rows.size() == 1 ? rows[0] : Halide::mux(j[a], rows);
         steps.push_back(next);
     }
     const std::vector<Expr> same(order.begin(), order.end());
-    result(order) = Halide::cast<float>(steps.back()(same));
+    result(order) = Halide::cast(w.type(), steps.back()(same));
 
     // All points of a few weights at a time, as many as fit the stack.
     int lanes = 8, points = 1;
     for (const WinogradAxis &axis : shape.axes) {
         points *= axis.points;
     }
-    while (shape.panel % lanes != 0 || lanes * points * sizeof(double) > most_stack_bytes) {
+    while (shape.pair * shape.panel % lanes != 0 || lanes * points * sizeof(double) > most_stack_bytes) {
         lanes /= 2;
     }
     std::vector<Halide::VarOrRVar> loops = {lane};
     append(loops, j);
-    loops.insert(loops.end(), {vector, k});
+    loops.insert(loops.end(), {vector, step});
     append(loops, e);
     loops.push_back(block);
     append(loops, p);

@@ -7,6 +7,7 @@
 #include "common/types.h"
 #include "dense/cook_toom.h"
 #include "dense/winograd.h"
+#include "dense/winograd_exact.h"
 
 namespace kiln::dense {
 namespace {
@@ -35,7 +36,11 @@ double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::
 
 bool winograd_applies(const Problem &p) {
     if (p.op == Operator::deform_conv || p.rank > max_rank || p.accuracy == Accuracy::strict ||
-        sum_type(p) != Halide::Float(32) || p.y_elements() == 0 || p.has_open_sizes() || p.x_elements() == 0) {
+        sum_type(p) == Halide::Float(64) || p.y_elements() == 0 || p.has_open_sizes() || p.x_elements() == 0) {
+        return false;
+    }
+    const int64_t depth = p.in_channels / p.groups;
+    if (p.is_quantized() && (depth == 1 || (p.groups > 1 && depth % 2 != 0))) {  // pairs are of one group
         return false;
     }
     const std::vector<WinogradAxis> axes = winograd_axes(p);
@@ -50,7 +55,12 @@ bool winograd_applies(const Problem &p) {
         }
         pays = pays || (map.taps >= 2 && map.length >= 2);
     }
-    return pays;
+    return pays && (!p.is_quantized() || is_exact(p, axes, {1, 1, 1}));
+}
+
+bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, const std::vector<int> &tile) {
+    return problem.is_quantized() ? is_exact(problem, axes, tile)
+                                  : winograd_amplification(axes, tile) <= most_amplification;
 }
 
 WinogradSchedule WinogradSchedule::parse(const std::string &text) {
@@ -111,7 +121,10 @@ void WinogradSchedule::check(const Problem &problem) const {
                                         " taps");
         }
     }
-    if (winograd_amplification(axes, tile) > most_amplification) {
+    if (problem.is_quantized() && !is_exact(problem, axes, tile)) {
+        throw std::invalid_argument("schedule: such large tiles of 8-bit numbers are not exact in 16 and 32 bits");
+    }
+    if (!suits_tiles(problem, axes, tile)) {
         throw std::invalid_argument("schedule: errors of such large tiles come to " +
                                     std::to_string(winograd_amplification(axes, tile)) + " times those of a sum");
     }
@@ -151,8 +164,8 @@ bool merges_folds(const Problem &problem, const std::vector<WinogradAxis> &axes)
 bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes) {
     const bool whole =
         std::all_of(axes.begin(), axes.end(), [](const WinogradAxis &axis) { return axis.out % axis.phases == 0; });
-    return problem.groups == 1 && problem.out_channels < few_outputs && axes[0].phases > 1 && axes[0].shifts == 1 &&
-           whole;
+    return problem.groups == 1 && !problem.is_quantized() && problem.out_channels < few_outputs && axes[0].phases > 1 &&
+           axes[0].shifts == 1 && whole;
 }
 
 WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule) {
@@ -187,6 +200,10 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         shape.depth *= shape.merges_folds ? axis.folds : 1;
     }
     shape.images = schedule.images;
+    if (problem.is_quantized()) {
+        shape.pair = 2;
+        shape.scale = exact_scale(shape.axes, schedule.tile);
+    }
     shape.image_chunks = static_cast<int>(problem.batch) / schedule.images;
     return shape;
 }
@@ -260,7 +277,7 @@ bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
 }
 
 std::vector<int> WinogradShape::packed_extents() const {
-    std::vector<int> extents = {panel, depth};
+    std::vector<int> extents = {pair * panel, steps()};
     for (size_t a = 0; a < axes.size(); a++) {
         extents.push_back(folds(a));
     }

@@ -18,7 +18,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
     space.choices = {{"lanes", halves(most_lanes, most_lanes / 2)},
                      {"vectors", whole_range(1, 4)},
                      {"block", whole_range(2, 20)},
-                     {"unroll", divisors_among(shape.depth, {1, 2, 4})},
+                     {"unroll", divisors_among(shape.steps(), {1, 2, 4})},
                      {"rows", {0, 1, 2, 4, 8, 16}},
                      {"images", divisors_among(batch, {1, 2, 4, 8, 16})},
                      {"by_phase", whole_range(0, problem.op == Operator::conv_transpose ? 1 : 0)},

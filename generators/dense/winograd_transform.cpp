@@ -7,20 +7,31 @@ namespace kiln::dense {
 
 using Halide::Expr;
 
+namespace {
+
+// Integers wrap around, unsigned ones too.
+Expr factor(Halide::Type type, double value) {
+    return type.is_float() ? Halide::Internal::make_const(type, value)
+                           : Halide::Internal::make_const(type, static_cast<int64_t>(value));
+}
+
+}  // namespace
+
 Expr combination(const std::vector<double> &row, const std::vector<Expr> &terms) {
     Expr sum;
     for (size_t k = 0; k < row.size(); k++) {
         if (row[k] != 0) {
-            const Expr term = row[k] == 1 ? terms[k] : terms[k] * Halide::Internal::make_const(terms[k].type(), row[k]);
+            const Expr term = row[k] == 1 ? terms[k] : terms[k] * factor(terms[k].type(), row[k]);
             sum = sum.defined() ? sum + term : term;
         }
     }
     return sum.defined() ? sum : Halide::Internal::make_zero(terms[0].type());
 }
 
-std::vector<double> values(const std::vector<Rational> &row) {
+std::vector<double> values(const std::vector<Rational> &row, int64_t scale) {
     std::vector<double> result;
-    std::transform(row.begin(), row.end(), std::back_inserter(result), [](const Rational &v) { return v.value(); });
+    std::transform(row.begin(), row.end(), std::back_inserter(result),
+                   [scale](const Rational &v) { return (v * scale).value(); });
     return result;
 }
 

@@ -86,7 +86,7 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     }
     const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
     const std::vector<Var> at = s.image.args();
-    s.image.compute_root().align_storage(s.c, schedule.lanes);
+    s.image.compute_root().align_storage(s.c, schedule.lanes * s.shape.pair);
     for (size_t a = 0; a < s.shape.axes.size(); a++) {
         const WinogradAxis &axis = s.shape.axes[a];
         const int folded = axis.chunks * axis.covered() + axis.taps - 1;
@@ -97,7 +97,7 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
         s.image.bound(s.c, 0, s.shape.depth).unroll(s.c);
     } else if (s.turned_x.defined()) {
         s.image.bound(s.c, 0, channels);
-        schedule_turn(s.image, s.turned_x, s.c, channels, schedule.lanes, at[1], s.shape.axes[0].in, 8);
+        schedule_turn(s.image, s.turned_x, s.c, channels, schedule.lanes * s.shape.pair, at[1], s.shape.axes[0].in, 8);
     } else {
         s.image.bound(s.c, 0, channels);
         vectorize_channels(s.image, s.c, channels, schedule.lanes);
@@ -190,7 +190,8 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     Func &f = s.transformed;
     place.compute(f);
     std::vector<VarOrRVar> between;
-    f.bound(s.c, 0, s.channels).bound(s.tile, 0, all_tiles(shape)).align_storage(s.c, s.channels + schedule.lanes);
+    const int lanes = schedule.lanes * shape.pair;
+    f.bound(s.c, 0, s.channels).bound(s.tile, 0, all_tiles(shape)).align_storage(s.c, s.channels + lanes);
     for (size_t a = 0; a < axes; a++) {
         f.bound(s.e[a], 0, shape.folds(a)).bound(s.j[a], 0, shape.axes[a].points);
         f.bound(s.z[a], 0, shape.axes[a].shifts);
@@ -200,7 +201,7 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
         between.emplace_back(s.z[a]);
     }
     for (size_t k = 0; k < s.inputs.size(); k++) {
-        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], static_cast<int>(axes), schedule.lanes, between, {},
+        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], static_cast<int>(axes), lanes, between, {},
                            parallel && !schedule.by_point);
         if (parallel && schedule.by_point) {
             f.update(static_cast<int>(k)).parallel(s.depth);
@@ -246,7 +247,8 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
 
     const Place here = {&f, point};
     here.compute(in);
-    in.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + schedule.lanes);
+    const int lanes = schedule.lanes * shape.pair;
+    in.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + lanes);
     in.bound(s.tile, range.begin, range.count).bound(s.j[outermost], 0, shape.axes[outermost].points);
     for (size_t k = 0; k < stage.gathered.size(); k++) {
         const Halide::RDom &r = stage.gathered[k];
@@ -254,7 +256,7 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
         append(loops, s.e);
         append(loops, s.z);
         Stage update = in.update(static_cast<int>(k));
-        update.split(s.c, vector, s.c, schedule.lanes).reorder(loops).vectorize(s.c).unroll(s.j[outermost]);
+        update.split(s.c, vector, s.c, lanes).reorder(loops).vectorize(s.c).unroll(s.j[outermost]);
     }
     return here;
 }

@@ -52,6 +52,36 @@ TEST(CookToom, multiplies_nothing_by_a_last_tap_but_at_infinity) {
     EXPECT_EQ(f.g[cook_toom_infinity], (std::vector<Rational>{0, 0, 1}));
 }
 
+// 16-bit arithmetic takes them: what opposite points share, half their sums and differences, is whole too.
+TEST(CookToom, whole_transforms_have_whole_halves) {
+    int whole = 0;
+    for (int r = 2; r <= 5; r++) {
+        for (int shared = r; shared <= max_cook_toom_points; shared++) {
+            for (int m = 1; m + r - 1 <= shared; m++) {
+                const CookToom &f = cook_toom(m, r, shared);
+                for (int k = 0; f.is_whole && k < f.points; k++) {
+                    const int other = opposite_point(k, f.points);
+                    for (int l = 0; other >= 0 && l < f.points; l++) {
+                        EXPECT_EQ(((f.b_t[k][l] + f.b_t[other][l]) / 2).denominator(), 1)
+                            << m << " " << r << " " << shared;
+                    }
+                }
+                whole += f.is_whole ? 1 : 0;
+            }
+        }
+    }
+    EXPECT_GT(whole, 20);
+}
+
+TEST(CookToom, knows_what_makes_filters_whole) {
+    EXPECT_EQ(cook_toom(2, 3, 4).filter_scale, 2);
+    EXPECT_EQ(cook_toom(4, 3, 6).filter_scale, 24);
+    EXPECT_EQ(cook_toom(2, 3, 4).input_growth, 2);
+    EXPECT_EQ(cook_toom(2, 3, 4).filter_growth, 3);
+    EXPECT_EQ(cook_toom(4, 3, 6).input_growth, 10);
+    EXPECT_FALSE(cook_toom(6, 3, 8).is_whole);
+}
+
 TEST(CookToom, has_the_transforms_that_lavin_and_gray_print_for_F_2_3) {
     const CookToom &f = cook_toom(2, 3, 4);  // points 0, infinity, 1, -1; theirs are 0, 1, -1, infinity, up to signs
     EXPECT_EQ(f.b_t[0], (std::vector<Rational>{-1, 0, 1, 0}));

@@ -12,6 +12,15 @@
 namespace kiln {
 namespace {
 
+std::string error_of(const std::function<void()> &call) {
+    try {
+        call();
+    } catch (const std::invalid_argument &error) {
+        return error.what();
+    }
+    return "";
+}
+
 TEST(Decision, default_tiles_fit_the_registers) {
     const char *problems[] = {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu",
                               "conv2d-f32-n1-c512-i7x7-m512-o7x7-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx",
@@ -74,6 +83,33 @@ TEST(Decision, takes_winograd_for_narrow_floats_too) {
     }
 }
 
+// By 16-bit products, but where there are such of bytes, and only where sums fit: at 255 * 128 a product, those of more
+// than 1827 channels do not fit the 30 bits that tiles of 2 by 2 leave.
+TEST(Decision, takes_winograd_for_bytes_where_it_is_exact) {
+    const auto problem = [](const std::string &channels, const std::string &rest) {
+        return parsed("conv2d-u8.s8.u8-n1-c" + channels + "-i28x28-m64-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g1-" + rest);
+    };
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        const bool pays = target.int8_products == 2;
+        EXPECT_EQ(default_decision(problem("64", "xz0-yz0-nxc,nxc"), target).algorithm == "winograd", pays)
+            << target.name;
+        EXPECT_NE(default_decision(problem("64", "xz0-yz0-nxc,nxc-strict"), target).algorithm, "winograd");
+        EXPECT_NE(default_decision(problem("1", "xz0-yz0-nxc,nxc"), target).algorithm, "winograd");
+    }
+    const auto check = [&problem](const char *channels, const char *zero_point, int tile_x, int tile_y) {
+        dense::WinogradSchedule schedule;
+        schedule.tile = {tile_x, tile_y, 1};
+        schedule.check(problem(channels, "xz" + std::string(zero_point) + "-yz0-nxc,nxc"));
+    };
+    EXPECT_NO_THROW(check("456", "0", 4, 3));
+    EXPECT_THAT(error_of([&] { check("457", "0", 4, 3); }), testing::HasSubstr("8-bit numbers are not exact"));
+    EXPECT_THAT(error_of([&] { check("64", "0", 4, 4); }), testing::HasSubstr("not exact"));
+    EXPECT_NO_THROW(check("1827", "255", 2, 2));
+    EXPECT_THAT(error_of([&] { check("1828", "255", 2, 2); }), testing::HasSubstr("not exact"));
+    EXPECT_NO_THROW(check("3600", "128", 2, 2));  // data are 128 at the most
+}
+
 // A row that is turned to NCX is cut at chunks first, so that no vector reaches from one into the next.
 TEST(Decision, a_turned_row_may_be_taken_in_chunks) {
     const Problem problem = parsed("conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-ncx,ncx-bias");
@@ -85,15 +121,6 @@ TEST(Decision, a_turned_row_may_be_taken_in_chunks) {
             EXPECT_NO_THROW(schedule.check(problem));
         }
     }
-}
-
-std::string error_of(const std::function<void()> &call) {
-    try {
-        call();
-    } catch (const std::invalid_argument &error) {
-        return error.what();
-    }
-    return "";
 }
 
 TEST(Decision, says_what_has_no_kernels) {
