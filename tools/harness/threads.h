@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -12,7 +13,9 @@
 
 namespace kiln::harness {
 
-// The calling thread is worker 0. One parallel_for runs at a time, and not from inside a task.
+// The calling thread is worker 0. One parallel_for runs at a time, and not from inside a task. Each worker begins with
+// a run of neighbouring indices of its own, the same ones in every call, so that it finds in its caches what it had
+// there last time; when these are done it takes others' last ones.
 class ThreadTeam {
   public:
     explicit ThreadTeam(int workers);
@@ -28,6 +31,15 @@ class ThreadTeam {
     void work(int32_t worker);
     uint64_t wait_for_job(uint64_t last);
 
+    // A worker's indices that nobody has taken, on a line of their own: workers would slow each other down on one.
+    struct alignas(64) Share {
+        std::atomic<uint64_t> range{0};  // begin, and behind it, in the lower half, end
+
+        void set(int32_t begin, int32_t end);
+        // Takes the first or the last index. Returns false where none is left.
+        bool take(bool first, int32_t *index);
+    };
+
     kiln_threads hook_;
     std::vector<std::thread> helpers_;
     std::mutex mutex_;
@@ -35,10 +47,10 @@ class ThreadTeam {
     // The job: written by parallel_for before `job_` counts up, read by helpers after.
     kiln_task task_ = nullptr;
     void *closure_ = nullptr;
-    int32_t count_ = 0;
+    std::unique_ptr<Share[]> shares_;
     bool stop_ = false;
     std::atomic<uint64_t> job_{0};
-    std::atomic<int32_t> next_{0}, busy_{0}, error_{kiln_ok};
+    std::atomic<int32_t> busy_{0}, error_{kiln_ok};
 };
 
 // Calls f(worker) once in each of the threads, all at the same time. They must be as many as the hook says.
