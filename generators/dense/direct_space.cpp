@@ -24,9 +24,9 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         lanes_around(grouped ? out_of_group : problem.out_channels, target.lanes(sum_type(problem).bits()));
     const int height = axes.size() > 1 ? axes[1].quotients : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
-    const int longest = std::max_element(axes.begin(), axes.end(), [](const AxisMap &a, const AxisMap &b) {
-                            return a.quotients < b.quotients;
-                        })->quotients;
+    const int chunk = default_direct_schedule(problem, target).chunk;
+    const std::vector<int> chunks =
+        chunk == 0 ? std::vector<int>{0} : std::vector<int>{0, ceil_div(chunk, 2), chunk, 2 * chunk};
     std::vector<int> dots;
     for (const int products : {1, 2, 4}) {
         if (is_dot(problem, products) && products <= dot_products(problem, target)) {
@@ -40,14 +40,12 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
              {"dot", dots},
              {"panels_outside", {0, 1}},
-             {"chunk", {0, 2, 4, 7, 14, 28}}},
+             {"chunk", chunks}},
             [=, &target](const ScheduleNumbers &n) {
-                if (n["chunk"] > 0 && (n["panels_outside"] == 0 || n["chunk"] > longest)) {
-                    return false;
-                }
                 // A panel stays within its group, so that its input is one broadcast. Halide does not see that a fourth
                 // vector's bytes lie side by side.
-                return fits_registers(n, n["rows"], target) && (n["dot"] < 4 || n["vectors"] < 4) &&
+                return (n["panels_outside"] != 0 || n["chunk"] == chunk) &&  // which means nothing then
+                       fits_registers(n, n["rows"], target) && (n["dot"] < 4 || n["vectors"] < 4) &&
                        (!grouped || out_of_group % (n["lanes"] * n["vectors"]) == 0);
             }};
 }

@@ -169,6 +169,12 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
     if (schedule.along_row) {
         schedule.lanes = masks && width < lanes ? lanes_around(width, lanes) : lanes_within(width, lanes);
         schedule.rows = std::min(height, std::min(sums, schedule.dot > 1 ? 8 : 7));
+        if (axes[0].phases > 1) {
+            // The rows of phases that take turns are woven: halves of vectors to whole ones (T4 takes 9% less time),
+            // and several at a time make Halide slow (1.6 s for two), and nothing faster.
+            schedule.lanes = std::max(schedule.lanes / 2, std::min(schedule.lanes, 8));
+            schedule.rows = 1;
+        }
         return schedule;
     }
     schedule.lanes = channel_lanes;
@@ -178,7 +184,10 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
         // Rows share fours of bytes, and two vectors their interleaving; pairs of 16 bits gain by neither.
         const bool shares = schedule.dot == 4 && !scatters;
         schedule.vectors = 2 * schedule.lanes <= problem.out_channels && shares ? 2 : 1;
-        const int columns = std::max((16 - reach(axes[0]) - 1) / axes[0].step + 1, 1);
+        int columns = std::max((16 - reach(axes[0]) - 1) / axes[0].step + 1, 1);
+        if (columns < width && axes[0].taps <= 3) {  // longer parts of a row are no faster, and slow to compile
+            columns = std::min(columns, 8);
+        }
         schedule.pixels = ceil_div(width, ceil_div(width, scatters ? 2 : columns));
         schedule.rows = shares ? std::min(height, 2) : 1;
         schedule.channels_outside = true;

@@ -26,6 +26,14 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
             [=, &target](const ScheduleNumbers &n) {
                 const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
                 const int width = n["lanes"] * (n["dot"] > 1 ? n["vectors"] : 1);
+                // Halide takes minutes over woven rows of several phases, and over sums of several taps whose channels
+                // are written one by one.
+                if (n["along_row"] && axes[0].phases > 1 && n["rows"] > 2) {
+                    return false;
+                }
+                if (!n["along_row"] && n["dot"] > 1 && problem.y_layout == Layout::ncx && sums > 8) {
+                    return false;
+                }
                 // Sums of several taps a lane take one vector's registers after the other. Where vectors run along a
                 // row, neither pixels nor the channels' place in the loops means anything.
                 return sums <= (n["dot"] > 1 ? 64 : target.vector_registers) &&

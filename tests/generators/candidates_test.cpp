@@ -25,6 +25,7 @@ constexpr const char *problems[] = {
     "convtranspose2d-f32-n1-c16-i7x7-m16-o14x14-k4x4-s2x2-d1x1-p1x1,1x1-g1-nxc,nxc-bias",
     "convtranspose2d-f32-n1-c3-i6x6-m5-o12x12-k2x2-s2x2-d1x1-p0x0,0x0-g1-ncx,ncx",
     "deformconv2d-f32-n1-c16-i9x9-m24-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g1-og2-nxc,nxc-mask",
+    "convtranspose2d-f32-n1-c512-i28x28-m128-o56x56-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc",
     "conv2d-f32-n1-c16-i?x?-m32-o?x?-k3x3-s1x1-d1x1-p1x1,?x?-g1-nxc,nxc-bias"};
 
 // Points of a space, drawn number by number.
@@ -73,6 +74,27 @@ TEST(Candidates, have_neighbours_wherever_something_can_be_tuned) {
             EXPECT_GT(space.neighbours(problem, space.start, 2).size(), near) << text << " " << space.algorithm;
         }
     }
+}
+
+TEST(Candidates, are_none_that_take_minutes_to_compile) {
+    const auto allows = [](const char *text, const std::string &schedule) {
+        const Problem problem = parsed(text);
+        const CandidateSpace space = candidate_spaces(problem, find_target("x86-64-amx")).at(0);
+        EXPECT_EQ(space.algorithm, "depthwise");
+        return space.allows(problem, ScheduleNumbers(schedule));
+    };
+    const auto woven = [&](const std::string &rows) {
+        return allows("convtranspose2d-f32-n1-c64-i56x56-m64-o112x112-k4x4-s2x2-d1x1-p1x1,1x1-g64-ncx,ncx-bias",
+                      "lanes:16;vectors:1;pixels:1;rows:" + rows + ";dot:1;along_row:1;channels_outside:0;parallel:1");
+    };
+    EXPECT_TRUE(woven("2"));
+    EXPECT_FALSE(woven("7"));
+    const auto scattered = [&](const std::string &tile) {
+        return allows("conv2d-u8.s8.u8-n1-c128-i56x56-m128-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g128-xz0-yz0-ncx,ncx-bias",
+                      "lanes:16;vectors:1;" + tile + ";dot:4;along_row:0;channels_outside:0;parallel:1");
+    };
+    EXPECT_TRUE(scattered("pixels:2;rows:2"));
+    EXPECT_FALSE(scattered("pixels:6;rows:8"));
 }
 
 // On one target a problem, in turn, which is what the time allows.
