@@ -193,7 +193,9 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
         schedule.channels_outside = true;
         return schedule;
     }
-    schedule.pixels = std::min({width, sums, axes[0].step > 1 ? 7 : 2});
+    // Tall tiles read rows of x fewer times. With strides that pays where the image is large (C7 takes 7% less time,
+    // half its size 20% more).
+    schedule.pixels = std::min({width, sums, axes[0].step > 1 && width < 28 ? 7 : 2});
     schedule.rows = std::min(height, std::max(1, sums / schedule.pixels));
     return schedule;
 }
