@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/arithmetic.h"
+#include "common/share.h"
 #include "common/split.h"
 #include "common/vars.h"
 #include "dense/register_tile.h"
@@ -86,11 +87,13 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     }
     const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
     const std::vector<Var> at = s.image.args();
+    std::vector<int> extents;
     s.image.compute_root().align_storage(s.c, schedule.lanes * s.shape.pair);
     for (size_t a = 0; a < s.shape.axes.size(); a++) {
         const WinogradAxis &axis = s.shape.axes[a];
         const int folded = axis.chunks * axis.covered() + axis.taps - 1;
-        s.image.bound(at[a + 1], 0, s.shape.merges_folds ? folded : axis.in);
+        extents.push_back(s.shape.merges_folds ? folded : axis.in);
+        s.image.bound(at[a + 1], 0, extents[a]);
     }
     s.image.bound(s.n, 0, batch);
     if (s.shape.merges_folds) {
@@ -105,25 +108,26 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     if (!schedule.parallel) {
         return;
     }
-    if (batch > 1 || s.shape.axes.size() > 1) {
-        s.image.parallel(batch > 1 ? s.n : at[s.shape.axes.size()]);
-    } else if (s.turned_x.defined()) {
-        s.image.parallel(Var("dense_outer"));  // the row itself is cut into vectors
-    }
-}
-
-// The outermost loop over tiles that has more than one.
-RVar outermost_tiles(const WinogradShape &shape, const Halide::RDom &r, int bits) {
-    const int rank = static_cast<int>(shape.axes.size());
-    if (shape.images > 1) {
-        return r[3 * rank];
-    }
-    for (int a = rank - 1; a > 0; a--) {
-        if (shape.tile_class(bits, a).count > 1) {
-            return r[rank + 2 * a];
+    std::vector<SharedLoop> loops = {{s.n, batch}};
+    for (size_t a = s.shape.axes.size(); a-- > 0;) {
+        if (a > 0 || !s.turned_x.defined()) {
+            loops.push_back({at[a + 1], extents[a]});
+        } else {  // the row itself is cut into vectors
+            loops.push_back({Var("dense_outer"), ceil_div(extents[a], std::min(8, power_of_two(extents[a])))});
         }
     }
-    return r[rank];
+    share_loops(s.image, loops);
+}
+
+// The loops over tiles, the outermost first.
+std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const Halide::RDom &r, int bits) {
+    const int rank = static_cast<int>(shape.axes.size());
+    std::vector<SharedLoop> loops = {{r[3 * rank], shape.images}};
+    for (int a = rank - 1; a >= 0; a--) {
+        loops.push_back({r[rank + 2 * a + 1], shape.axes[a].subs});
+        loops.push_back({r[rank + 2 * a], shape.tile_class(bits, a).count});
+    }
+    return loops;
 }
 
 // Tiles of one combination go through the steps of their transform vector by vector: all in registers, or, where a tile
@@ -155,12 +159,16 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
         stage.unroll(transform.r[a]);
     }
     if (parallel) {
-        stage.allow_race_conditions().parallel(outermost_tiles(s.shape, transform.r, transform.bits));
+        share_loops(stage.allow_race_conditions(), tile_loops(s.shape, transform.r, transform.bits));
     }
     for (const auto &[axis, f] : transform.steps) {
         Func step = f;
         const std::vector<Var> at = step.args();
         step.reorder({s.c, at[1 + axis]}).vectorize(s.c);
+        // Where loops over tiles are one, Halide does not see that all of this is one position's.
+        for (size_t d = 1 + s.shape.axes.size(); d < at.size(); d++) {
+            step.bound_extent(at[d], 1);
+        }
         for (size_t a = 0; a < s.shape.axes.size(); a++) {
             if (a == axis || !rolled) {
                 step.unroll(at[1 + a]);
@@ -265,7 +273,7 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
 void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where, bool parallel) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const Var panel("panel"), vector("vector"), tiles("tiles"), shared("shared");
+    const Var panel("panel"), vector("vector"), tiles("tiles");
     for (WinogradStages::Product &stage : s.products) {
         const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
         const int block = block_of(range.count, schedule.block);
@@ -277,6 +285,7 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
         f.split(s.c, panel, s.c, shape.panel).split(s.c, vector, s.c, schedule.lanes);
         f.split(s.tile, tiles, s.tile, block, tail(range.count, block));
         std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
+        std::vector<SharedLoop> loops, phases;  // a point's tiles are read by one thread where there are many points
         for (size_t a = 0; a < rank; a++) {
             const WinogradShape::Range points = shape.points(stage.bits, a);
             if (!schedule.by_point || a + 1 == rank) {
@@ -284,18 +293,17 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
             }
             if (!schedule.by_phase) {
                 f.bound(s.p[a], 0, shape.phases(a));
+                phases.insert(phases.begin(), {s.p[a], shape.phases(a)});
             }
             order.emplace_back(s.j[a]);
+            loops.insert(loops.begin(), {s.j[a], points.count});
         }
         append(order, s.p);
         f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
         if (parallel && !schedule.by_point) {
-            Var outer = rank > 1 ? s.j[0] : panel;
-            for (size_t a = rank > 1 ? 1 : 0; a < rank; a++) {
-                f.fuse(outer, s.j[a], shared);
-                outer = shared;
-            }
-            f.parallel(shared);
+            loops.insert(loops.begin(), phases.begin(), phases.end());
+            loops.push_back({panel, shape.panels});
+            share_loops(f, loops);
         }
 
         acc.compute_at(f, tiles).store_in(MemoryType::Register);
@@ -316,6 +324,15 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
         }
         sum.reorder(sum_order).vectorize(s.c).unroll(vector).unroll(s.tile);
     }
+}
+
+// Whether threads share y's phases, which have weights of their own: each then reads its own ones alone.
+bool shares_phases(const WinogradShape &shape, const WinogradSchedule &schedule) {
+    int phases = 1;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        phases *= shape.phases(a);
+    }
+    return schedule.parallel && schedule.by_phase && shape.image_chunks == 1 && phases >= 8;
 }
 
 void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
@@ -347,6 +364,13 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
         schedule_transform(target, static_cast<int>(k), s, s.outputs[k], schedule.by_point ? rank - 1 : rank, lanes,
                            schedule.by_phase ? none : phases, schedule.by_phase ? phases : none, parallel);
     }
+    if (shares_phases(shape, schedule)) {
+        std::vector<SharedLoop> loops;
+        for (size_t a = shape.axes.size(); a-- > 0;) {
+            loops.push_back({s.p[a], shape.phases(a)});
+        }
+        share_loops(s.y.update(), loops);
+    }
 }
 
 // Where the stages are: the transform of the input, and what follows it.
@@ -363,7 +387,8 @@ Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
         places.inputs = {&s.y, VarOrRVar(images)};
     }
     places.rest = {&s.y, VarOrRVar(rows)};
-    if (schedule.parallel && (s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1)) {
+    if (schedule.parallel && !shares_phases(s.shape, schedule) &&
+        (s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1)) {
         s.y.update().allow_race_conditions().parallel(s.shape.image_chunks > 1 ? images : rows);
     }
     return places;
@@ -445,9 +470,10 @@ void schedule_winograd(WinogradStages &s, const Problem &problem, const Winograd
     } else {
         places.inputs = places.rest = schedule_copy(s, problem, schedule);
     }
-    // Else y's chunks are parallel.
-    const bool chunked =
-        schedule.by_phase ? s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1 : places.rest.y != nullptr;
+    // Else y's chunks or phases are parallel.
+    const bool chunked = schedule.by_phase ? s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1 ||
+                                                 shares_phases(s.shape, schedule)
+                                           : places.rest.y != nullptr;
     const bool parallel = schedule.parallel && !chunked;
     if (s.column_bias.defined()) {
         const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
