@@ -106,7 +106,8 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     const double rate = tile_rate(schedule.vectors, schedule.pixels * schedule.rows, target);
     // 16-bit products take an instruction for two and another to sum them.
     const int products = problem.is_quantized() && schedule.dot == 2 ? 1 : schedule.dot;
-    return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * rate * fit);
+    const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot);
+    return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * rate * fit * pairs);
 }
 
 namespace {
