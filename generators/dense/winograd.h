@@ -18,6 +18,9 @@
 // those after the other, what is multiplied, the products and their transform, which so pass through the nearest caches
 // alone.
 //
+// Panels of output channels may follow one another, each multiplied, transformed and written: what passes through the
+// caches between the products and y is then a panel's alone.
+//
 // An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
 // shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous.
 #pragma once
@@ -46,11 +49,15 @@ struct WinogradSchedule {
     int images = 1;         //   and then so many images together
     bool by_phase = false;  // whether one output phase after the other is multiplied and written
     bool by_point = false;  // whether the outermost axis is transformed apart, for one point of the others at a time
+    bool by_panel = false;  // whether one panel after the other is multiplied and written
     bool parallel = false;  // whether the caller's threads share the work
 
     int panel() const { return lanes * vectors; }
     // Whether phases may be taken one after the other: y is written in place, by tiles of one size.
     bool allows_by_phase(const Problem &problem) const;
+    // Whether panels may be: they are whole blocks of channels, and y is not written in place by tiles of several
+    // sizes.
+    bool allows_by_panel(const Problem &problem) const;
 
     static WinogradSchedule parse(const std::string &text);
     std::string print() const;

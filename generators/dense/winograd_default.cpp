@@ -12,10 +12,13 @@ namespace {
 // Cycles, measured on what is in the nearest caches and what is not.
 constexpr double operation_cycles = 1;  // of a transform's addition or multiplication of vectors
 constexpr double near_cycles = 1.5;     // of a vector that products and transforms pass on to each other
+constexpr double nearest_cycles = 0.5;  //   of a panel's products that the first cache holds
+constexpr double nearest_bytes = 24e3;  //     beside weights and inputs
 constexpr double copy_cycles = 2,
                  turn_cycles = 6;    // of a vector that is copied, or turned from one layout to the other
 constexpr double cut_cycles = 10;    // of a vector that is turned but may not be needed
 constexpr double merged_cycles = 8;  // of a vector of merged columns, 21 channels by 8 phases
+constexpr double panel_gain = 0.97;  // panels go one by one where that takes a smaller share of the cycles
 constexpr double near_share = 0.8;   // of the second cache, that weights may take
 constexpr double far_bytes = 14;     // a cycle, of what the second cache does not hold
 
@@ -127,10 +130,17 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     } else if (schedule.by_phase) {
         chunk += passed_on(work.points * inputs, work.points * inputs * outermost.chunks) +
                  passed_on(work.points * columns, work.points * columns / phases);
+    } else if (schedule.by_panel) {
+        const double products = work.points * columns, of_panel = products / shape.panels;
+        chunk += passed_on(work.points * inputs, work.points * inputs);
+        chunk += of_panel * lanes * 4 < nearest_bytes ? products * 2 * nearest_cycles : passed_on(products, of_panel);
     } else {
         chunk += passed_on(work.points * (inputs + columns), work.points * (inputs + columns));
     }
-    if (packed_bytes > near_share * target.l2_bytes) {
+    // What a chunk's other numbers leave of the second cache; they take a share of it unless they go panel by panel.
+    const double of_chunk = work.points * (inputs + columns / shape.panels) * lanes * 4;
+    const double near_bytes = schedule.by_panel ? target.l2_bytes - of_chunk : near_share * target.l2_bytes;
+    if (packed_bytes > near_bytes) {
         // The weights of one phase may stay near while its chunks pass.
         const bool stay = schedule.by_phase && packed_bytes / phases < near_share * target.l2_bytes;
         chunk += (0.5 * work.waits + packed_bytes / far_bytes) / (stay ? outermost.chunks : 1);
@@ -239,9 +249,16 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
                     if (by_phase && (!has_phases || !schedule.allows_by_phase(problem))) {
                         continue;
                     }
-                    const double estimate = cycles(problem, schedule, target);
-                    if (best_of_size.cycles == 0 || estimate < best_of_size.cycles) {
-                        best_of_size = {schedule, estimate};
+                    // Panels of the whole image gained nothing where they were tried.
+                    for (const bool by_panel : {false, true}) {
+                        schedule.by_panel = by_panel;
+                        if (by_panel && (rows == 0 || by_phase || !schedule.allows_by_panel(problem))) {
+                            continue;
+                        }
+                        const double estimate = cycles(problem, schedule, target) / (by_panel ? panel_gain : 1);
+                        if (best_of_size.cycles == 0 || estimate < best_of_size.cycles) {
+                            best_of_size = {schedule, estimate};
+                        }
                     }
                 }
             }

@@ -6,6 +6,7 @@
 #include "common/schedule_text.h"
 #include "common/types.h"
 #include "dense/cook_toom.h"
+#include "dense/direct.h"
 #include "dense/winograd.h"
 #include "dense/winograd_exact.h"
 
@@ -65,7 +66,7 @@ bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, 
 
 WinogradSchedule WinogradSchedule::parse(const std::string &text) {
     const ScheduleText numbers(text, {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "rows",
-                                      "images", "by_phase", "by_point", "parallel"});
+                                      "images", "by_phase", "by_point", "by_panel", "parallel"});
     for (const char *name : {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "images"}) {
         if (numbers[name] < 1) {
             throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 or more");
@@ -80,6 +81,7 @@ WinogradSchedule WinogradSchedule::parse(const std::string &text) {
             numbers["images"],
             numbers["by_phase"] != 0,
             numbers["by_point"] != 0,
+            numbers["by_panel"] != 0,
             numbers["parallel"] != 0};
 }
 
@@ -95,6 +97,7 @@ std::string WinogradSchedule::print() const {
                                 {"images", images},
                                 {"by_phase", by_phase},
                                 {"by_point", by_point},
+                                {"by_panel", by_panel},
                                 {"parallel", parallel}});
 }
 
@@ -108,6 +111,12 @@ bool panel_fits_groups(const Problem &problem, int panel) {
 bool WinogradSchedule::allows_by_phase(const Problem &problem) const {
     const WinogradShape shape = winograd_shape(problem, *this);
     return !by_point && shape.covers_exactly(problem, lanes) && shape.tile_classes().size() == 1;
+}
+
+bool WinogradSchedule::allows_by_panel(const Problem &problem) const {
+    const WinogradShape shape = winograd_shape(problem, *this);
+    return !by_point && !shape.merges_phases && shape.columns % panel() == 0 && panel() % turned_channels == 0 &&
+           (!shape.covers_exactly(problem, lanes) || shape.tile_classes().size() == 1);
 }
 
 void WinogradSchedule::check(const Problem &problem) const {
@@ -138,6 +147,10 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (by_point && (problem.rank < max_rank || rows > 0)) {
         throw std::invalid_argument("schedule: \"by_point\" is 1 for " + std::to_string(problem.rank) +
                                     " axes and \"rows\" " + std::to_string(rows));
+    }
+    if (by_panel && !allows_by_panel(problem)) {
+        throw std::invalid_argument("schedule: \"by_panel\" is 1 for panels of " + std::to_string(panel()) + " of " +
+                                    std::to_string(problem.out_channels) + " channels");
     }
     if (!panel_fits_groups(problem, panel())) {
         throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) + " channels in " +

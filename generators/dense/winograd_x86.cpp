@@ -5,6 +5,7 @@
 #include "common/share.h"
 #include "common/split.h"
 #include "common/vars.h"
+#include "dense/direct.h"
 #include "dense/register_tile.h"
 #include "dense/winograd.h"
 
@@ -130,27 +131,42 @@ std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const Halide::RDo
     return loops;
 }
 
+// Loops of a transform besides those over tiles.
+struct TransformLoops {
+    std::vector<VarOrRVar> between;  // right around a vector of a tile
+    std::vector<VarOrRVar> phases;   // around the chunks of rows
+    int panel_vectors = 0;           // of panels, around the tiles of a chunk; 0: none
+    bool parallel = false;           // panels, or else tiles
+};
+
+// Of y, where panels follow one another.
+const Var panel_of_y("panel_of_y");
+
 // Tiles of one combination go through the steps of their transform vector by vector: all in registers, or, where a tile
-// has too many points, row by row through memory. `axes`: those the steps transform. `between`: loops right around a
-// vector of a tile.
+// has too many points, row by row through memory. `axes`: those the steps transform.
 void schedule_transform(Func &target, int update, const WinogradStages &s, const WinogradStages::Transform &transform,
-                        int axes, int lanes, const std::vector<VarOrRVar> &between,
-                        const std::vector<VarOrRVar> &around, bool parallel) {
+                        int axes, int lanes, const TransformLoops &loops) {
     const int rank = static_cast<int>(s.shape.axes.size());
     const Var vector("vector");
     const bool rolled = is_rolled(axes < rank ? s.shape.plane() : s.shape, transform.bits);
     Stage stage = target.update(update);
     const bool whole = &target != &s.y || s.shape.columns % lanes == 0;
     stage.split(s.c, vector, s.c, lanes, whole ? TailStrategy::RoundUp : TailStrategy::PredicateStores);
+    if (loops.panel_vectors > 0) {
+        stage.split(vector, panel_of_y, vector, loops.panel_vectors);
+    }
     std::vector<VarOrRVar> order = {s.c};
     for (int a = 0; a < axes; a++) {
         order.emplace_back(transform.r[a]);
     }
     order.emplace_back(vector);
-    append(order, between);
+    append(order, loops.between);
     for (int d = axes; d < transform.r.dimensions(); d++) {
+        if (d == 3 * rank + 1 && loops.panel_vectors > 0) {
+            order.emplace_back(panel_of_y);
+        }
         if (d == 3 * rank + 2) {
-            append(order, around);
+            append(order, loops.phases);
         }
         order.emplace_back(transform.r[d]);
     }
@@ -158,7 +174,9 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     for (int a = 1; a < axes && !rolled; a++) {
         stage.unroll(transform.r[a]);
     }
-    if (parallel) {
+    if (loops.parallel && loops.panel_vectors > 0) {
+        stage.parallel(panel_of_y);
+    } else if (loops.parallel) {
         share_loops(stage.allow_race_conditions(), tile_loops(s.shape, transform.r, transform.bits));
     }
     for (const auto &[axis, f] : transform.steps) {
@@ -197,20 +215,20 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     const size_t axes = shape.axes.size() - (schedule.by_point ? 1 : 0);
     Func &f = s.transformed;
     place.compute(f);
-    std::vector<VarOrRVar> between;
+    TransformLoops loops;
+    loops.parallel = parallel && !schedule.by_point;
     const int lanes = schedule.lanes * shape.pair;
     f.bound(s.c, 0, s.channels).bound(s.tile, 0, all_tiles(shape)).align_storage(s.c, s.channels + lanes);
     for (size_t a = 0; a < axes; a++) {
         f.bound(s.e[a], 0, shape.folds(a)).bound(s.j[a], 0, shape.axes[a].points);
         f.bound(s.z[a], 0, shape.axes[a].shifts);
-        between.emplace_back(s.e[a]);
+        loops.between.emplace_back(s.e[a]);
     }
     for (size_t a = 0; a < axes; a++) {
-        between.emplace_back(s.z[a]);
+        loops.between.emplace_back(s.z[a]);
     }
     for (size_t k = 0; k < s.inputs.size(); k++) {
-        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], static_cast<int>(axes), lanes, between, {},
-                           parallel && !schedule.by_point);
+        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], static_cast<int>(axes), lanes, loops);
         if (parallel && schedule.by_point) {
             f.update(static_cast<int>(k)).parallel(s.depth);
         }
@@ -269,6 +287,15 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     return here;
 }
 
+// A Func of all columns, or of a panel.
+void bound_columns(Func &f, const WinogradStages &s, const WinogradSchedule &schedule, int all) {
+    if (schedule.by_panel) {
+        f.bound_extent(s.c, s.shape.panel);
+    } else {
+        f.bound(s.c, 0, all);
+    }
+}
+
 // A matrix product for each point: a panel of its weights stays in the nearest caches while all tiles pass.
 void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where, bool parallel) {
     const WinogradShape &shape = s.shape;
@@ -280,8 +307,9 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
         Func &f = stage.product, &acc = stage.acc;
         const Place place = schedule.by_point ? schedule_outer(s, stage, schedule, where, parallel) : where;
         place.compute(f);
-        f.bound(s.c, 0, shape.panels * shape.panel).bound(s.tile, range.begin, range.count);
-        f.align_storage(s.c, shape.panels * shape.panel + schedule.lanes);
+        bound_columns(f, s, schedule, shape.panels * shape.panel);
+        f.bound(s.tile, range.begin, range.count);
+        f.align_storage(s.c, (schedule.by_panel ? 1 : shape.panels) * shape.panel + schedule.lanes);
         f.split(s.c, panel, s.c, shape.panel).split(s.c, vector, s.c, schedule.lanes);
         f.split(s.tile, tiles, s.tile, block, tail(range.count, block));
         std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
@@ -342,18 +370,20 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
     while (shape.panels * shape.panel % lanes != 0) {
         lanes /= 2;
     }
-    const std::vector<VarOrRVar> none;
-    std::vector<VarOrRVar> phases;
+    TransformLoops loops;
+    std::vector<VarOrRVar> &phases = schedule.by_phase ? loops.phases : loops.between;
     for (size_t a = 0; a < shape.axes.size(); a++) {
         if (shape.phases(a) > 1 || !s.in_place) {
             phases.emplace_back(s.p[a]);
         }
     }
+    loops.panel_vectors = s.in_place && schedule.by_panel ? schedule.panel() / lanes : 0;
+    loops.parallel = parallel && (s.in_place || !schedule.by_panel);
     Func &target = s.in_place ? s.y : s.result;
     if (!s.in_place) {
         const std::vector<Var> at = target.args();
         place.compute(target);
-        target.bound(s.c, 0, ceil_div(shape.columns, lanes) * lanes);
+        bound_columns(target, s, schedule, round_up(shape.columns, lanes));
         for (size_t a = 0; a < shape.axes.size(); a++) {
             target.bound(at[1 + 2 * a], 0, shape.axes[a].covered()).bound(s.p[a], 0, shape.phases(a));
         }
@@ -362,14 +392,14 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
     for (size_t k = 0; k < s.outputs.size(); k++) {
         const int rank = static_cast<int>(shape.axes.size());
         schedule_transform(target, static_cast<int>(k), s, s.outputs[k], schedule.by_point ? rank - 1 : rank, lanes,
-                           schedule.by_phase ? none : phases, schedule.by_phase ? phases : none, parallel);
+                           loops);
     }
     if (shares_phases(shape, schedule)) {
-        std::vector<SharedLoop> loops;
+        std::vector<SharedLoop> shared;
         for (size_t a = shape.axes.size(); a-- > 0;) {
-            loops.push_back({s.p[a], shape.phases(a)});
+            shared.push_back({s.p[a], shape.phases(a)});
         }
-        share_loops(s.y.update(), loops);
+        share_loops(s.y.update(), shared);
     }
 }
 
@@ -377,6 +407,25 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
 struct Places {
     Place inputs, rest;
 };
+
+// The loop over panels of y, outside all others but those over chunks. `channels`: the loop over vectors or blocks of
+// `width` channels.
+void split_panels(WinogradStages &s, const WinogradSchedule &schedule, const Var &channels, int width,
+                  const Place &chunk) {
+    s.y.split(channels, panel_of_y, channels, schedule.panel() / width);
+    std::vector<VarOrRVar> order;
+    for (const Halide::Internal::Dim &dim : s.y.get_schedule().dims()) {
+        const std::string name = dim.var.substr(dim.var.rfind('.') + 1);  // loops of splits are called "whole.part"
+        if (chunk.y != nullptr && name == chunk.chunk.name()) {
+            break;
+        }
+        if (name != panel_of_y.name() && name != Var::outermost().name()) {
+            order.emplace_back(Var(name));
+        }
+    }
+    order.emplace_back(panel_of_y);
+    s.y.reorder(order);
+}
 
 // One output phase after the other is written in place: within it, in chunks of rows where there are several.
 Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
@@ -391,12 +440,14 @@ Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
         (s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1)) {
         s.y.update().allow_race_conditions().parallel(s.shape.image_chunks > 1 ? images : rows);
     }
+    if (schedule.by_panel) {
+        places.rest = {&s.y, panel_of_y};
+    }
     return places;
 }
 
-// The copy from the scratch to y, a chunk at a time where there are several. Returns where the chunk's other stages
-// are.
-Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+// The copy from the scratch to y, a chunk at a time where there are several.
+Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
     Place place;
@@ -409,7 +460,7 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
                 s.y.update().allow_race_conditions().parallel(RVar(s.outputs[0].r[chunk]));
             }
         }
-        return place;
+        return {place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
     }
     const std::vector<Var> at = s.y.args();
     // y's dimensions: c, each axis, and after those seen by phases their phase, n.
@@ -435,7 +486,8 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
     } else if (s.turned_y.defined()) {
         int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
         extent = rank == 1 && axis.chunks > 1 ? size : extent;
-        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, static_cast<int>(problem.out_channels), 8);
+        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, static_cast<int>(problem.out_channels),
+                      turned_channels);
         if (rank == 1 && axis.chunks == 1 && problem.batch == 1) {
             shared = Var("dense_outer");  // the row itself is cut into vectors
         }
@@ -455,10 +507,17 @@ Place schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSch
             place.chunk = shared = chunk;
         }
     }
+    Places places = {place, place};
+    if (schedule.by_panel) {
+        const bool turns = s.turned_y.defined();
+        split_panels(s, schedule, turns ? Var("dense_outer") : s.c, turns ? turned_channels : schedule.lanes, place);
+        places.rest = {&s.y, panel_of_y};
+        shared = place.y == nullptr ? panel_of_y : shared;
+    }
     if (schedule.parallel) {
         s.y.parallel(shared);
     }
-    return place;
+    return places;
 }
 
 }  // namespace
@@ -468,12 +527,12 @@ void schedule_winograd(WinogradStages &s, const Problem &problem, const Winograd
     if (schedule.by_phase) {
         places = schedule_phases(s, schedule);
     } else {
-        places.inputs = places.rest = schedule_copy(s, problem, schedule);
+        places = schedule_copy(s, problem, schedule);
     }
     // Else y's chunks or phases are parallel.
     const bool chunked = schedule.by_phase ? s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1 ||
                                                  shares_phases(s.shape, schedule)
-                                           : places.rest.y != nullptr;
+                                           : places.inputs.y != nullptr;
     const bool parallel = schedule.parallel && !chunked;
     if (s.column_bias.defined()) {
         const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
@@ -481,7 +540,7 @@ void schedule_winograd(WinogradStages &s, const Problem &problem, const Winograd
     }
     schedule_image(s, problem, schedule);
     schedule_inputs(s, schedule, places.inputs, schedule.parallel && places.inputs.y == nullptr);
-    schedule_products(s, schedule, places.rest, parallel);
+    schedule_products(s, schedule, places.rest, parallel && !schedule.by_panel);
     schedule_outputs(s, schedule, places.rest, parallel);
 }
 

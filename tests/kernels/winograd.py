@@ -32,19 +32,26 @@ class Winograd(unittest.TestCase):
         return rows
 
     def test_schedules(self):
-        """The default, a row of tiles at a time, two, the smallest tiles, three axes' outermost apart, phase by phase."""
+        """The default, a row of tiles at a time, two, the smallest tiles, three axes' outermost apart, phase by phase,
+        panel by panel."""
         rows = self.verify([{"problem": "*", "algorithm": "winograd"}])
-        chunks = "rows:[0-9]+;images:[0-9]+;by_phase:[01];by_point:[01]"
+        chunks = "rows:[0-9]+;images:[0-9]+;by_phase:[01];by_point:[01];by_panel:[01]"
         tiles_and_chunks = "tile_x:[0-9]+;tile_y:[0-9]+;tile_z:[0-9]+;" + chunks
+        everything = "lanes:[0-9]+;vectors:[0-9]+;block:[0-9]+;unroll:[0-9]+;" + tiles_and_chunks
+        small = "lanes:8;vectors:1;block:3;unroll:1;tile_x:2;tile_y:2;tile_z:1;"
+        whole_panels = "(plain_ncx|strided|dilated|groups|up_whole|stem_ncx)$"
         for pattern, replacement, among in (
-            (chunks, "rows:1;images:1;by_phase:0;by_point:0", ""),
-            (chunks, "rows:2;images:1;by_phase:0;by_point:0", ""),
+            (chunks, "rows:1;images:1;by_phase:0;by_point:0;by_panel:0", ""),
+            (chunks, "rows:2;images:1;by_phase:0;by_point:0;by_panel:0", ""),
             ("tile_([xyz]):[2-9];", r"tile_\1:2;", ""),
-            (chunks, "rows:0;images:1;by_phase:0;by_point:1", "three_axes"),
-            (tiles_and_chunks, "tile_x:2;tile_y:2;tile_z:1;rows:0;images:1;by_phase:1;by_point:0", "up_whole"),
-            (tiles_and_chunks, "tile_x:2;tile_y:2;tile_z:1;rows:1;images:1;by_phase:1;by_point:0", "up_whole"),
+            (chunks, "rows:0;images:1;by_phase:0;by_point:1;by_panel:0", "three_axes"),
+            (everything, small + "rows:0;images:1;by_phase:1;by_point:0;by_panel:0", "up_whole"),
+            (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:0", "up_whole"),
+            (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:1", "up_whole$"),
+            (everything, small + "rows:0;images:1;by_phase:0;by_point:0;by_panel:1", "(plain_ncx|groups|up_whole)$"),
+            (everything, small + "rows:2;images:1;by_phase:0;by_point:0;by_panel:1", whole_panels),
         ):
-            chosen = [row for row in rows if row["layer"].startswith(among)]
+            chosen = [row for row in rows if re.match(among, row["layer"])]
             decisions = [
                 {
                     "problem": row["problem"],
