@@ -94,7 +94,10 @@ SampledSchedule default_sampled_schedule(const Problem &problem, const TargetMod
         const int chunk = s.block() * blocks;
         const double fit = points / static_cast<double>(round_up(points, chunk));
         const double lanes_used = chunk / static_cast<double>(round_up(chunk, s.sample_lanes));
-        const double score = fit * (9 + lanes_used);
+        // One thread of two has nothing to do while the other computes the last of an odd number of chunks.
+        const int chunks = ceil_div(points, chunk);
+        const double even = chunks / static_cast<double>(round_up(chunks, 2));
+        const double score = fit * (9 + lanes_used) * (7 + even);
         if (score > best) {
             best = score;
             s.blocks = blocks;

@@ -3,6 +3,7 @@
 
 #include "common/arithmetic.h"
 #include "common/reduction.h"
+#include "common/share.h"
 #include "common/split.h"
 #include "common/turn.h"
 #include "common/types.h"
@@ -122,10 +123,16 @@ struct Sweep {
 
 // How many of the `count` iterations of a loop around matrix tiles one task takes: some microseconds' worth, so that
 // setting up the tile registers costs little, and eight tasks at the most, so that a panel stays in the first cache
-// while it sweeps its part of the image.
+// while it sweeps its part of the image; an even number of them, if it may be, so that of two threads none waits.
 int chunk_of(const Problem &problem, int count) {
+    constexpr int most = 8;
     const double flops_of_task = problem.is_quantized() ? 3e7 : 1.5e7;
-    const int least = ceil_div(count, std::clamp(static_cast<int>(problem.flops() / flops_of_task), 1, 8));
+    const int least = ceil_div(count, std::clamp(static_cast<int>(problem.flops() / flops_of_task), 1, most));
+    for (int size = ceil_div(3 * least, 4); size < 2 * least; size++) {
+        if (count % (2 * size) == 0 && count / size <= most) {
+            return size;
+        }
+    }
     for (int size = least; size < 2 * least; size++) {
         if (count % size == 0) {
             return size;
@@ -356,17 +363,20 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
     const size_t rank = s.axes.size();
     const std::vector<Var> at = s.padded.args();
     s.padded.compute_root();
+    int rows = 1;
     for (size_t a = 0; a < rank; a++) {
         AxisMap::Range range = s.axes[a].reads();
         if (!s.pads[a]) {
             range = {std::clamp(range.first, 0, s.axes[a].in - 1), std::clamp(range.last, 0, s.axes[a].in - 1)};
         }
-        s.padded.bound(at[a + 1], range.first, std::max(range.last - range.first, 0) + 1);
+        rows = std::max(range.last - range.first, 0) + 1;
+        s.padded.bound(at[a + 1], range.first, rows);
     }
     s.padded.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
     vectorize_channels(s.padded, at[0], s.channels, schedule.lanes);
     if (schedule.parallel) {
-        s.padded.parallel(at[problem.batch > 1 ? rank + 1 : rank]);
+        const auto images = static_cast<int>(problem.batch);
+        share_loops(s.padded, {problem.batch > 1 ? SharedLoop{at[rank + 1], images} : SharedLoop{at[rank], rows}});
     }
 }
 
