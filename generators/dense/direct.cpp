@@ -29,10 +29,14 @@ bool has_surplus(const Problem &problem, Halide::Type type) {
 // Whether rows in the padding are skipped on this axis rather than read as zeros: not on the innermost, whose positions
 // share registers, nor where a tile spans several rows.
 bool skips_padding(const DirectSchedule &schedule, size_t axis, const AxisMap &map) {
-    // Of a single tap, the condition is on the output's position, which then bounds the sums: matrix tiles need them at
-    // a place known beforehand.
-    if (schedule.tile_steps > 0 && map.taps == 1) {
-        return false;
+    if (schedule.tile_steps > 0) {
+        // Sums of as many products everywhere overlap with the use of others (matrix_tiles.h): worth some zeros. Of a
+        // single tap, the condition is on the output's position, which then bounds the sums: matrix tiles need them at
+        // a place known beforehand.
+        const AxisMap::Range all = map.reads(), inside = map.reads_inside();
+        if (map.taps == 1 || 4 * (inside.last - inside.first + 1) >= 3 * (all.last - all.first + 1)) {
+            return false;
+        }
     }
     return axis > 1 || (axis == 1 && schedule.rows == 1);
 }
@@ -309,7 +313,7 @@ void define_parts(DirectStages &s, std::vector<Var> at, std::vector<Expr> weight
 
 // acc += weight * input, over q and phase of every axis.
 void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
-                bool starts_below_zero, int half_block) {
+                int half_block) {
     std::vector<Var> at = {s.c};
     std::vector<Expr> weight = packed.at(s.c, s.r[0], s.r[1]);
     std::vector<Expr> position = {input_channel(problem, s.c, s.r[1] * packed.dot + s.r[0])};
@@ -346,10 +350,15 @@ void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
     const Halide::Type sum = sum_type(problem);
     s.input = s.padded.defined() ? s.padded : operands.x;
     const Expr x = s.input(position);
-    if (starts_below_zero) {
-        std::vector<Expr> surplus_at = {s.c};
-        surplus_at.insert(surplus_at.end(), s.phase.begin(), s.phase.end());
-        s.acc(at) = -s.surplus(surplus_at);
+    std::vector<Expr> start_at = {s.c};
+    start_at.insert(start_at.end(), s.phase.begin(), s.phase.end());
+    if (s.start.defined()) {
+        if (s.start.dimensions() > static_cast<int>(start_at.size())) {
+            start_at.insert(start_at.begin(), 0);  // any lane
+        }
+        s.acc(at) = s.start(start_at);
+    } else if (s.surplus.defined()) {
+        s.acc(at) = -s.surplus(start_at);
     } else {
         s.acc(at) = Halide::Internal::make_zero(sum);
     }
@@ -386,6 +395,29 @@ void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights
     s.surplus = Func("surplus");
     s.surplus(at) = 0;
     s.surplus(at) += Halide::cast<int>(operands.packed(weight)) * Halide::cast<int>(s.zero_point(s.all[0]));
+}
+
+// Whether the bias is a number of the type that products are summed in.
+bool sums_bias(const Problem &problem, const Operands &operands) {
+    return operands.bias.defined() && !problem.open_epilogue &&
+           (!problem.is_quantized() || problem.bias_type != DType::f32);
+}
+
+// start = bias - surplus; beyond the last channel, anything.
+void define_start(DirectStages &s, const Problem &problem, const Operands &operands, bool pixel_lanes) {
+    std::vector<Var> at = {s.c};
+    at.insert(at.end(), s.phase.begin(), s.phase.end());
+    const int last = static_cast<int>(problem.out_channels) - 1;
+    Expr value = sums_bias(problem, operands) ? Halide::cast(sum_type(problem), operands.bias(Halide::min(s.c, last)))
+                                              : Halide::Internal::make_zero(sum_type(problem));
+    if (s.surplus.defined()) {
+        value -= s.surplus(std::vector<Expr>(at.begin(), at.end()));
+    }
+    if (pixel_lanes) {
+        at.insert(at.begin(), Var("lane"));
+    }
+    s.start = Func("start");
+    s.start(at) = value;
 }
 
 // Phases have unequal sizes, or rows of y are turned: y picks its elements from whole phases.
@@ -428,8 +460,9 @@ std::vector<int> output_phases(const Problem &problem) {
     return turns_rows(problem) ? std::vector<int>(axis_maps(problem).size(), 1) : whole_phases(problem);
 }
 
-DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
+DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &given,
                     const TargetModel &target, bool copies_x) {
+    Operands operands = given;
     DirectStages s;
     const int half = schedule.half ? half_block(problem) : 0;
     const Halide::Type type = schedule.half ? Halide::Float(16) : dot_types(problem, schedule.dot, target.signed_dot).x;
@@ -455,8 +488,14 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     if (has_surplus(problem, type)) {
         define_surplus(s, problem, packed, operands, type);
     }
+    if (schedule.tile_steps > 0) {
+        define_start(s, problem, operands, schedule.pixel_lanes);
+        if (sums_bias(problem, operands)) {
+            operands.bias = Func();  // it is in the sums
+        }
+    }
     s.acc = Func("acc");
-    define_sum(s, problem, packed, operands, s.surplus.defined() && schedule.tile_steps == 0, half);
+    define_sum(s, problem, packed, operands, half);
 
     const std::vector<Var> at = product_vars(s);
     const std::vector<Expr> same(at.begin(), at.end());
@@ -465,14 +504,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
         sum_at.insert(sum_at.end(), {s.q[a], s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0)});
     }
     sum_at.push_back(s.n);
-    Expr sum = s.acc(sum_at);
-    if (s.surplus.defined() && schedule.tile_steps > 0) {
-        std::vector<Expr> surplus_at = {s.c};
-        for (size_t a = 0; a < s.axes.size(); a++) {
-            surplus_at.push_back(sum_at[2 * a + 2]);
-        }
-        sum -= s.surplus(surplus_at);
-    }
+    const Expr sum = s.acc(sum_at);
     const bool turns = turns_rows(problem) && !target.is_gpu();
     const bool whole = phases_are_whole(s.axes) && !turns;
     s.product = Func(whole ? "y" : "product");

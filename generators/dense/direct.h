@@ -81,9 +81,11 @@ struct DirectStages {
     Halide::Func turned, squares;
     Halide::Func input;  // what products read: padded or x
     // (c, phase of each axis): what the zero point of 8-bit operands adds to every sum, which starts below zero by as
-    // much or, where it is a matrix tile, loses it at the end; undefined where that is nothing. And that zero point,
-    // over a lane's products.
+    // much; undefined where that is nothing. And that zero point, over a lane's products.
     Halide::Func surplus, zero_point;
+    // What the sums of matrix tiles start from: bias less surplus. Over (c, phase of each axis); of pixel lanes over
+    // (lane, c, phase of each axis), all lanes alike. Undefined but for matrix tiles.
+    Halide::Func start;
     // (c, q and phase of each axis, n, block of input channels, tap of each axis): the sum of a block's products in
     // f16; undefined but for the half algorithm.
     Halide::Func part;

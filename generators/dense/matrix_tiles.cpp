@@ -132,9 +132,10 @@ Expr bytes_of(const Expr &elements, const Halide::Type &type) {
     return simplify(cast(Int(64), elements) * make_const(Int(64), type.bytes()));
 }
 
-Expr load_tile(const Load *load, const Expr &base, const Expr &stride, int rows, int bytes) {
+// `as`: a type that Halide has tile loads of.
+Expr load_tile(const Halide::Type &as, const Load *load, const Expr &base, const Expr &stride, int rows, int bytes) {
     const Halide::Type type = load->type;
-    return Call::make(type.with_lanes(1024 / type.bytes()), "tile_load",
+    return Call::make(as.with_lanes(1024 / as.bytes()), "tile_load",
                       {short_int(rows), short_int(bytes), Variable::make(Handle(), load->name), bytes_of(base, type),
                        bytes_of(stride, type)},
                       Call::Intrinsic);
@@ -181,18 +182,35 @@ class ReplaceLoops : public IRMutator {
   public:
     ReplaceLoops(std::string sums, Lets lets) : sums_(std::move(sums)), lets_(std::move(lets)) {}
 
-    // `produce` with the tiles around it, which are stored at its end.
+    // The body of a `produce`, but for what declare() and store() make.
     IrStmt replace(const IrStmt &produce) {
         IrStmt body = mutate(produce);
         require(!tiles_.empty(), "no products", produce);
+        return body;
+    }
+
+    // A tile's sums, to their place in memory.
+    IrStmt store(const std::string &tile) const {
+        const auto &[at, t] =
+            *std::find_if(tiles_.begin(), tiles_.end(), [&](const auto &other) { return other.second.name == tile; });
+        return Evaluate::make(
+            Call::make(Int(32), "tile_store",
+                       {short_int(t.rows), short_int(t.lanes * 4), Variable::make(Handle(), sums_),
+                        make_const(Int(64), at * 4), make_const(Int(64), t.row_stride * 4), load_sums(t.name)},
+                       Call::Intrinsic));
+    }
+
+    // All of them.
+    IrStmt store() const {
+        std::vector<IrStmt> stores;
         for (const auto &[at, tile] : tiles_) {
-            const Expr store = Call::make(
-                Int(32), "tile_store",
-                {short_int(tile.rows), short_int(tile.lanes * 4), Variable::make(Handle(), sums_),
-                 make_const(Int(64), at * 4), make_const(Int(64), tile.row_stride * 4), load_sums(tile.name)},
-                Call::Intrinsic);
-            body = Block::make(body, Evaluate::make(store));
+            stores.push_back(store(tile.name));
         }
+        return Block::make(stores);
+    }
+
+    // `body` with the tiles around it.
+    IrStmt declare(IrStmt body) const {
         for (const auto &[at, tile] : tiles_) {
             body = Allocate::make(tile.name, type_.with_lanes(256), Halide::MemoryType::AMXTile, {1}, const_true(),
                                   Block::make(body, Free::make(tile.name)));
@@ -230,10 +248,8 @@ class ReplaceLoops : public IRMutator {
     IrStmt tile_loops(const IrStmt &statement) {
         const Nest nest(statement, lets_);
         const Tile &tile = tile_of(nest);
-        const bool zero = is_const_zero(nest.store->value);
-        const Expr value = zero ? Call::make(type_.with_lanes(256), "tile_zero",
-                                             {short_int(tile.rows), short_int(tile.lanes * 4)}, Call::Intrinsic)
-                                : products(nest, tile);
+        const Load *start = nest.store->value.as<Load>();
+        const Expr value = start ? load_start(nest, start, tile) : products(nest, tile);
         return Store::make(tile.name, value, Ramp::make(0, 1, 256), Halide::Parameter(), const_true(256),
                            ModulusRemainder());
     }
@@ -261,6 +277,15 @@ class ReplaceLoops : public IRMutator {
                           const_true(256), ModulusRemainder());
     }
 
+    // What sums start from. A tile that is loaded is there while the products before it are summed; tile_zero waits for
+    // them. A number that all lanes have lies in memory as often.
+    Expr load_start(const Nest &nest, const Load *start, const Tile &tile) const {
+        nest.expect(start->index, {{tile_lane, is_const_zero(nest.stride(start->index, tile_lane)) ? 0 : 1}});
+        const Expr loaded = load_tile(Int(8), start, nest.base(start->index), nest.stride(start->index, tile_row),
+                                      tile.rows, tile.lanes * 4);
+        return reinterpret(type_.with_lanes(256), loaded);
+    }
+
     // sums + weights * pixels, in any order.
     Expr products(const Nest &nest, const Tile &tile) const {
         const Add *add = nest.store->value.as<Add>();
@@ -275,10 +300,10 @@ class ReplaceLoops : public IRMutator {
         require(nest.extent(tile_pair) == pairs, "another number of neighbours", IrStmt(nest.store));
         nest.expect(pixels->index, {{tile_pair, 1}, {tile_step, pairs}, {tile_lane, 0}});
         nest.expect(weights->index, {{tile_pair, 1}, {tile_lane, pairs}, {tile_row, 0}});
-        const Expr lhs =
-            load_tile(pixels, nest.base(pixels->index), nest.stride(pixels->index, tile_row), tile.rows, steps * 4);
-        const Expr rhs = load_tile(weights, nest.base(weights->index), nest.stride(weights->index, tile_step), steps,
-                                   tile.lanes * 4);
+        const Expr lhs = load_tile(pixels->type, pixels, nest.base(pixels->index), nest.stride(pixels->index, tile_row),
+                                   tile.rows, steps * 4);
+        const Expr rhs = load_tile(weights->type, weights, nest.base(weights->index),
+                                   nest.stride(weights->index, tile_step), steps, tile.lanes * 4);
         return Call::make(
             type_.with_lanes(256), "tile_matmul",
             {short_int(tile.rows), short_int(tile.lanes * 4), short_int(steps * 4), load_sums(tile.name), lhs, rhs},
@@ -315,14 +340,320 @@ class HasTiles : public IRVisitor {
     const std::string name_;
 };
 
+bool has_tiles(const ProducerConsumer *op) {
+    HasTiles tiles(op->name);
+    op->body.accept(&tiles);
+    return tiles.result;
+}
+
+// The statements that are run one after the other, without those that do nothing.
+void flatten(const IrStmt &s, std::vector<IrStmt> &list) {
+    if (const Block *block = s.as<Block>()) {
+        flatten(block->first, list);
+        flatten(block->rest, list);
+    } else if (const ProducerConsumer *op = s.as<ProducerConsumer>(); op && !op->is_producer) {
+        flatten(op->body, list);
+    } else if (const Evaluate *op = s.as<Evaluate>(); !op || !is_const(op->value)) {
+        list.push_back(s);
+    }
+}
+
+// The iterations of a loop of a known number of them, no more than `most`; else none.
+std::vector<IrStmt> iterations(const IrStmt &s, int most) {
+    const For *loop = s.as<For>();
+    if (!loop || loop->for_type != ForType::Serial || !is_const(loop->extent) || !is_const(loop->min) ||
+        *as_const_int(loop->extent) > most) {
+        return {};
+    }
+    std::vector<IrStmt> result;
+    for (int i = 0; i < *as_const_int(loop->extent); i++) {
+        result.push_back(substitute(loop->name, simplify(loop->min + i), loop->body));
+    }
+    return result;
+}
+
+// What is done with the sums, as pieces that may stand apart from each other.
+void split_use(const IrStmt &use, std::vector<IrStmt> &pieces) {
+    constexpr int most_iterations = 64;
+    std::vector<IrStmt> list;
+    flatten(use, list);
+    if (list.size() > 1) {
+        for (const IrStmt &s : list) {
+            split_use(s, pieces);
+        }
+        return;
+    }
+    if (list.empty() || list[0].as<Free>()) {
+        return;
+    }
+    std::vector<IrStmt> inner;
+    if (const LetStmt *let = list[0].as<LetStmt>()) {
+        split_use(let->body, inner);
+        for (const IrStmt &s : inner) {
+            pieces.push_back(stmt_uses_var(s, let->name) ? LetStmt::make(let->name, let->value, s) : s);
+        }
+        return;
+    }
+    if (const IfThenElse *branch = list[0].as<IfThenElse>(); branch && !branch->else_case.defined()) {
+        split_use(branch->then_case, inner);
+        for (const IrStmt &s : inner) {
+            pieces.push_back(IfThenElse::make(branch->condition, s));
+        }
+        return;
+    }
+    for (const IrStmt &s : iterations(list[0], most_iterations)) {
+        split_use(s, inner);
+    }
+    if (inner.empty()) {
+        inner = list;
+    }
+    pieces.insert(pieces.end(), inner.begin(), inner.end());
+}
+
+// How often the innermost statements of a loop are run; 0 where that is not known.
+int count_steps(const IrStmt &s) {
+    const For *loop = s.as<For>();
+    if (!loop) {
+        return 1;
+    }
+    return is_const(loop->extent) ? static_cast<int>(*as_const_int(loop->extent)) * count_steps(loop->body) : 0;
+}
+
+// The loops over the products with their first iterations apart, about `most` steps.
+void unroll_first(const IrStmt &s, int most, std::vector<IrStmt> &steps) {
+    const For *loop = s.as<For>();
+    if (!loop || count_steps(s) == 0 || !is_const(loop->min)) {
+        steps.push_back(s);
+        return;
+    }
+    const int inner = count_steps(loop->body);
+    const int extent = static_cast<int>(*as_const_int(loop->extent));
+    const int apart = std::min(std::max(most / inner, 1), extent);
+    for (int i = 0; i < apart; i++) {
+        unroll_first(substitute(loop->name, simplify(loop->min + i), loop->body), most / apart, steps);
+    }
+    if (apart < extent) {
+        steps.push_back(For::make(loop->name, simplify(loop->min + apart), extent - apart, loop->for_type,
+                                  loop->partition_policy, loop->device_api, loop->body));
+    }
+}
+
+// The operands of products under names of their own, so that they are loaded once though tiles are stored in between;
+// none if there are more than `most`.
+Lets name_operands(std::vector<IrStmt> &products, int most) {
+    Lets operands;
+    std::vector<IrStmt> named;
+    for (const IrStmt &s : products) {
+        const Store *store = s.as<Store>();
+        const Call *product = store ? store->value.as<Call>() : nullptr;
+        if (!product || product->name != "tile_matmul") {
+            return {};
+        }
+        std::vector<Expr> args = product->args;
+        for (size_t i = 4; i < args.size(); i++) {
+            auto operand = std::find_if(operands.begin(), operands.end(),
+                                        [&](const auto &other) { return equal(other.second, args[i]); });
+            if (operand == operands.end()) {
+                operands.emplace_back(store->name + ".operand" + std::to_string(i), args[i]);
+                operand = operands.end() - 1;
+            }
+            args[i] = Variable::make(args[i].type(), operand->first);
+        }
+        named.push_back(Store::make(store->name, Call::make(product->type, product->name, args, product->call_type),
+                                    store->index, store->param, store->predicate, store->alignment));
+    }
+    if (static_cast<int>(operands.size()) > most) {
+        return {};
+    }
+    products = named;
+    return operands;
+}
+
+// How many steps stand ahead of the first loop.
+size_t count_apart(const std::vector<IrStmt> &steps) {
+    return std::find_if(steps.begin(), steps.end(), [](const IrStmt &s) { return s.as<For>() != nullptr; }) -
+           steps.begin();
+}
+
+// Loops around a register tile and nothing else: the sums of one, and their use.
+struct TileLoops {
+    struct Level {
+        std::string name;
+        Expr value;       // of a let
+        const For *loop;  // or null
+    };
+    std::vector<Level> levels;  // the outermost first
+    const Allocate *storage = nullptr;
+    const ProducerConsumer *sums = nullptr;
+    std::vector<IrStmt> use;
+    int count = 1;  // of register tiles
+
+    static std::optional<TileLoops> find(const For *outermost) {
+        TileLoops t;
+        IrStmt s = outermost;
+        for (;;) {
+            if (const For *loop = s.as<For>()) {
+                if (loop->for_type != ForType::Serial || is_tile_loop(loop->name) || !is_const(loop->min) ||
+                    !is_const(loop->extent)) {
+                    return std::nullopt;
+                }
+                t.count *= static_cast<int>(*as_const_int(loop->extent));
+                t.levels.push_back({loop->name, Expr(), loop});
+                s = loop->body;
+            } else if (const LetStmt *let = s.as<LetStmt>()) {
+                t.levels.push_back({let->name, let->value, nullptr});
+                s = let->body;
+            } else {
+                break;
+            }
+        }
+        t.storage = s.as<Allocate>();
+        if (!t.storage || t.storage->constant_allocation_size() == 0 || t.storage->new_expr.defined()) {
+            return std::nullopt;
+        }
+        flatten(t.storage->body, t.use);
+        t.sums = t.use.empty() ? nullptr : t.use[0].as<ProducerConsumer>();
+        if (!t.sums || t.sums->name != t.storage->name || !has_tiles(t.sums)) {
+            return std::nullopt;
+        }
+        t.use.erase(t.use.begin());
+        return t;
+    }
+
+    // A statement that knows the loops' variables, and the values between them, under names that end in `suffix`.
+    IrStmt rename(const IrStmt &s, const std::string &suffix) const { return substitute(names(suffix), s); }
+
+    // `body` with these names' values in an iteration of all loops as one.
+    IrStmt define(const Expr &index, const std::string &suffix, IrStmt body) const {
+        int inner = 1;
+        for (size_t i = levels.size(); i-- > 0;) {
+            const Level &level = levels[i];
+            Expr value;
+            if (level.loop) {
+                const int extent = static_cast<int>(*as_const_int(level.loop->extent));
+                value = simplify(level.loop->min + index / inner % extent);
+                inner *= extent;
+            } else {
+                value = substitute(names(suffix), level.value);
+            }
+            body = LetStmt::make(level.name + suffix, value, body);
+        }
+        return body;
+    }
+
+  private:
+    std::map<std::string, Expr> names(const std::string &suffix) const {
+        std::map<std::string, Expr> result;
+        for (const Level &level : levels) {
+            const Halide::Type type = level.loop ? Int(32) : level.value.type();
+            result[level.name] = Variable::make(type, level.name + suffix);
+        }
+        return result;
+    }
+};
+
+// The loops around a register tile as one, in which what is done with a tile's sums stands among the products of the
+// next: the processor looks ahead by some hundred instructions only, so that it would else do one after the other. Sums
+// are stored where the next ones start, when the products of other tiles are under way. The first iteration uses sums
+// that are none at the place of the first, which the second writes again.
+std::optional<IrStmt> overlap_tiles(const For *outermost, Lets lets) {
+    constexpr int least_tiles = 4, most_steps = 20;
+    const std::string before = ".before";
+    const std::optional<TileLoops> loops = TileLoops::find(outermost);
+    if (!loops || loops->count < least_tiles) {
+        return std::nullopt;
+    }
+    for (const TileLoops::Level &level : loops->levels) {
+        if (!level.loop) {
+            lets.emplace_back(level.name, level.value);
+        }
+    }
+    ReplaceLoops replace(loops->sums->name, lets);
+    std::vector<IrStmt> statements, starts, steps, pieces;
+    flatten(replace.replace(loops->sums->body), statements);
+    const auto tile_of = [](const IrStmt &s) { return s.as<Store>() ? s.as<Store>()->name : ""; };
+    for (const IrStmt &s : statements) {
+        if (tile_of(s).empty()) {
+            unroll_first(s, most_steps, steps);
+        } else {
+            (steps.empty() ? starts : steps).push_back(s);
+        }
+    }
+    split_use(Block::make(loops->use), pieces);
+
+    // A tile of the first step is stored and starts right before its product.
+    std::vector<IrStmt> body, first;
+    if (steps.empty()) {
+        return std::nullopt;
+    }
+    flatten(steps[0], first);
+    const Lets operands = name_operands(first, tile_registers - static_cast<int>(starts.size()));
+    size_t started = 0;
+    for (const IrStmt &s : first) {
+        for (const IrStmt &start : starts) {
+            if (tile_of(start) == tile_of(s)) {
+                body.insert(body.end(), {replace.store(tile_of(s)), start});
+                started++;
+            }
+        }
+        body.push_back(s);
+    }
+    if (started != starts.size()) {
+        return std::nullopt;
+    }
+    IrStmt first_step = Block::make(body);
+    for (size_t i = operands.size(); i-- > 0;) {
+        first_step = LetStmt::make(operands[i].first, operands[i].second, first_step);
+    }
+    body = {first_step};
+    // The pieces between the other steps; loops of many come last.
+    const size_t places = std::max<size_t>(count_apart(steps), 2) - 1;
+    size_t used = 0;
+    for (size_t i = 1; i <= places; i++) {
+        if (i < steps.size()) {
+            body.push_back(steps[i]);
+        }
+        for (; used < pieces.size() * i / places; used++) {
+            body.push_back(loops->rename(pieces[used], before));
+        }
+    }
+    body.insert(body.end(), steps.begin() + std::min(places + 1, steps.size()), steps.end());
+
+    const Expr index = Variable::make(Int(32), loops->sums->name + ".tiles");
+    const IrStmt loop =
+        For::make(loops->sums->name + ".tiles", 0, loops->count, ForType::Serial, Halide::Partition::Never,
+                  Halide::DeviceAPI::None,
+                  loops->define(index, "", loops->define(Halide::max(index - 1, 0), before, Block::make(body))));
+    const IrStmt all = replace.declare(
+        Block::make({loops->define(0, "", Block::make(starts)), loop, replace.store(),
+                     loops->define(loops->count - 1, before, loops->rename(Block::make(pieces), before))}));
+    const Allocate *storage = loops->storage;
+    return Allocate::make(storage->name, storage->type, storage->memory_type, storage->extents, storage->condition,
+                          Block::make(all, Free::make(storage->name)));
+}
+
 class UseMatrixTiles : public IRMutator {
   protected:
     using IRMutator::visit;
+    IrStmt visit(const For *op) override {
+        if (const std::optional<IrStmt> overlapped = overlap_tiles(op, lets_)) {
+            return *overlapped;
+        }
+        return IRMutator::visit(op);
+    }
     IrStmt visit(const ProducerConsumer *op) override {
-        HasTiles tiles(op->name);
-        op->body.accept(&tiles);
-        if (op->is_producer && tiles.result) {
-            return ProducerConsumer::make_produce(op->name, ReplaceLoops(op->name, lets_).replace(op->body));
+        if (op->is_producer && has_tiles(op)) {
+            ReplaceLoops loops(op->name, lets_);
+            std::vector<IrStmt> body;
+            flatten(loops.replace(op->body), body);
+            // LLVM would make one load of starts that are alike, and copy that tile through memory.
+            const Halide::Type type = body[0].as<Store>()->value.type().element_of();
+            for (size_t i = 1; i < body.size() && body[i].as<Store>(); i += 2) {
+                body.insert(body.begin() + i, Store::make(op->name, make_zero(type), 0, Halide::Parameter(),
+                                                          const_true(), ModulusRemainder()));
+            }
+            body.push_back(loops.store());
+            return ProducerConsumer::make_produce(op->name, loops.declare(Block::make(body)));
         }
         return IRMutator::visit(op);
     }

@@ -333,6 +333,18 @@ void schedule_surplus(DirectStages &s, const Problem &problem, const DirectSched
     sum.atomic().vectorize(s.all[0]).vectorize(s.c).unroll(vector);
 }
 
+// Once a run, for whole panels.
+void schedule_start(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    s.start.compute_root().bound(s.c, 0, round_up(static_cast<int>(problem.out_channels), schedule.panel()));
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        s.start.bound(s.phase[a], 0, s.axes[a].phases);
+    }
+    if (schedule.pixel_lanes) {
+        s.start.bound(s.start.args()[0], 0, schedule.lanes);
+    }
+    s.start.vectorize(s.start.args()[0], schedule.lanes);
+}
+
 void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
     const int lanes = lanes_around(channels, most);
     f.bound(c, 0, static_cast<int>(channels));
@@ -422,6 +434,9 @@ void schedule_turned_output(DirectStages &s, const Problem &problem, const Direc
 
 void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const Var around_tile = schedule_product(s, problem, schedule);
+    if (s.start.defined()) {
+        schedule_start(s, problem, schedule);
+    }
     schedule.tile_steps > 0 ? schedule_tile_sums(s, schedule, around_tile) : schedule_sum(s, schedule, around_tile);
     if (s.surplus.defined()) {
         schedule_surplus(s, problem, schedule);
