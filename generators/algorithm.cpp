@@ -362,7 +362,7 @@ constexpr Algorithm list[] = {
                direct_phases, dense::tiles_pay, dense::has_tiles),
     row<Half>("half", 1, "a register tile of channels and pixels, products summed in float16 at first",
               dense::half_applies, direct_phases, nullptr, dense::has_half),
-    row<Winograd>("winograd", 3, "tiles of outputs by fewer products, all tiles batched for each point",
+    row<Winograd>("winograd", 4, "tiles of outputs by fewer products, all tiles batched for each point",
                   dense::winograd_applies, Winograd::phases, dense::winograd_pays),
     row<Direct>(
         "direct", 1, "a register tile of channels and pixels, products summed in order",

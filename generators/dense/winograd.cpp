@@ -300,7 +300,6 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
         planes = Halide::BoundaryConditions::constant_exterior(s.transformed, zero_of(s.transformed), bounds);
     }
     const size_t rank = shape.axes.size();
-    const int columns = shape.columns / static_cast<int>(problem.groups) * shape.joined;  // that read the same inputs
     Halide::Region domain = {{0, shape.steps()}};
     for (size_t a = 0; a < rank; a++) {
         domain.emplace_back(0, shape.folds(a));
@@ -316,7 +315,7 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
         RDom r(domain, "r");
         const Expr depth = r[0] * shape.pair;
         std::vector<Expr> weight = {s.c % shape.panel * shape.pair},
-                          in = {problem.groups == 1 ? depth + 0 : s.c / columns * shape.depth + depth};
+                          in = {problem.groups == 1 ? depth + 0 : s.c / shape.group_columns * shape.depth + depth};
         for (size_t a = 0; a <= rank; a++) {
             weight.push_back(r[static_cast<int>(a)]);
         }

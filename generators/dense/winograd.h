@@ -12,7 +12,7 @@
 //
 // Few output channels are no vector: then columns are channels and the innermost axis' phases together. Nor are few
 // input channels: then all folds of a position lie together in a copy of the input. Groups of few channels join in a
-// panel, whose weights are block-diagonal.
+// panel, whose weights are block-diagonal; panels that share no input pass all stages one after the other.
 //
 // Of three axes, the outermost may be transformed apart: planes of the input on the other two, and then, one point of
 // those after the other, what is multiplied, the products and their transform, which so pass through the nearest caches
@@ -91,6 +91,8 @@ struct WinogradShape {
     int panel, panels;               // of columns; the last panel is filled up with zeros
     int joined;                      // groups that share a panel, whose weights are zero between them
     int depth;                       // input channels of a group, times joined or, where those are merged, folds
+    int group_columns;               // columns that read the same inputs: of joined groups
+    int group_chunks;                // 1, or how many times those, with their inputs, pass all stages by themselves
     bool merges_phases, merges_folds;
     bool channels_first;       // whether merged columns number channels first, then phases, or the other way around
     int images, image_chunks;  // the batch

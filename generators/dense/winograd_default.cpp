@@ -130,9 +130,10 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     } else if (schedule.by_phase) {
         chunk += passed_on(work.points * inputs, work.points * inputs * outermost.chunks) +
                  passed_on(work.points * columns, work.points * columns / phases);
-    } else if (schedule.by_panel) {
-        const double products = work.points * columns, of_panel = products / shape.panels;
-        chunk += passed_on(work.points * inputs, work.points * inputs);
+    } else if (schedule.by_panel || shape.group_chunks > 1) {
+        const double products = work.points * columns;
+        const double of_panel = products / (schedule.by_panel ? shape.panels : shape.group_chunks);
+        chunk += passed_on(work.points * inputs, work.points * inputs / shape.group_chunks);
         chunk += of_panel * lanes * 4 < nearest_bytes ? products * 2 * nearest_cycles : passed_on(products, of_panel);
     } else {
         chunk += passed_on(work.points * (inputs + columns), work.points * (inputs + columns));
@@ -250,9 +251,12 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
                         continue;
                     }
                     // Panels of the whole image gained nothing where they were tried.
+                    schedule.by_panel = false;
+                    const bool chunks_groups = winograd_shape(problem, schedule).group_chunks > 1;
                     for (const bool by_panel : {false, true}) {
                         schedule.by_panel = by_panel;
-                        if (by_panel && (rows == 0 || by_phase || !schedule.allows_by_panel(problem))) {
+                        if (by_panel &&
+                            (rows == 0 || by_phase || chunks_groups || !schedule.allows_by_panel(problem))) {
                             continue;
                         }
                         const double estimate = cycles(problem, schedule, target) / (by_panel ? panel_gain : 1);

@@ -162,6 +162,7 @@ void WinogradSchedule::check(const Problem &problem) const {
 namespace {
 
 constexpr int64_t few_inputs = 4, few_outputs = 32;
+constexpr int fewest_group_chunks = 4;  // enough for the threads that share them
 
 bool merges_folds(const Problem &problem, const std::vector<WinogradAxis> &axes) {
     bool any = false, dense = true;
@@ -212,11 +213,19 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     for (const WinogradAxis &axis : shape.axes) {
         shape.depth *= shape.merges_folds ? axis.folds : 1;
     }
-    shape.images = schedule.images;
     if (problem.is_quantized()) {
         shape.pair = 2;
         shape.scale = exact_scale(shape.axes, schedule.tile);
     }
+    shape.group_columns = of_group * shape.joined;
+    shape.group_chunks = shape.columns / shape.group_columns;
+    // Pixels of channels last would be read and written in pieces; parts of a vector would be the next chunk's inputs.
+    const bool channels_last = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
+    if (shape.group_chunks < fewest_group_chunks || channels_last || shape.depth % (schedule.lanes * shape.pair) != 0 ||
+        schedule.by_phase || schedule.by_point || schedule.by_panel) {
+        shape.group_chunks = 1;
+    }
+    shape.images = schedule.images;
     shape.image_chunks = static_cast<int>(problem.batch) / schedule.images;
     return shape;
 }
@@ -285,7 +294,7 @@ bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
         exact = exact && axis.chunks * axis.covered() * axis.phases == axis.out;
     }
     // Chunks of several combinations would be as many updates of y, which cannot share a loop.
-    const bool chunks = axes.back().chunks > 1 || image_chunks > 1;
+    const bool chunks = axes.back().chunks > 1 || image_chunks > 1 || group_chunks > 1;
     return exact && (!chunks || tile_classes().size() == 1);
 }
 

@@ -82,14 +82,17 @@ void vectorize_channels(Func &f, const Var &c, int channels, int lanes) {
     f.vectorize(c, width, tail(channels, width));
 }
 
-void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule, const Place &place) {
     if (!s.image.defined()) {
         return;
     }
-    const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
+    const bool chunked = s.shape.group_chunks > 1;
+    const int channels = chunked ? s.shape.depth : static_cast<int>(problem.in_channels);
+    const int batch = static_cast<int>(problem.batch);
     const std::vector<Var> at = s.image.args();
     std::vector<int> extents;
-    s.image.compute_root().align_storage(s.c, schedule.lanes * s.shape.pair);
+    place.compute(s.image);
+    s.image.align_storage(s.c, schedule.lanes * s.shape.pair);
     for (size_t a = 0; a < s.shape.axes.size(); a++) {
         const WinogradAxis &axis = s.shape.axes[a];
         const int folded = axis.chunks * axis.covered() + axis.taps - 1;
@@ -99,14 +102,17 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     s.image.bound(s.n, 0, batch);
     if (s.shape.merges_folds) {
         s.image.bound(s.c, 0, s.shape.depth).unroll(s.c);
-    } else if (s.turned_x.defined()) {
-        s.image.bound(s.c, 0, channels);
-        schedule_turn(s.image, s.turned_x, s.c, channels, schedule.lanes * s.shape.pair, at[1], s.shape.axes[0].in, 8);
+    } else if (chunked) {
+        s.image.bound_extent(s.c, channels);
     } else {
         s.image.bound(s.c, 0, channels);
+    }
+    if (s.turned_x.defined()) {
+        schedule_turn(s.image, s.turned_x, s.c, channels, schedule.lanes * s.shape.pair, at[1], s.shape.axes[0].in, 8);
+    } else if (!s.shape.merges_folds) {
         vectorize_channels(s.image, s.c, channels, schedule.lanes);
     }
-    if (!schedule.parallel) {
+    if (!schedule.parallel || chunked) {
         return;
     }
     std::vector<SharedLoop> loops = {{s.n, batch}};
@@ -139,8 +145,8 @@ struct TransformLoops {
     bool parallel = false;           // panels, or else tiles
 };
 
-// Of y, where panels follow one another.
-const Var panel_of_y("panel_of_y");
+// Of y, where panels, or chunks of groups, follow one another.
+const Var panel_of_y("panel_of_y"), groups_of_y("groups_of_y");
 
 // Tiles of one combination go through the steps of their transform vector by vector: all in registers, or, where a tile
 // has too many points, row by row through memory. `axes`: those the steps transform.
@@ -152,8 +158,11 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     Stage stage = target.update(update);
     const bool whole = &target != &s.y || s.shape.columns % lanes == 0;
     stage.split(s.c, vector, s.c, lanes, whole ? TailStrategy::RoundUp : TailStrategy::PredicateStores);
+    const bool groups_outermost = &target == &s.y && s.shape.group_chunks > 1;
     if (loops.panel_vectors > 0) {
         stage.split(vector, panel_of_y, vector, loops.panel_vectors);
+    } else if (groups_outermost) {
+        stage.split(vector, groups_of_y, vector, s.shape.group_columns / lanes);
     }
     std::vector<VarOrRVar> order = {s.c};
     for (int a = 0; a < axes; a++) {
@@ -169,6 +178,9 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
             append(order, loops.phases);
         }
         order.emplace_back(transform.r[d]);
+    }
+    if (groups_outermost) {
+        order.emplace_back(groups_of_y);
     }
     stage.reorder(order).vectorize(s.c).unroll(transform.r[0]);
     for (int a = 1; a < axes && !rolled; a++) {
@@ -218,7 +230,12 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     TransformLoops loops;
     loops.parallel = parallel && !schedule.by_point;
     const int lanes = schedule.lanes * shape.pair;
-    f.bound(s.c, 0, s.channels).bound(s.tile, 0, all_tiles(shape)).align_storage(s.c, s.channels + lanes);
+    if (shape.group_chunks > 1) {
+        f.bound_extent(s.c, shape.depth);
+    } else {
+        f.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + lanes);
+    }
+    f.bound(s.tile, 0, all_tiles(shape));
     for (size_t a = 0; a < axes; a++) {
         f.bound(s.e[a], 0, shape.folds(a)).bound(s.j[a], 0, shape.axes[a].points);
         f.bound(s.z[a], 0, shape.axes[a].shifts);
@@ -287,10 +304,10 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     return here;
 }
 
-// A Func of all columns, or of a panel.
+// A Func of all columns, or of a panel, or of a chunk of groups.
 void bound_columns(Func &f, const WinogradStages &s, const WinogradSchedule &schedule, int all) {
-    if (schedule.by_panel) {
-        f.bound_extent(s.c, s.shape.panel);
+    if (schedule.by_panel || s.shape.group_chunks > 1) {
+        f.bound_extent(s.c, schedule.by_panel ? s.shape.panel : s.shape.group_columns);
     } else {
         f.bound(s.c, 0, all);
     }
@@ -309,7 +326,9 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
         place.compute(f);
         bound_columns(f, s, schedule, shape.panels * shape.panel);
         f.bound(s.tile, range.begin, range.count);
-        f.align_storage(s.c, (schedule.by_panel ? 1 : shape.panels) * shape.panel + schedule.lanes);
+        if (shape.group_chunks == 1) {
+            f.align_storage(s.c, (schedule.by_panel ? 1 : shape.panels) * shape.panel + schedule.lanes);
+        }
         f.split(s.c, panel, s.c, shape.panel).split(s.c, vector, s.c, schedule.lanes);
         f.split(s.tile, tiles, s.tile, block, tail(range.count, block));
         std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
@@ -403,9 +422,9 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
     }
 }
 
-// Where the stages are: the transform of the input, and what follows it.
+// Where the stages are: the copy of the input, its transform, and what follows it.
 struct Places {
-    Place inputs, rest;
+    Place image, inputs, rest;
 };
 
 // The loop over panels of y, outside all others but those over chunks. `channels`: the loop over vectors or blocks of
@@ -450,17 +469,22 @@ Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
 Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
+    const bool of_groups = shape.group_chunks > 1;
     Place place;
+    if (of_groups) {
+        place = {&s.y, groups_of_y};
+    }
     if (s.in_place) {
         const bool of_rows = shape.axes.back().chunks > 1;
         if (of_rows || shape.image_chunks > 1) {
             const int chunk = 3 * static_cast<int>(rank) + (of_rows && problem.batch == 1 ? 1 : 2);
             place = {&s.y, VarOrRVar(RVar(s.outputs[0].r[3 * static_cast<int>(rank) + (of_rows ? 1 : 2)]))};
-            if (schedule.parallel) {
+            if (schedule.parallel && !of_groups) {
                 s.y.update().allow_race_conditions().parallel(RVar(s.outputs[0].r[chunk]));
             }
         }
-        return {place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
+        return {of_groups ? Place{&s.y, groups_of_y} : Place(), place,
+                schedule.by_panel ? Place{&s.y, panel_of_y} : place};
     }
     const std::vector<Var> at = s.y.args();
     // y's dimensions: c, each axis, and after those seen by phases their phase, n.
@@ -470,6 +494,13 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
         outermost = at[at.size() - 3];
     }
     Var shared = problem.batch > 1 ? s.n : outermost;
+    int channels = static_cast<int>(problem.out_channels);
+    if (of_groups) {
+        channels = shape.group_columns;
+        std::vector<VarOrRVar> order(at.begin(), at.end());
+        order.emplace_back(groups_of_y);
+        s.y.split(s.c, groups_of_y, s.c, channels).reorder(order);
+    }
     const WinogradAxis &axis = shape.axes[rank - 1];
     const Var chunk("chunk");
     const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : shape.phases(rank - 1));
@@ -486,13 +517,12 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     } else if (s.turned_y.defined()) {
         int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
         extent = rank == 1 && axis.chunks > 1 ? size : extent;
-        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, static_cast<int>(problem.out_channels),
-                      turned_channels);
+        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, channels, turned_channels);
         if (rank == 1 && axis.chunks == 1 && problem.batch == 1) {
             shared = Var("dense_outer");  // the row itself is cut into vectors
         }
     } else {
-        vectorize_channels(s.y, s.c, static_cast<int>(problem.out_channels), schedule.lanes);
+        vectorize_channels(s.y, s.c, channels, schedule.lanes);
     }
     if (axis.chunks > 1) {
         if (phases[rank - 1] > 1 && !(shape.merges_phases && rank == 1)) {
@@ -507,7 +537,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
             place.chunk = shared = chunk;
         }
     }
-    Places places = {place, place};
+    Places places = {of_groups ? Place{&s.y, groups_of_y} : Place(), place, place};
     if (schedule.by_panel) {
         const bool turns = s.turned_y.defined();
         split_panels(s, schedule, turns ? Var("dense_outer") : s.c, turns ? turned_channels : schedule.lanes, place);
@@ -515,7 +545,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
         shared = place.y == nullptr ? panel_of_y : shared;
     }
     if (schedule.parallel) {
-        s.y.parallel(shared);
+        s.y.parallel(of_groups ? groups_of_y : shared);
     }
     return places;
 }
@@ -538,10 +568,13 @@ void schedule_winograd(WinogradStages &s, const Problem &problem, const Winograd
         const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
         s.column_bias.compute_root().bound(s.column_bias.args()[0], 0, whole);
     }
-    schedule_image(s, problem, schedule);
+    schedule_image(s, problem, schedule, places.image);
     schedule_inputs(s, schedule, places.inputs, schedule.parallel && places.inputs.y == nullptr);
     schedule_products(s, schedule, places.rest, parallel && !schedule.by_panel);
     schedule_outputs(s, schedule, places.rest, parallel);
+    if (s.in_place && s.shape.group_chunks > 1 && schedule.parallel) {
+        s.y.update().allow_race_conditions().parallel(groups_of_y);
+    }
 }
 
 }  // namespace kiln::dense

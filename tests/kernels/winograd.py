@@ -57,7 +57,7 @@ class Winograd(unittest.TestCase):
                     "problem": row["problem"],
                     "target": row["kernel"],
                     "algorithm": "winograd",
-                    "revision": 3,
+                    "revision": 4,
                     "schedule": re.sub(pattern, replacement, row["schedule"]),
                 }
                 for row in chosen
