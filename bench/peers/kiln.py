@@ -44,8 +44,15 @@ def aligned(size):
     return memory[start:start + size]
 
 
+def placed(array):
+    """A copy whose first element is aligned so, as those are that the other sides allocate for themselves."""
+    copy = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def in_layout(array, layout):
-    return np.ascontiguousarray(np.moveaxis(array, 1, -1) if layout == "nxc" else array)
+    return placed(np.moveaxis(array, 1, -1) if layout == "nxc" else array)
 
 
 def prepare(problem, layout, tensors):
@@ -69,7 +76,7 @@ def prepare(problem, layout, tensors):
         data["scale"] = np.append(tensors["scale"], np.float32(1))
     data["packed"] = packed
     sizes = (*problem.outputs, problem.out_channels) if layout == "nxc" else (problem.out_channels, *problem.outputs)
-    y = numbers.stored(np.zeros((problem.batch, *sizes)), problem.y_type)
+    y = placed(numbers.stored(np.zeros((problem.batch, *sizes)), problem.y_type))
     order = ("x", "packed", "bias", "residual", "offset", "mask", "scale")  # as kiln_run_function has them
     pointers = (ctypes.c_void_p * len(order))(*(data[name].ctypes.data if name in data else None for name in order))
     run = getattr(library, kernel["symbol"])
