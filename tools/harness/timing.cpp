@@ -49,13 +49,21 @@ double median(std::vector<double> values) {
 Status prepare(const Plan &plan, uint64_t seed, const kiln_threads *threads, Job *job) {
     job->plan = plan;
     const Problem &p = job->plan.problem();
-    job->tensors = random_tensors(p, seed, Offsets::ordinary);
-    job->y = allocate(bytes_of(p, Tensor::y));
+    const Tensors drawn = random_tensors(p, seed, Offsets::ordinary);
     job->workspace = allocate(job->plan.workspace_bytes(threads));
     job->packed = allocate(job->plan.packed_bytes());
     Pointers pointers{};
-    for (const Tensor tensor : all_inputs) pointers[static_cast<size_t>(tensor)] = job->tensors[tensor].data();
-    pointers[static_cast<size_t>(Tensor::y)] = job->y.get();
+    const auto place = [&](Tensor tensor) {
+        Buffer &buffer = job->tensors[static_cast<size_t>(tensor)];
+        buffer = allocate(bytes_of(p, tensor));
+        pointers[static_cast<size_t>(tensor)] = buffer.get();
+    };
+    for (const Tensor tensor : all_inputs) {
+        place(tensor);
+        std::copy(drawn[tensor].begin(), drawn[tensor].end(),
+                  static_cast<char *>(pointers[static_cast<size_t>(tensor)]));
+    }
+    place(Tensor::y);
     RunArguments &arguments = job->arguments = run_arguments(p, pointers);
     arguments.packed_weights = job->packed.get();
     arguments.workspace = job->workspace.get();
@@ -63,8 +71,8 @@ Status prepare(const Plan &plan, uint64_t seed, const kiln_threads *threads, Job
     arguments.threads = threads;
     const auto *zero_points = static_cast<const int32_t *>(pointers[static_cast<size_t>(Tensor::zero_points)]);
     const double begin = now();
-    KILN_RETURN_IF_ERROR(job->plan.pack(job->tensors[Tensor::w].data(), dense_weight_strides(p).data(),
-                                        job->packed.get(), p.w_zero_points ? zero_points : nullptr));
+    KILN_RETURN_IF_ERROR(job->plan.pack(drawn[Tensor::w].data(), dense_weight_strides(p).data(), job->packed.get(),
+                                        p.w_zero_points ? zero_points : nullptr));
     job->pack_seconds = now() - begin;
     if (job->plan.kernel().gpu == kiln_gpu_none) return job->plan.run(arguments);
     if (gpu_support == nullptr) return Status::unsupported("this program was built without support for GPUs");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -19,8 +20,8 @@ double median(std::vector<double> values);
 struct Job {
     Plan plan;
     kiln_run_function run_embedded = nullptr;  // in place of the plan's kernel, where it is not null
-    Tensors tensors;
-    Buffer packed, workspace, y;
+    std::array<Buffer, tensor_count> tensors;  // by Tensor; aligned, for a vector across two lines of a cache is slow
+    Buffer packed, workspace;
     RunArguments arguments;
     std::unique_ptr<GpuRun> on_gpu;  // null: on the processor
     std::vector<double> times;       // seconds, the best of each round

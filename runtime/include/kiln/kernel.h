@@ -22,7 +22,8 @@ enum kiln_status_code {
     kiln_failed = 3            /* a caller's hook reported a failure */
 };
 
-/* Every pointer passed as workspace or packed weights is a multiple of this, in bytes. */
+/* Every pointer passed as workspace or packed weights is a multiple of this, in bytes. Tensors may lie anywhere their
+ * elements may, but kernels are up to half again as fast where x and y are multiples of it too. */
 #define KILN_ALIGNMENT 64
 
 /* One piece of a kernel's work; `worker` is below kiln_threads.workers, and no two pieces run at once with the same
