@@ -168,13 +168,19 @@ ScheduleSpace tiles_space(const Problem &problem, const TargetModel &) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int height = axes.size() > 1 ? axes[1].quotients : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
+    const int channels = static_cast<int>(problem.out_channels / problem.groups);
+    // Of several panels, one in part: LLVM 21 cannot allocate the registers of some, and ends the process.
+    const auto suits = [channels](const ScheduleNumbers &n) {
+        const int panel = n["vectors"] * tile_lanes;
+        return n["vectors"] == 1 || channels <= panel || channels % panel == 0;
+    };
     return {{{"vectors", whole_range(1, 6)},
              {"rows", whole_range(1, std::min(height, 4))},
              {"blocks", whole_range(1, 4)},
              {"pixels", whole_range(1, std::min(axes[0].quotients, most_tile_rows))},
              {"steps", whole_range(1, std::min(steps, most_tile_rows))},
              {"panels_outside", {0, 1}}},
-            {}};
+            suits};
 }
 
 void schedule_tile_sums(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
