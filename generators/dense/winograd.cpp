@@ -23,7 +23,7 @@ using Halide::Var;
 // The transform of axis `a` in tiles of a combination.
 const CookToom &transform_of(const WinogradShape &shape, int bits, size_t a) {
     const WinogradAxis &axis = shape.axes[a];
-    return cook_toom(shape.tile_class(bits, a).outputs, axis.taps, axis.points);
+    return cook_toom(shape.tile_class(bits, a).outputs, axis.taps, shape.filter_points(a));
 }
 
 Expr zero_of(const Func &f) {
@@ -323,7 +323,10 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
         in.push_back(s.tile);
         append(in, s.j);
         weight.push_back(s.c / shape.panel);
-        append(weight, s.j);
+        for (size_t a = 0; a < rank; a++) {
+            const Expr is_short = r[static_cast<int>(a) + 1] >= shape.axes[a].first_short_fold();
+            weight.push_back(shape.shares_weights(a) ? Halide::select(is_short, 0, s.j[a]) : Expr(s.j[a]));
+        }
         append(weight, s.p);
         for (size_t a = 0; a < rank; a++) {
             const WinogradAxis &axis = shape.axes[a];

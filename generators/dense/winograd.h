@@ -108,6 +108,10 @@ struct WinogradShape {
     // Of an axis, but for those that are merged into columns and depth.
     int phases(size_t axis) const { return merges_phases && axis == 0 ? 1 : axes[axis].phases; }
     int folds(size_t axis) const { return merges_folds ? 1 : axes[axis].folds; }
+    // Whether an axis has folds of one tap beside those of two: that tap is the weight at each finite point, if the
+    // transform of weights does not scale it (cook_toom.h), and so read once for all.
+    bool shares_weights(size_t axis) const;
+    int filter_points(size_t axis) const { return shares_weights(axis) ? 0 : axes[axis].points; }  // for cook_toom()
     int tiles(int bits) const;  // of a combination, in a chunk
     // The tiles of one position on the outermost axis, which is then one of one output and one point.
     WinogradShape plane() const;

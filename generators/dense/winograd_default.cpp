@@ -37,7 +37,7 @@ struct Work {
 void add_transforms(Work &work, const WinogradShape &shape, int bits, bool by_point, double planes) {
     const size_t outermost = shape.axes.size() - 1;
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        const CookToom &f = cook_toom(shape.tile_class(bits, a).outputs, shape.axes[a].taps, shape.axes[a].points);
+        const CookToom &f = cook_toom(shape.tile_class(bits, a).outputs, shape.axes[a].taps, shape.filter_points(a));
         double inputs = shape.tiles(bits), outputs = inputs;
         if (by_point && a != outermost) {
             const WinogradAxis &axis = shape.axes[outermost];
@@ -104,13 +104,20 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     const WinogradShape shape = winograd_shape(problem, schedule);
     const Work work = work_of(shape, schedule, target);
     double packed_bytes = shape.weight_bytes(), inputs = 1, phases = 1;  // of the transforms, for each tile and channel
+    double read = 1;                                                     // the share of packed weights that is read
     for (const int extent : shape.packed_extents()) {
         packed_bytes *= extent;
     }
     for (size_t a = 0; a < shape.axes.size(); a++) {
         inputs *= shape.folds(a) * shape.axes[a].shifts;
         phases *= shape.phases(a);
+        if (shape.shares_weights(a)) {
+            const WinogradAxis &axis = shape.axes[a];
+            const int full = axis.first_short_fold();
+            read *= static_cast<double>(full * axis.points + axis.folds - full) / (axis.folds * axis.points);
+        }
     }
+    packed_bytes *= read;
     const int lanes = schedule.lanes;
     inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes * shape.pair);
     const double columns = ceil_div(shape.columns, lanes) * phases;
@@ -144,7 +151,7 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     if (packed_bytes > near_bytes) {
         // The weights of one phase may stay near while its chunks pass.
         const bool stay = schedule.by_phase && packed_bytes / phases < near_share * target.l2_bytes;
-        chunk += (0.5 * work.waits + packed_bytes / far_bytes) / (stay ? outermost.chunks : 1);
+        chunk += (0.5 * read * work.waits + packed_bytes / far_bytes) / (stay ? outermost.chunks : 1);
     }
     // In place, chunks store y as slowly as they would copy it.
     const bool in_place = shape.covers_exactly(problem, lanes);

@@ -358,8 +358,9 @@ Func winograd_gpu(const Problem &problem, const WinogradGpuSchedule &schedule, c
     s.i = vars("i", rank), s.j = vars("j", rank), s.z = vars("z", rank), s.e = vars("e", rank);
     s.p = vars("p", rank), s.q = vars("q", rank);
     s.all_tiles = static_cast<int>(problem.batch);
-    for (const WinogradAxis &axis : s.shape.axes) {
-        s.f.push_back(cook_toom(axis.outputs, axis.taps, axis.points));
+    for (size_t a = 0; a < rank; a++) {
+        const WinogradAxis &axis = s.shape.axes[a];
+        s.f.push_back(cook_toom(axis.outputs, axis.taps, s.shape.filter_points(a)));
         s.tiles.push_back(ceil_div(axis.length, axis.outputs));
         s.all_tiles *= s.tiles.back();
     }

@@ -70,7 +70,7 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
     const Var vector("vector");
     std::vector<Func> steps = {taps};
     for (size_t a = 0; a < rank; a++) {
-        const CookToom &f = cook_toom(shape.axes[a].outputs, shape.axes[a].taps, shape.axes[a].points);
+        const CookToom &f = cook_toom(shape.axes[a].outputs, shape.axes[a].taps, shape.filter_points(a));
         std::vector<Expr> rows;
         for (int point = 0; point < f.points; point++) {
             std::vector<Expr> terms;

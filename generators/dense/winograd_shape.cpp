@@ -244,6 +244,11 @@ std::vector<int> WinogradShape::tile_classes() const {
     return classes;
 }
 
+bool WinogradShape::shares_weights(size_t axis) const {
+    const WinogradAxis &a = axes[axis];
+    return pair == 1 && !merges_folds && a.taps == 2 && a.first_short_fold() < a.folds;
+}
+
 int WinogradShape::tiles(int bits) const {
     int count = images;
     for (size_t a = 0; a < axes.size(); a++) {

@@ -73,6 +73,13 @@ TEST(CookToom, whole_transforms_have_whole_halves) {
     EXPECT_GT(whole, 20);
 }
 
+TEST(CookToom, an_unscaled_filter_of_one_tap_is_that_tap_at_each_finite_point) {
+    const CookToom &f = cook_toom(4, 2, 0);
+    for (int k = 0; k < f.points; k++) {
+        EXPECT_EQ(f.g[k][0], Rational(k == cook_toom_infinity ? 0 : 1)) << k;
+    }
+}
+
 TEST(CookToom, knows_what_makes_filters_whole) {
     EXPECT_EQ(cook_toom(2, 3, 4).filter_scale, 2);
     EXPECT_EQ(cook_toom(4, 3, 6).filter_scale, 24);
