@@ -63,7 +63,7 @@ int verify_command(const VerifyOptions &options);
 struct BenchOptions : MeasureOptions {
     int threads = 1;    // that share each call's work
     bool cold = false;  // weights are in no cache when a call begins
-    std::string json;  // file the results are also written to; "": none
+    std::string json;   // file the results are also written to; "": none
 };
 int bench_command(const BenchOptions &options);
 

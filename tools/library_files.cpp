@@ -208,16 +208,16 @@ nlohmann::ordered_json layer_json(const LibraryLayer &layer) {
 
 nlohmann::ordered_json kernel_json(const LibraryKernel &kernel) {
     nlohmann::ordered_json json = {{"symbol", kernel.symbol},
-            {"problem", std::string(print(kernel.problem))},
-            {"target", kernel.target->name},
-            {"requires", feature_names(kernel.target->features)},
-            {"algorithm", kernel.decision.algorithm},
-            {"revision", algorithm_revision(kernel.decision.algorithm)},
-            {"schedule", kernel.decision.schedule},
-            {"packed_bytes", kernel.facts.packed_bytes},
-            {"workspace_bytes", kernel.facts.workspace_bytes},
-            {"worker_workspace_bytes", kernel.facts.worker_workspace_bytes},
-            {"stack_bytes", kernel.facts.stack_bytes}};
+                                   {"problem", std::string(print(kernel.problem))},
+                                   {"target", kernel.target->name},
+                                   {"requires", feature_names(kernel.target->features)},
+                                   {"algorithm", kernel.decision.algorithm},
+                                   {"revision", algorithm_revision(kernel.decision.algorithm)},
+                                   {"schedule", kernel.decision.schedule},
+                                   {"packed_bytes", kernel.facts.packed_bytes},
+                                   {"workspace_bytes", kernel.facts.workspace_bytes},
+                                   {"worker_workspace_bytes", kernel.facts.worker_workspace_bytes},
+                                   {"stack_bytes", kernel.facts.stack_bytes}};
     for (const GpuLaunch &launch : kernel.facts.launches) {
         json["launches"].push_back(
             {{"entry", launch.entry}, {"threads", launch.threads}, {"shared_bytes", launch.shared_bytes}});

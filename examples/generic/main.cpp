@@ -1,6 +1,6 @@
 // Runs convolutions whose shapes and attributes are known only now, without a compiler.
 //
-//     generic [SIZE]    an image of SIZE x SIZE points (24 if not said) through a Conv, then up again by a ConvTranspose
+//     generic [SIZE]    an image of SIZE x SIZE points (24 if not said) through a Conv, then up by a ConvTranspose
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

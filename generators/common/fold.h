@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-// The same computation on the same memory, with the pointwise axes (kernel 1, stride 1, no padding) at the end made one,
-// and with the batch folded in where channels are innermost.
+// The same computation on the same memory, with the pointwise axes (kernel 1, stride 1, no padding) at the end made
+// one, and with the batch folded in where channels are innermost.
 Problem fold_pointwise_axes(const Problem &problem);
 
 }  // namespace kiln

@@ -17,10 +17,6 @@ Expr shifted(const Expr &index, int64_t offset) {
     return simplify(index + make_const(index.type(), offset));
 }
 
-bool starts_with(const std::string &text, const char *prefix) {
-    return text.rfind(prefix, 0) == 0;
-}
-
 // Whether a call moves or allocates what lies on the device already.
 bool is_memory_call(const std::string &name) {
     return name == "halide_copy_to_device" || name == "halide_copy_to_host" || name == "halide_device_malloc" ||

@@ -40,10 +40,12 @@ constexpr TargetModel models[] = {
     // GPUs, with an x86-64 processor that hands out the work. Blocks of 256 threads, shared memory and 64 numbers
     // a thread is what every CUDA GPU since Ampere and nearly every OpenCL device has; PTX for compute capability 8.0
     // runs on all newer ones.
+    // clang-format off
     {"cuda", "x86-64-linux-cuda-cuda_capability_80", "x86-64-linux-cuda", 0, 128, 16, 4, 2, 256 << 10, 1, 1, false, false,
      false, false, true, true, {kiln_gpu_cuda, 256, 48 << 10, 64, 32}},
     {"opencl", "x86-64-linux-opencl", "x86-64-linux-opencl", 0, 128, 16, 4, 2, 256 << 10, 1, 1, false, false,
      false, false, true, true, {kiln_gpu_opencl, 256, 32 << 10, 64, 32}},
+    // clang-format on
 };
 
 std::string known_names() {

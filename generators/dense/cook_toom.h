@@ -59,7 +59,8 @@ struct CookToom {
 };
 
 // F(m, r) for a filter that was transformed for `filter_points` points, of which this tile uses its m + r - 1: what
-// that many points scale the filter by is undone in b_t; 0 of them do not scale it. Derived once in a thread, for as long as that lives.
+// that many points scale the filter by is undone in b_t; 0 of them do not scale it. Derived once in a thread, for as
+// long as that lives.
 const CookToom &cook_toom(int m, int r, int filter_points);
 
 // The index of the point opposite to that at `index`, among the first `points`, or -1: rows of opposite points differ

@@ -2,9 +2,9 @@
 //
 // Halide's own matching of tiles (MemoryType::AMXTile) holds one tile an allocation and reads weights of one step; a
 // direct convolution needs several tiles at once, and images whose pixels lie apart. So a schedule leaves the loops of
-// a tile plain, under the names below, and once the pipeline is lowered they are replaced. Loops with nothing in them but
-// the sums of a register tile and their use become one, in which the use of a tile's sums stands among the products of
-// the next.
+// a tile plain, under the names below, and once the pipeline is lowered they are replaced. Loops with nothing in them
+// but the sums of a register tile and their use become one, in which the use of a tile's sums stands among the products
+// of the next.
 #pragma once
 
 #include <Halide.h>

@@ -16,8 +16,8 @@ namespace kiln::dense {
 // By how much the filters of such tiles are scaled on all axes together.
 int64_t exact_scale(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
 
-// Whether tiles of these sizes, and the smaller ones behind them, are exact for whatever numbers the problem's types and
-// zero points allow.
+// Whether tiles of these sizes, and the smaller ones behind them, are exact for whatever numbers the problem's types
+// and zero points allow.
 bool is_exact(const Problem &problem, const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
 
 // The sum, of 32-bit integers, that `scaled`, unsigned and modulo 2^32, is the scale times.

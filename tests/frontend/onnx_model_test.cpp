@@ -52,8 +52,7 @@ TEST_F(OnnxModel, ArgumentsArePassedOn) {
     SpecOptions options;
     options.weights_folder = "weights of it";
     options.shapes = {{"data=in", {1, 3, 224, 224}}};
-    EXPECT_THAT(error(options),
-                EndsWith("onnx_import net.onnx --weights weights of it --shape data=in=1x3x224x224"));
+    EXPECT_THAT(error(options), EndsWith("onnx_import net.onnx --weights weights of it --shape data=in=1x3x224x224"));
 }
 
 TEST_F(OnnxModel, TheImportersOwnMessage) {

@@ -69,9 +69,15 @@ TEST(GenericPattern, ShippedRowsAreThePatterns) {
         EXPECT_EQ(row.problem, print(generic_pattern(problem)).c_str());
         ++rows[fmt::format("{}{}d", to_string(problem.op), problem.rank)];
     }
-    EXPECT_EQ(rows, (std::map<std::string, int>{{"conv1d", 11}, {"conv2d", 11}, {"conv3d", 11},
-                                                {"convtranspose1d", 6}, {"convtranspose2d", 6}, {"convtranspose3d", 6},
-                                                {"deformconv1d", 4}, {"deformconv2d", 4}, {"deformconv3d", 4}}));
+    EXPECT_EQ(rows, (std::map<std::string, int>{{"conv1d", 11},
+                                                {"conv2d", 11},
+                                                {"conv3d", 11},
+                                                {"convtranspose1d", 6},
+                                                {"convtranspose2d", 6},
+                                                {"convtranspose3d", 6},
+                                                {"deformconv1d", 4},
+                                                {"deformconv2d", 4},
+                                                {"deformconv3d", 4}}));
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ TEST(ShippedDecisions, none_is_refused) {
             const auto entry = nlohmann::json::parse(line);
             std::vector<std::string> warnings;
             std::string origin;
-            const Decision decision = decisions.decide(parsed(entry.at("problem")), find_target(entry.at("target")),
-                                                       &warnings, &origin);
+            const Decision decision =
+                decisions.decide(parsed(entry.at("problem")), find_target(entry.at("target")), &warnings, &origin);
             EXPECT_THAT(warnings, testing::IsEmpty());
             EXPECT_EQ(decision.schedule, entry.at("schedule"));
             EXPECT_THAT(origin, testing::StartsWith(path + ":" + std::to_string(++number)));

@@ -139,9 +139,7 @@ TEST(Decision, refuses_other_revisions_and_illegal_schedules) {
     EXPECT_THAT(error_of([&] { check_decision(problem, good, 99); }), testing::HasSubstr("revision"));
     EXPECT_THAT(error_of([&] { check_decision(problem, {"fast", good.schedule}, 1); }), testing::HasSubstr("\"fast\""));
     EXPECT_THAT(error_of([&] { check_decision(problem, {"direct", "lanes:8"}, 1); }), testing::HasSubstr("lacks"));
-    EXPECT_THAT(error_of([&] {
-                    check_decision(problem, {"polyphase", good.schedule}, 1);
-                }),
+    EXPECT_THAT(error_of([&] { check_decision(problem, {"polyphase", good.schedule}, 1); }),
                 testing::HasSubstr("apply"));
     EXPECT_THAT(error_of([&] {
                     check_decision(

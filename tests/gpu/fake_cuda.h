@@ -5,13 +5,13 @@
 #include <vector>
 
 struct FakeCuda {
-    int fails_with = 0;        // what the function called `failing` returns
+    int fails_with = 0;  // what the function called `failing` returns
     std::string failing;
-    int depth = 0;             // contexts pushed and not popped
-    bool stray = false;        // whether a call needed a context and there was none
-    int live = 0;              // streams, modules, allocations and contexts that exist
-    int shared_limit = 0;      // of the last function whose shared memory was raised
-    std::string source;        // of the last module
+    int depth = 0;         // contexts pushed and not popped
+    bool stray = false;    // whether a call needed a context and there was none
+    int live = 0;          // streams, modules, allocations and contexts that exist
+    int shared_limit = 0;  // of the last function whose shared memory was raised
+    std::string source;    // of the last module
     struct Launch {
         std::string entry;
         unsigned blocks[3], threads[3], shared_bytes;

@@ -91,7 +91,8 @@ kiln_kernel kernel;
 kiln_layer layer;
 kiln_library library;
 
-constexpr kiln_kernel_bytes memory = {out_channels * channels * taps * sizeof(float), workspace_floats * sizeof(float), 0};
+constexpr kiln_kernel_bytes memory = {out_channels * channels * taps * sizeof(float), workspace_floats * sizeof(float),
+                                      0};
 
 int32_t bytes_for(const int32_t *, kiln_kernel_bytes *bytes) {
     *bytes = memory;

@@ -268,11 +268,11 @@ TEST_F(RunTest, ComputesAndWritesY) {
     reference::Result expected;
     const int64_t strides[] = {6, 3, 1};
     const auto data = [&](harness::Tensor tensor) { return tensors_[tensor].data(); };
-    ASSERT_TRUE(reference::compute(fake_problem(),
-                                   {data(harness::Tensor::x), data(harness::Tensor::w), strides,
-                                    data(harness::Tensor::bias)},
-                                   &expected)
-                    .ok());
+    ASSERT_TRUE(
+        reference::compute(fake_problem(),
+                           {data(harness::Tensor::x), data(harness::Tensor::w), strides, data(harness::Tensor::bias)},
+                           &expected)
+            .ok());
     ASSERT_EQ(y.size(), expected.y.size() * sizeof(float));
     for (size_t i = 0; i < expected.y.size(); ++i)
         EXPECT_NEAR(reference::load(DType::f32, y.data(), i), expected.y[i], 1e-5);
@@ -281,9 +281,10 @@ TEST_F(RunTest, ComputesAndWritesY) {
 TEST_F(RunTest, OneBadRequestDoesNotStopTheOthers) {
     std::string bad_strides = request("f", text(), "x");
     bad_strides.replace(bad_strides.find("6,3,1"), 5, "6,3");
-    const auto lines = run(request("a", text(), "nowhere") + request("b", "other", "x") + request("c", text(), "short") +
-                               "d\t" + text() + '\n' + request("e", text(), "x") + bad_strides,
-                           1);
+    const auto lines =
+        run(request("a", text(), "nowhere") + request("b", "other", "x") + request("c", text(), "short") + "d\t" +
+                text() + '\n' + request("e", text(), "x") + bad_strides,
+            1);
     ASSERT_EQ(lines.size(), 6);
     EXPECT_THAT(lines[0], StartsWith("error\ta\tfailed\tx: "));
     EXPECT_THAT(lines[1], StartsWith("error\tb\t"));

@@ -155,8 +155,7 @@ std::vector<char> encoded(DType type, const std::vector<double> &values) {
 
 TEST(Numbers, EveryTypeSurvives) {
     const double values[] = {0, 1, 3, 100, 127};
-    for (const DType type :
-         {DType::f64, DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32}) {
+    for (const DType type : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32}) {
         const auto data = encoded(type, {std::begin(values), std::end(values)});
         for (size_t i = 0; i < std::size(values); ++i) EXPECT_EQ(reference::load(type, data.data(), i), values[i]);
     }
@@ -323,7 +322,7 @@ TEST(Reference, DeformConvInterpolatesOnEveryAxis) {
     Deformed line({3}, {10, 20, 40});
     EXPECT_EQ(line.at({1.25f}), 25);
     EXPECT_EQ(line.at({2}), 40);
-    EXPECT_EQ(line.at({2.5f}), 20);   // fades to zero outside
+    EXPECT_EQ(line.at({2.5f}), 20);  // fades to zero outside
     EXPECT_EQ(line.at({-0.75f}), 2.5);
     Deformed square({2, 2}, {1, 2, 3, 4});
     EXPECT_EQ(square.at({0.5f, 0.25f}), 2.25);

@@ -46,7 +46,8 @@ inline uint16_t encode(const Format16 &format, double value) {
 template <class Element>
 Element element_at(const void *data, int64_t index) {
     Element element;
-    std::memcpy(&element, static_cast<const char *>(data) + index * static_cast<int64_t>(sizeof element), sizeof element);
+    std::memcpy(&element, static_cast<const char *>(data) + index * static_cast<int64_t>(sizeof element),
+                sizeof element);
     return element;
 }
 

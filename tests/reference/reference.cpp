@@ -1,5 +1,5 @@
-// The definitions of Conv, ConvTranspose and DeformConv (problem.h) as loops: for each output point, over its taps, over
-// the input channels of the group, over the output channels. Tensors are first copied to [point][channel] and
+// The definitions of Conv, ConvTranspose and DeformConv (problem.h) as loops: for each output point, over its taps,
+// over the input channels of the group, over the output channels. Tensors are first copied to [point][channel] and
 // [group][tap][input channel][output channel], so that one loop serves every layout and strides stay out of it.
 #include "reference/reference.h"
 
@@ -80,7 +80,8 @@ std::vector<Real> load_w(const Problem &p, const Tensors &tensors) {
                     const bool transpose = p.op == Operator::conv_transpose;
                     const int64_t first = transpose ? group * group_in + c : group * group_out + m;
                     const int64_t second = transpose ? m : c;
-                    const int32_t zero = tensors.zero_points != nullptr ? tensors.zero_points[group * group_out + m] : 0;
+                    const int32_t zero =
+                        tensors.zero_points != nullptr ? tensors.zero_points[group * group_out + m] : 0;
                     values.push_back(
                         load<Real>(p.w_type, tensors.w, offset + first * strides[0] + second * strides[1]) -
                         static_cast<Real>(zero));
@@ -172,7 +173,11 @@ template <class Real>
 class Sampler {
   public:
     Sampler(const Problem &p, const Tensors &tensors, const std::vector<Real> &x)
-        : p_(p), tensors_(tensors), x_(x), largest_(p.batch * p.in_channels), samples_(p.in_channels),
+        : p_(p),
+          tensors_(tensors),
+          x_(x),
+          largest_(p.batch * p.in_channels),
+          samples_(p.in_channels),
           uncertainty_(p.in_channels) {
         for (size_t i = 0; i < x.size(); ++i) {
             double &largest = largest_[i / p.in_channels / p.in_points() * p.in_channels + i % p.in_channels];
@@ -208,12 +213,10 @@ class Sampler {
     double locate(int64_t batch, int64_t point, const Odometer &out, int64_t group_tap, const Odometer &tap) {
         double rounding = 0;
         for (int axis = 0; axis < p_.rank; ++axis) {
-            const int64_t base =
-                out[axis] * p_.stride[axis] + tap[axis] * p_.dilation[axis] - p_.pad_begin[axis];
-            const Real offset =
-                load<Real>(p_.x_type, tensors_.offset,
-                           element(p_.x_layout, p_.offset_groups * p_.taps() * p_.rank, p_.out_points(), batch,
-                                   group_tap * p_.rank + axis, point));
+            const int64_t base = out[axis] * p_.stride[axis] + tap[axis] * p_.dilation[axis] - p_.pad_begin[axis];
+            const Real offset = load<Real>(p_.x_type, tensors_.offset,
+                                           element(p_.x_layout, p_.offset_groups * p_.taps() * p_.rank, p_.out_points(),
+                                                   batch, group_tap * p_.rank + axis, point));
             position_[axis] = static_cast<Real>(base) + offset;
             // Beyond -1 and the size samples are zero; the margin is far more than any rounding.
             if (!(position_[axis] > -1.5 && position_[axis] < p_.in[axis] + 0.5)) return -1;

@@ -20,7 +20,7 @@ struct Tensors {
     const void *residual = nullptr;  // as y
     const void *offset = nullptr;    // DeformConv: [batch][offset group, tap, axis][out...], lies as x
     const void *mask = nullptr;      // DeformConv: [batch][offset group, tap][out...], lies as x
-    const float *scale = nullptr;          // of quantised problems, as kiln_run_function has it
+    const float *scale = nullptr;    // of quantised problems, as kiln_run_function has it
     const int32_t *zero_points = nullptr;  // of w, one an output channel; null: 0
 };
 
@@ -33,8 +33,8 @@ struct Result {
     // DeformConv, else empty: what an element may change by, in units of roundoff, because positions and interpolation
     // weights are rounded. A sample at position q = base + offset interpolates x linearly on each axis, with zeros
     // outside, so it changes by at most 2 max|x| where q does by 1; and q, a sum of two numbers, is rounded by
-    // |base| + |offset| units at the most. Weights q - floor(q) and 1 - that, and the products with them, add 4 units of
-    // max|x| an axis. max|x| is over the channel. Times |mask * w|, summed over the products.
+    // |base| + |offset| units at the most. Weights q - floor(q) and 1 - that, and the products with them, add 4 units
+    // of max|x| an axis. max|x| is over the channel. Times |mask * w|, summed over the products.
     std::vector<double> interpolation;
 };
 

@@ -139,8 +139,8 @@ TEST(Allocation, NoneByTheText) {
     EXPECT_NE(key, 0u);
 }
 
-int32_t run_nothing(const void *, const void *, const void *, const void *, const void *, const void *,
-                    const float *, void *, const int32_t *, void *, const kiln_threads *) {
+int32_t run_nothing(const void *, const void *, const void *, const void *, const void *, const void *, const float *,
+                    void *, const int32_t *, void *, const kiln_threads *) {
     return kiln_ok;
 }
 int32_t pack_nothing(const void *, const int64_t *, const int32_t *, const int32_t *, void *) {

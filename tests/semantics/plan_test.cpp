@@ -357,7 +357,8 @@ TEST(Plan, PacksWithTheLayersStrides) {
 
 TEST(Plan, RunsOnAGpuWhatIsForIt) {
     call = {};
-    const kiln_gpu cuda = {kiln_gpu_cuda, [] { return "the device is gone"; }}, opencl = {kiln_gpu_opencl, cuda.message};
+    const kiln_gpu cuda = {kiln_gpu_cuda, [] { return "the device is gone"; }},
+                   opencl = {kiln_gpu_opencl, cuda.message};
     kiln_kernel kernel = kernel_for(exact);
     kernel.gpu = kiln_gpu_cuda;
     Memory memory;
@@ -374,8 +375,8 @@ TEST(Plan, RunsOnAGpuWhatIsForIt) {
     EXPECT_EQ(call.count, 0);
     EXPECT_TRUE(plan_for(kernel, exact).run(a).ok());
     EXPECT_EQ(static_cast<const void *>(call.threads), &cuda);
-    for (const auto &[code, expected] : {std::pair{kiln_failed, StatusCode::failed},
-                                         std::pair{kiln_unsupported, StatusCode::unsupported}}) {
+    for (const auto &[code, expected] :
+         {std::pair{kiln_failed, StatusCode::failed}, std::pair{kiln_unsupported, StatusCode::unsupported}}) {
         call.result = code;
         const Status status = plan_for(kernel, exact).run(a);
         EXPECT_EQ(status.code(), expected);

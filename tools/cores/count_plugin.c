@@ -33,7 +33,7 @@ struct range {
     struct {
         char mnemonic[length];
         uint64_t count;
-    } * counts;
+    } *counts;
 };
 static struct range ranges[most_ranges];
 static int range_count;

@@ -153,7 +153,7 @@ class Bench {
     ThreadTeam team_;
     std::map<std::string, Job> jobs_;  // by problem; a job's address does not change
     std::vector<Row> rows_;
-    std::map<Isa, std::vector<double>> peaks_;  // of each round
+    std::map<Isa, std::vector<double>> peaks_;          // of each round
     std::vector<double> plan_seconds_, check_seconds_;  // of each job: to make its plan, and what its run adds
 };
 

@@ -69,8 +69,8 @@ void fill_offsets(const Problem &p, std::vector<char> &data, Offsets offsets, Ra
             point /= p.out[inner];
             tap /= p.kernel[inner];
         }
-        const int64_t base = point % p.out[axis] * p.stride[axis] + tap % p.kernel[axis] * p.dilation[axis] -
-                             p.pad_begin[axis];
+        const int64_t base =
+            point % p.out[axis] * p.stride[axis] + tap % p.kernel[axis] * p.dilation[axis] - p.pad_begin[axis];
         reference::store(p.x_type, data.data(), i, offset_from(base, p.in[axis], offsets, random));
     }
 }
@@ -242,9 +242,7 @@ void close_axis(Problem &p, int axis, const Ranges &ranges, Random &random) {
     close(p.pad_begin[axis], random, p.op == Operator::deform_conv ? 0 : -1, k);
     const int64_t pads = p.pad_begin[axis] + random.integer(-1, k);
     const auto conv_size = [&](int64_t size) { return size + pads < k ? 0 : (size + pads - k) / stride + 1; };
-    const auto transposed_size = [&](int64_t size) {
-        return std::max<int64_t>(0, (size - 1) * stride + k - pads);
-    };
+    const auto transposed_size = [&](int64_t size) { return std::max<int64_t>(0, (size - 1) * stride + k - pads); };
     const bool transposed = p.op == Operator::conv_transpose;
     if (p.in[axis] == open_size && p.out[axis] != open_size)
         p.in[axis] = transposed ? conv_size(p.out[axis]) : transposed_size(p.out[axis]);
@@ -253,8 +251,8 @@ void close_axis(Problem &p, int axis, const Ranges &ranges, Random &random) {
 }
 
 void close_epilogue(Problem &p, Random &random) {
-    constexpr Activation activations[] = {Activation::none,       Activation::none,    Activation::relu,
-                                          Activation::leaky_relu, Activation::tanh,    Activation::sigmoid,
+    constexpr Activation activations[] = {Activation::none,         Activation::none, Activation::relu,
+                                          Activation::leaky_relu,   Activation::tanh, Activation::sigmoid,
                                           Activation::hard_sigmoid, Activation::clip, Activation::hard_swish};
     p.open_epilogue = false;
     p.bias = random.coin();
@@ -262,8 +260,8 @@ void close_epilogue(Problem &p, Random &random) {
     p.mask = p.op == Operator::deform_conv && random.coin();
     if (p.y_type == DType::s32) return;
     p.activation = random.pick(activations);
-    p.activation_params = p.activation == Activation::clip ? std::array<float, 2>{-0.5f, 0.75f}
-                                                           : std::array<float, 2>{0.125f, 0.5f};
+    p.activation_params =
+        p.activation == Activation::clip ? std::array<float, 2>{-0.5f, 0.75f} : std::array<float, 2>{0.125f, 0.5f};
 }
 
 Layout closed(Layout layout, Random &random) {

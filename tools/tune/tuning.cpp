@@ -340,8 +340,8 @@ void Tuning::examine(TunedProblem &problem, std::vector<Decision> decisions) {
 // Takes over what was recorded on this machine.
 void Tuning::resume(TunedProblem &problem) {
     for (const Record &record : known_) {
-        if (record.problem != problem.text || record.machine != machine() || record.final || record.cold != options_.cold ||
-            problem.search.knows(record.decision)) {
+        if (record.problem != problem.text || record.machine != machine() || record.final ||
+            record.cold != options_.cold || problem.search.knows(record.decision)) {
             continue;
         }
         problem.search.learn(record.decision, record.ok() ? record.ratio : -1);
