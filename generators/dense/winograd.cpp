@@ -324,17 +324,15 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
         append(in, s.j);
         weight.push_back(s.c / shape.panel);
         for (size_t a = 0; a < rank; a++) {
-            const Expr is_short = r[static_cast<int>(a) + 1] >= shape.axes[a].first_short_fold();
-            weight.push_back(shape.shares_weights(a) ? Halide::select(is_short, 0, s.j[a]) : Expr(s.j[a]));
-        }
-        append(weight, s.p);
-        for (size_t a = 0; a < rank; a++) {
             const WinogradAxis &axis = shape.axes[a];
+            const Expr has_last_tap = r[static_cast<int>(a) + 1] < axis.first_short_fold();
+            weight.push_back(shape.shares_weights(a) ? Halide::select(has_last_tap, s.j[a], 0) : Expr(s.j[a]));
             in.push_back(axis.shift_of(s.p[a]));
             if (axis.taps > 1 && axis.first_short_fold() < shape.folds(a)) {
-                r.where(s.j[a] != cook_toom_infinity || r[static_cast<int>(a) + 1] < axis.first_short_fold());
+                r.where(s.j[a] != cook_toom_infinity || has_last_tap);
             }
         }
+        append(weight, s.p);
         in.insert(in.end(), {s.rows, s.images});
         std::vector<Var> at = {s.c, s.tile};
         append(at, s.j);

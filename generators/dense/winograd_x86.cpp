@@ -470,10 +470,8 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
     const bool of_groups = shape.group_chunks > 1;
-    Place place;
-    if (of_groups) {
-        place = {&s.y, groups_of_y};
-    }
+    const Place image = of_groups ? Place{&s.y, groups_of_y} : Place();
+    Place place = image;
     if (s.in_place) {
         const bool of_rows = shape.axes.back().chunks > 1;
         if (of_rows || shape.image_chunks > 1) {
@@ -483,8 +481,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
                 s.y.update().allow_race_conditions().parallel(RVar(s.outputs[0].r[chunk]));
             }
         }
-        return {of_groups ? Place{&s.y, groups_of_y} : Place(), place,
-                schedule.by_panel ? Place{&s.y, panel_of_y} : place};
+        return {image, place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
     }
     const std::vector<Var> at = s.y.args();
     // y's dimensions: c, each axis, and after those seen by phases their phase, n.
@@ -537,7 +534,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
             place.chunk = shared = chunk;
         }
     }
-    Places places = {of_groups ? Place{&s.y, groups_of_y} : Place(), place, place};
+    Places places = {image, place, place};
     if (schedule.by_panel) {
         const bool turns = s.turned_y.defined();
         split_panels(s, schedule, turns ? Var("dense_outer") : s.c, turns ? turned_channels : schedule.lanes, place);
