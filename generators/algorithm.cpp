@@ -27,15 +27,15 @@ Extents constants(const std::vector<int> &numbers) {
     return {numbers.begin(), numbers.end()};
 }
 
-Extents one_phase(const Problem &problem, const Sizes &) {
+Extents one_phase(const Problem &problem, const std::string &, const Sizes &) {
     return Extents(image_axes(problem), 1);
 }
 
-Extents direct_phases(const Problem &problem, const Sizes &) {
-    return constants(dense::output_phases(problem));
+Extents direct_phases(const Problem &problem, const std::string &schedule, const Sizes &) {
+    return constants(dense::output_phases(problem, dense::DirectSchedule::parse(schedule)));
 }
 
-Extents whole_phases(const Problem &problem, const Sizes &) {
+Extents whole_phases(const Problem &problem, const std::string &, const Sizes &) {
     return constants(dense::whole_phases(problem));
 }
 
@@ -68,7 +68,7 @@ struct Open {
     using Schedule = dense::OpenSchedule;
     static constexpr auto space = dense::open_space;
     static constexpr auto default_schedule = dense::default_open_schedule;
-    static Extents phases(const Problem &problem, const Sizes &sizes) {
+    static Extents phases(const Problem &problem, const std::string &, const Sizes &sizes) {
         return problem.op == Operator::conv_transpose ? sizes.stride : Extents(problem.rank, 1);
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
@@ -104,7 +104,7 @@ struct Depthwise {
 struct Winograd {
     using Schedule = dense::WinogradSchedule;
     static constexpr auto space = dense::winograd_space;
-    static Extents phases(const Problem &problem, const Sizes &) {
+    static Extents phases(const Problem &problem, const std::string &, const Sizes &) {
         return constants(dense::winograd_output_phases(problem));
     }
     static constexpr auto phases_as_channels = dense::winograd_phases_as_channels;
@@ -359,9 +359,9 @@ constexpr Algorithm list[] = {
         Open::phases),
     row<Depthwise>("depthwise", 2, "each channel by itself, its taps unrolled", depthwise::applies, whole_phases),
     row<Tiles>("tiles", 2, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
-               direct_phases, dense::tiles_pay, dense::has_tiles),
+               whole_phases, dense::tiles_pay, dense::has_tiles),
     row<Half>("half", 1, "a register tile of channels and pixels, products summed in float16 at first",
-              dense::half_applies, direct_phases, nullptr, dense::has_half),
+              dense::half_applies, whole_phases, nullptr, dense::has_half),
     row<Winograd>("winograd", 4, "tiles of outputs by fewer products, all tiles batched for each point",
                   dense::winograd_applies, Winograd::phases, dense::winograd_pays),
     row<Direct>(

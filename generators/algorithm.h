@@ -23,7 +23,7 @@ struct Algorithm {
     std::string (*default_schedule)(const Problem &problem, const TargetModel &target);
     // In how many phases build() sees each axis of y, the innermost first: an axis whose phases are not the constant 1
     // is two dimensions, its position being q * phases + phase; the residual is seen likewise.
-    std::vector<Halide::Expr> (*output_phases)(const Problem &problem, const Sizes &sizes);
+    std::vector<Halide::Expr> (*output_phases)(const Problem &problem, const std::string &schedule, const Sizes &sizes);
     // The output, over (channel, spatial axes, batch), scheduled for the target. Throws std::invalid_argument where the
     // schedule's text is wrong.
     Halide::Func (*build)(const Problem &problem, const std::string &schedule, const Operands &operands,

@@ -65,7 +65,7 @@ std::vector<Expr> image_sizes(const Problem &problem, const std::vector<Expr> &s
 
 std::vector<Tensor> kernel_tensors(const Problem &problem, const Algorithm &algorithm, const std::string &schedule,
                                    const Sizes &sizes) {
-    const std::vector<Expr> phases = algorithm.output_phases(problem, sizes);
+    const std::vector<Expr> phases = algorithm.output_phases(problem, schedule, sizes);
     const Expr groups = splits_groups(problem) ? sizes.groups : Expr(1);
     const std::vector<Expr> in = image_sizes(problem, sizes.in), out = image_sizes(problem, sizes.out);
     const std::vector<Expr> one_phase(in.size(), 1);

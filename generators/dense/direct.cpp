@@ -147,8 +147,9 @@ int channels_read(const Problem &problem, const PackedWeights &packed) {
 }  // namespace
 
 DirectSchedule DirectSchedule::parse(const std::string &text) {
-    const ScheduleText values(
-        text, {"lanes", "vectors", "pixels", "rows", "unroll", "dot", "panels_outside", "parallel"}, {{"chunk", 0}});
+    const ScheduleText values(text,
+                              {"lanes", "vectors", "pixels", "rows", "unroll", "dot", "panels_outside", "parallel"},
+                              {{"chunk", 0}, {"channels", 0}});
     values.check_range({"lanes", "vectors", "pixels", "rows", "unroll"}, 1, 64);
     return {values["lanes"],
             values["vectors"],
@@ -158,7 +159,8 @@ DirectSchedule DirectSchedule::parse(const std::string &text) {
             values["dot"],
             values["panels_outside"] != 0,
             values["parallel"] != 0,
-            values["chunk"]};
+            values["chunk"],
+            values["channels"]};
 }
 
 std::string DirectSchedule::print() const {
@@ -170,16 +172,24 @@ std::string DirectSchedule::print() const {
                                 {"dot", dot},
                                 {"panels_outside", panels_outside},
                                 {"parallel", parallel},
-                                {"chunk", chunk}});
+                                {"chunk", chunk},
+                                {"channels", channels}});
 }
 
 void DirectSchedule::check(const Problem &problem) const {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int height = axes.size() > 1 ? axes[1].quotients : 1;
-    if (pixels > axes[0].quotients || rows > height) {
-        throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(pixels) +
+    if (width() > axes[0].quotients || rows > height) {
+        throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width()) +
                                     " outputs is larger than the image of " + std::to_string(height) + " x " +
                                     std::to_string(axes[0].quotients));
+    }
+    if (channels > 0 && (!has_row_lanes(problem) || (rows > 1 && axes[1].reads_outside()))) {
+        throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
+    }
+    if (channels > 0 && problem.out_channels / problem.groups % channels != 0 && problem.groups > 1) {
+        throw std::invalid_argument("schedule: \"channels\" must divide the " +
+                                    std::to_string(problem.out_channels / problem.groups) + " of a group");
     }
     if (!is_dot(problem, dot)) {
         throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot) +
@@ -264,7 +274,10 @@ bool phases_are_whole(const std::vector<AxisMap> &axes) {
 
 // A vector of sums is one channel after the other in channels-first y. Where channels lie so far apart that they fall
 // into few sets of a cache, whole rows are written, whose squares are turned in registers.
-bool turns_rows(const Problem &problem) {
+bool turns_rows(const Problem &problem, const DirectSchedule &schedule) {
+    if (schedule.channels > 0) {
+        return false;
+    }
     const std::vector<AxisMap> axes = axis_maps(problem);
     int64_t channel_bytes = sizeof(float);
     for (const AxisMap &axis : axes) {
@@ -274,6 +287,19 @@ bool turns_rows(const Problem &problem) {
            channel_bytes % crowding_bytes == 0 && problem.out_channels % turned_channels == 0 &&
            axes[0].out >= turned_positions;
 }
+
+}  // namespace
+
+bool has_row_lanes(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const AxisMap &row = axes[0];
+    return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && problem.x_type == DType::f32 &&
+           problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.step == 1 && !row.reads_outside() &&
+           row.kernel % row.phases == 0 && row.offset_is_bounded() && phases_are_whole(axes) &&
+           (problem.groups == 1 || problem.out_channels > problem.groups);
+}
+
+namespace {
 
 // Of each axis q, and phase where there are several.
 std::vector<Var> product_vars(const DirectStages &s) {
@@ -456,8 +482,8 @@ std::vector<int> whole_phases(const Problem &problem) {
     return phases;
 }
 
-std::vector<int> output_phases(const Problem &problem) {
-    return turns_rows(problem) ? std::vector<int>(axis_maps(problem).size(), 1) : whole_phases(problem);
+std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule) {
+    return turns_rows(problem, schedule) ? std::vector<int>(axis_maps(problem).size(), 1) : whole_phases(problem);
 }
 
 DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &given,
@@ -505,7 +531,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     }
     sum_at.push_back(s.n);
     const Expr sum = s.acc(sum_at);
-    const bool turns = turns_rows(problem) && !target.is_gpu();
+    const bool turns = turns_rows(problem, schedule) && !target.is_gpu();
     const bool whole = phases_are_whole(s.axes) && !turns;
     s.product = Func(whole ? "y" : "product");
     s.y = whole ? s.product : Func("y");

@@ -20,23 +20,25 @@ namespace kiln::dense {
 
 // The numbers a schedule of the direct algorithm is made of.
 struct DirectSchedule {
-    int lanes = 8;                // of a vector: output channels
-    int vectors = 1;              // a register tile is vectors of channels
-    int pixels = 1;               //   by pixels along the innermost axis
+    int lanes = 8;                // of a vector: output channels, or pixels along the innermost axis
+    int vectors = 1;              // a register tile is vectors of those
+    int pixels = 1;               //   by pixels along the innermost axis, where lanes are channels
     int rows = 1;                 //   by rows along the next one
     int unroll = 1;               // of the sum over input channels
     int dot = 1;                  // neighbouring input channels that one lane of an instruction sums: is_dot()
     bool panels_outside = false;  // whether a panel of weights sweeps the whole image, or each row all panels
     bool parallel = false;        // whether the caller's threads share the outermost loop
-    int chunk = 0;  // where panels are outside, how much of the image, in turns of its outermost loop, all of them
-                    // sweep before they sweep the next part; 0: all of it
+    int chunk = 0;     // where panels are outside, how much of the image, in turns of its outermost loop, all of them
+                       // sweep before they sweep the next part; 0: all of it
+    int channels = 0;  // where not 0, lanes are pixels, and a tile is of so many channels: has_row_lanes()
     // Not in the text: where sums are matrix tiles (tiles.h), the pixels of one, and how many steps of the sum an
     // instruction takes; else 0.
     int tile_pixels = 0, tile_steps = 0;
     bool pixel_lanes = false;  // and whether a row of such a tile is pixels of one channel (tiles.h)
     bool half = false;         // nor this: whether products are summed in f16 at first (half.h)
 
-    int panel() const { return lanes * vectors; }
+    int panel() const { return channels > 0 ? channels : lanes * vectors; }
+    int width() const { return channels > 0 ? lanes * vectors : pixels; }  // of a tile, along the innermost axis
 
     static DirectSchedule parse(const std::string &text);
     std::string print() const;
@@ -103,6 +105,11 @@ struct DirectStages {
     std::vector<AxisMap> axes;
 };
 
+// Whether vectors may be pixels, so that rows of x are read where they are and rows of y written whole, while weights
+// are broadcast: float32, channels-first x and y, stride 1 and no padding along the innermost axis, whose phases all
+// have as many taps. Those phases' vectors are woven to rows.
+bool has_row_lanes(const Problem &problem);
+
 // The squares that are turned from channels last to channels first.
 inline constexpr int turned_positions = 16, turned_channels = 8;
 inline constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall into two sets of a first cache
@@ -111,7 +118,7 @@ inline constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall 
 std::vector<int> whole_phases(const Problem &problem);
 
 // In how many phases direct() sees each axis of y on a processor (Algorithm::output_phases); on a GPU whole_phases().
-std::vector<int> output_phases(const Problem &problem);
+std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule);
 
 // `copies_x`: `padded` is there even where x would do, and goes beyond x on every axis.
 DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &operands,

@@ -14,6 +14,14 @@ bool fits_registers(const ScheduleNumbers &n, int rows, const TargetModel &targe
     return registers_of_tile(n["vectors"], n["pixels"] * rows, target) <= target.vector_registers;
 }
 
+// The same of a tile whose vectors are pixels, which must fit into the image too.
+bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, const TargetModel &target) {
+    return n["pixels"] == 1 && n["lanes"] * n["vectors"] <= axes[0].quotients &&
+           (n["rows"] == 1 || !axes[1].reads_outside()) &&
+           registers_of_tile(n["vectors"] * n["rows"], n["channels"] * axes[0].phases, target) <=
+               target.vector_registers;
+}
+
 }  // namespace
 
 ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
@@ -25,6 +33,11 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const int height = axes.size() > 1 ? axes[1].quotients : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
     const int chunk = default_direct_schedule(problem, target).chunk;
+    std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0};
+    if (has_row_lanes(problem) && !target.by_lane) {
+        lanes = halves(target.lanes(32), std::min(lanes.front(), target.lanes(32) / 2));
+        channels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14};
+    }
     const std::vector<int> chunks =
         chunk == 0 ? std::vector<int>{0} : std::vector<int>{0, ceil_div(chunk, 2), chunk, 2 * chunk};
     std::vector<int> dots;
@@ -33,15 +46,23 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
             dots.push_back(products);
         }
     }
-    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
+    return {{{"lanes", lanes},
              {"vectors", whole_range(1, 4)},
              {"pixels", whole_range(1, std::min(axes[0].quotients, 28))},
              {"rows", whole_range(1, std::min(height, 4))},
              {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
              {"dot", dots},
              {"panels_outside", {0, 1}},
-             {"chunk", chunks}},
+             {"chunk", chunks},
+             {"channels", channels}},
             [=, &target](const ScheduleNumbers &n) {
+                if (n["channels"] > 0) {
+                    return n["panels_outside"] == 0 && n["chunk"] == chunk && rows_suit(n, axes, target) &&
+                           (problem.groups == 1 || out_of_group % n["channels"] == 0);
+                }
+                if (n["lanes"] > most_lanes) {
+                    return false;
+                }
                 // A panel stays within its group, so that its input is one broadcast. Halide does not see that a fourth
                 // vector's bytes lie side by side.
                 return (n["panels_outside"] != 0 || n["chunk"] == chunk) &&  // which means nothing then

@@ -45,6 +45,56 @@ int default_chunk(const Problem &problem, const DirectSchedule &schedule, const 
     return bytes <= target.l2_bytes / 2 || chunk == turns ? 0 : chunk;
 }
 
+// The share of the peak that register tiles reach, those counted of which only a part is needed; 0 where registers do
+// not suffice.
+double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const DirectSchedule &s,
+                     const TargetModel &target) {
+    const bool row_lanes = s.channels > 0;
+    const int vectors = s.vectors * (row_lanes ? s.rows : 1);
+    const int broadcasts = row_lanes ? s.channels * axes[0].phases : s.pixels * s.rows;
+    if (registers_of_tile(vectors, broadcasts, target) > target.vector_registers) {
+        return 0;
+    }
+    // Where x is read by vectors they mostly are of the second cache, and each delays a step a little.
+    const double steps = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
+    const double waits = row_lanes ? steps / (steps + 0.1 * vectors) : 1;
+    return waits * tile_rate(vectors, broadcasts, target) * tile_fit(axes[0].quotients, s.width()) *
+           tile_fit(axes.size() > 1 ? axes[1].quotients : 1, s.rows) * tile_fit(static_cast<int>(channels), s.panel());
+}
+
+// What an element takes that is not stored with others, of a vector of channels of channels-first y (a tile of C4 has
+// 448 of them): twice as much where its line is of a far cache.
+double scattering_cycles(const Problem &problem, const TargetModel &target) {
+    return problem.y_elements() * halide_type(problem.y_type).bytes() > target.l2_bytes / 2 ? 2 : 1;
+}
+
+// The best tile whose vectors are pixels; of no channels if there is none.
+DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int depth = static_cast<int>(problem.in_channels / problem.groups);
+    DirectSchedule best, s;
+    s.lanes = lanes_within(axes[0].quotients, target.lanes(sum_type(problem).bits()));
+    s.unroll = largest_divisor(depth, 4);
+    s.parallel = problem.flops() > 2e6;
+    double best_share = 0;
+    const int most_rows = axes.size() > 1 && !axes[1].reads_outside() ? std::min(axes[1].quotients, 4) : 1;
+    for (s.rows = 1; s.rows <= most_rows; s.rows++) {
+        for (s.vectors = 1; s.width() <= axes[0].quotients && s.vectors <= 8; s.vectors++) {
+            for (s.channels = 1; s.channels <= std::min<int64_t>(channels, 16); s.channels++) {
+                if (problem.groups > 1 && channels % s.channels != 0) {
+                    continue;
+                }
+                const double share = share_of_peak(axes, channels, s, target);
+                if (share > best_share) {
+                    best_share = share;
+                    best = s;
+                }
+            }
+        }
+    }
+    return best;
+}
+
 }  // namespace
 
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target) {
@@ -69,27 +119,31 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     best.unroll = largest_divisor(ceil_div(depth, best.dot), steps_by_pages ? 8 : 4);
     // Halide does not see that a fourth vector's bytes lie side by side.
     const int most_vectors = best.dot == 4 ? 3 : 4;
-    double best_score = 0;
-    for (int vectors = 1; vectors <= most_vectors; vectors++) {
-        const int panel = vectors * best.lanes;
-        if (problem.groups > 1 && !depthwise && out_of_group % panel != 0) {
+    double best_share = 0;
+    DirectSchedule s = best;
+    for (s.vectors = 1; s.vectors <= most_vectors; s.vectors++) {
+        if (problem.groups > 1 && !depthwise && out_of_group % s.panel() != 0) {
             continue;
         }
-        for (int rows = 1; rows <= std::min(height, 4); rows++) {
-            for (int pixels = 1; pixels <= std::min(width, 28); pixels++) {
-                if (registers_of_tile(vectors, pixels * rows, target) > target.vector_registers) {
-                    continue;
-                }
-                const double fit =
-                    tile_fit(width, pixels) * tile_fit(height, rows) * tile_fit(static_cast<int>(channels), panel);
-                const double score = tile_rate(vectors, pixels * rows, target) * fit;
-                if (score > best_score) {
-                    best_score = score;
-                    best.vectors = vectors;
-                    best.pixels = pixels;
-                    best.rows = rows;
+        for (s.rows = 1; s.rows <= std::min(height, 4); s.rows++) {
+            for (s.pixels = 1; s.pixels <= std::min(width, 28); s.pixels++) {
+                const double share = share_of_peak(axes, channels, s, target);
+                if (share > best_share) {
+                    best_share = share;
+                    best = s;
                 }
             }
+        }
+    }
+    if (has_row_lanes(problem) && !target.by_lane) {
+        const DirectSchedule rows = row_lanes_schedule(problem, channels, target);
+        const double depth_taps = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
+        const auto cycles = [&](const DirectSchedule &schedule) {  // of an output
+            return depth_taps / (schedule.lanes * target.fma_per_cycle) /
+                   share_of_peak(axes, channels, schedule, target);
+        };
+        if (rows.channels > 0 && cycles(rows) < cycles(best) + scattering_cycles(problem, target)) {
+            return rows;
         }
     }
     const int64_t weights = dot_types(problem, best.dot).w.bytes() * problem.w_elements();
@@ -101,14 +155,11 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
 
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const double fit = tile_fit(axes[0].quotients, schedule.pixels) *
-                       tile_fit(axes.size() > 1 ? axes[1].quotients : 1, schedule.rows) *
-                       tile_fit(static_cast<int>(problem.out_channels), schedule.panel());
-    const double rate = tile_rate(schedule.vectors, schedule.pixels * schedule.rows, target);
+    const double share = share_of_peak(axes, problem.out_channels, schedule, target);
     // 16-bit products take an instruction for two and another to sum them.
     const int products = problem.is_quantized() && schedule.dot == 2 ? 1 : schedule.dot;
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot);
-    return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * rate * fit * pairs);
+    return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * share * pairs);
 }
 
 namespace {
@@ -149,7 +200,7 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
     // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a
     // cache.
     const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1 && !s.turned_y.defined();
-    const bool whole_rows = s.apart.defined();  // a tile is of all phases already
+    const bool whole_rows = s.apart.defined() || schedule.channels > 0;  // a tile is of all phases already
     std::vector<VarOrRVar> image, phases;
     for (size_t a = 0; a < s.axes.size(); a++) {
         if (a > 0) {
@@ -213,6 +264,20 @@ std::vector<VarOrRVar> schedule_pixel_lanes(Func &f, const DirectStages &s, cons
     return {s.q[0], block, s.c};
 }
 
+// A tile whose vectors are pixels; those of neighbouring phases, which take turns in a row, stand together. Returns its
+// loops.
+std::vector<VarOrRVar> schedule_row_lanes(Halide::Stage stage, const DirectStages &s, const DirectSchedule &schedule) {
+    const Var vector("vector");
+    stage.split(s.q[0], vector, s.q[0], schedule.lanes).vectorize(s.q[0]).unroll(vector).unroll(s.c);
+    std::vector<VarOrRVar> order = {s.q[0]};
+    if (s.axes[0].phases > 1) {
+        stage.unroll(s.phase[0]);
+        order.emplace_back(s.phase[0]);
+    }
+    order.insert(order.end(), {vector, s.c});
+    return order;
+}
+
 // Splits the product into register tiles. Returns the innermost loop around one.
 Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
@@ -230,10 +295,12 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
     }
     s.product.split(s.c, panel, s.c, schedule.panel(),
                     channels % schedule.panel() == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-    s.product.split(s.q[0], tile, s.q[0], schedule.pixels, tail(s.axes[0].quotients, schedule.pixels));
+    s.product.split(s.q[0], tile, s.q[0], schedule.width(), tail(s.axes[0].quotients, schedule.width()));
     std::vector<VarOrRVar> order;
     if (schedule.pixel_lanes) {
         order = schedule_pixel_lanes(s.product, s, schedule, s.apart.defined());
+    } else if (schedule.channels > 0) {
+        order = schedule_row_lanes(s.product, s, schedule);
     } else {
         s.product.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.q[0]);
         order = {s.c, vector, s.q[0]};
@@ -270,6 +337,24 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
     return s.phase[0];
 }
 
+// The same where vectors are pixels.
+void schedule_row_sum(DirectStages &s, const DirectSchedule &schedule) {
+    s.acc.bound_extent(s.c, schedule.channels).bound_extent(s.q[0], schedule.width()).reorder_storage({s.q[0], s.c});
+    const auto schedule_tile = [&](Halide::Stage stage, bool sums) {
+        std::vector<VarOrRVar> order = schedule_row_lanes(stage, s, schedule);
+        if (s.axes.size() > 1) {
+            stage.unroll(s.q[1]);
+            order.emplace_back(s.q[1]);
+        }
+        if (sums) {
+            append_reduction(stage, s.r, 1, schedule.unroll, order);
+        }
+        stage.reorder(order);
+    };
+    schedule_tile(s.acc, false);
+    schedule_tile(s.acc.update(), true);
+}
+
 // The sums of a register tile, the weights' loads shared by its pixels and each pixel's broadcast by its vectors.
 void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
     const size_t rank = s.axes.size();
@@ -282,6 +367,10 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
     };
     s.acc.compute_at(s.product, around_tile);
     s.acc.store_in(schedule.half ? Halide::MemoryType::Stack : Halide::MemoryType::Register);
+    if (schedule.channels > 0) {
+        schedule_row_sum(s, schedule);
+        return;
+    }
     s.acc.split(s.c, vector, s.c, schedule.lanes, TailStrategy::RoundUp);  // no shift: it reads the surplus
     unroll_tile(s.acc);
 
