@@ -19,7 +19,8 @@
 // alone.
 //
 // Panels of output channels may follow one another, each multiplied, transformed and written: what passes through the
-// caches between the products and y is then a panel's alone.
+// caches between the products and y is then a panel's alone, and the transformed input too where no other panel reads
+// it.
 //
 // An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
 // shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous.
@@ -93,6 +94,7 @@ struct WinogradShape {
     int depth;                       // input channels of a group, times joined or, where those are merged, folds
     int group_columns;               // columns that read the same inputs: of joined groups
     int group_chunks;                // 1, or how many times those, with their inputs, pass all stages by themselves
+    bool panel_inputs;               // whether panels follow one another and each reads inputs that no other does
     bool merges_phases, merges_folds;
     bool channels_first;       // whether merged columns number channels first, then phases, or the other way around
     int images, image_chunks;  // the batch

@@ -221,8 +221,11 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.group_chunks = shape.columns / shape.group_columns;
     // Pixels of channels last would be read and written in pieces; parts of a vector would be the next chunk's inputs.
     const bool channels_last = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
-    if (shape.group_chunks < fewest_group_chunks || channels_last || shape.depth % (schedule.lanes * shape.pair) != 0 ||
-        schedule.by_phase || schedule.by_point || schedule.by_panel) {
+    const bool whole_vectors = shape.depth % (schedule.lanes * shape.pair) == 0;
+    shape.panel_inputs = schedule.by_panel && !schedule.by_phase && shape.panels > 1 &&
+                         shape.group_columns == shape.panel && whole_vectors;
+    if (shape.group_chunks < fewest_group_chunks || channels_last || !whole_vectors || schedule.by_phase ||
+        schedule.by_point || schedule.by_panel) {
         shape.group_chunks = 1;
     }
     shape.images = schedule.images;

@@ -230,7 +230,7 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     TransformLoops loops;
     loops.parallel = parallel && !schedule.by_point;
     const int lanes = schedule.lanes * shape.pair;
-    if (shape.group_chunks > 1) {
+    if (shape.group_chunks > 1 || shape.panel_inputs) {
         f.bound_extent(s.c, shape.depth);
     } else {
         f.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + lanes);
@@ -564,6 +564,9 @@ void schedule_winograd(WinogradStages &s, const Problem &problem, const Winograd
     if (s.column_bias.defined()) {
         const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
         s.column_bias.compute_root().bound(s.column_bias.args()[0], 0, whole);
+    }
+    if (s.shape.panel_inputs) {
+        places.inputs = places.rest;
     }
     schedule_image(s, problem, schedule, places.image);
     schedule_inputs(s, schedule, places.inputs, schedule.parallel && places.inputs.y == nullptr);

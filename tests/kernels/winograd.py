@@ -39,7 +39,7 @@ class Winograd(unittest.TestCase):
         tiles_and_chunks = "tile_x:[0-9]+;tile_y:[0-9]+;tile_z:[0-9]+;" + chunks
         everything = "lanes:[0-9]+;vectors:[0-9]+;block:[0-9]+;unroll:[0-9]+;" + tiles_and_chunks
         small = "lanes:8;vectors:1;block:3;unroll:1;tile_x:2;tile_y:2;tile_z:1;"
-        whole_panels = "(plain_ncx|strided|dilated|groups|up_whole|stem_ncx)$"
+        whole_panels = "(plain_ncx|strided|dilated|groups|groups_narrow|up_whole|stem_ncx)$"
         for pattern, replacement, among in (
             (chunks, "rows:1;images:1;by_phase:0;by_point:0;by_panel:0", ""),
             (chunks, "rows:2;images:1;by_phase:0;by_point:0;by_panel:0", ""),
@@ -48,7 +48,7 @@ class Winograd(unittest.TestCase):
             (everything, small + "rows:0;images:1;by_phase:1;by_point:0;by_panel:0", "up_whole"),
             (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:0", "up_whole"),
             (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:1", "up_whole$"),
-            (everything, small + "rows:0;images:1;by_phase:0;by_point:0;by_panel:1", "(plain_ncx|groups|up_whole)$"),
+            (everything, small + "rows:0;images:1;by_phase:0;by_point:0;by_panel:1", "(plain_ncx|groups|groups_narrow|up_whole)$"),
             (everything, small + "rows:2;images:1;by_phase:0;by_point:0;by_panel:1", whole_panels),
         ):
             chosen = [row for row in rows if re.match(among, row["layer"])]
