@@ -194,7 +194,14 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     for (const auto &[axis, f] : transform.steps) {
         Func step = f;
         const std::vector<Var> at = step.args();
-        step.reorder({s.c, at[1 + axis]}).vectorize(s.c);
+        // All points or outputs of this axis together, which read the same vectors.
+        std::vector<VarOrRVar> step_order = {s.c, at[1 + axis]};
+        for (size_t a = 0; a < s.shape.axes.size(); a++) {
+            if (a != axis) {
+                step_order.emplace_back(at[1 + a]);
+            }
+        }
+        step.reorder(step_order).vectorize(s.c);
         // Where loops over tiles are one, Halide does not see that all of this is one position's.
         for (size_t d = 1 + s.shape.axes.size(); d < at.size(); d++) {
             step.bound_extent(at[d], 1);
