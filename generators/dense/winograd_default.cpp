@@ -221,10 +221,11 @@ std::vector<std::pair<int, int>> chunks(const Problem &problem, const std::vecto
     return result;
 }
 
-// Steps of the sum together: small register tiles gain up to 4%.
-int unroll_of(int steps, const WinogradSchedule &schedule) {
+// Steps of the sum together: small register tiles gain up to 4%, but lose where no register is left.
+int unroll_of(int steps, const WinogradSchedule &schedule, const TargetModel &target) {
+    const bool has_room = registers_of_tile(schedule.vectors, schedule.block, target) < target.vector_registers;
     int unroll = 1;
-    while (unroll < 4 && steps % (2 * unroll) == 0 &&
+    while (has_room && unroll < 4 && steps % (2 * unroll) == 0 &&
            2 * unroll * schedule.vectors * schedule.block <= most_unrolled_products) {
         unroll *= 2;
     }
@@ -263,7 +264,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
             }
             schedule.block = std::min(20, most_positions(schedule.vectors, target));
             if (!target.by_lane) {
-                schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule);
+                schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule, target);
             }
             schedule.tile = tile;
             for (const auto &[rows, images] : chunks(problem, tile)) {
