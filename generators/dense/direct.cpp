@@ -149,7 +149,7 @@ int channels_read(const Problem &problem, const PackedWeights &packed) {
 DirectSchedule DirectSchedule::parse(const std::string &text) {
     const ScheduleText values(text,
                               {"lanes", "vectors", "pixels", "rows", "unroll", "dot", "panels_outside", "parallel"},
-                              {{"chunk", 0}, {"channels", 0}});
+                              {{"chunk", 0}, {"channels", 0}, {"joined", 0}});
     values.check_range({"lanes", "vectors", "pixels", "rows", "unroll"}, 1, 64);
     return {values["lanes"],
             values["vectors"],
@@ -160,7 +160,8 @@ DirectSchedule DirectSchedule::parse(const std::string &text) {
             values["panels_outside"] != 0,
             values["parallel"] != 0,
             values["chunk"],
-            values["channels"]};
+            values["channels"],
+            values["joined"]};
 }
 
 std::string DirectSchedule::print() const {
@@ -173,13 +174,17 @@ std::string DirectSchedule::print() const {
                                 {"panels_outside", panels_outside},
                                 {"parallel", parallel},
                                 {"chunk", chunk},
-                                {"channels", channels}});
+                                {"channels", channels},
+                                {"joined", joined}});
 }
 
 void DirectSchedule::check(const Problem &problem) const {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int height = axes.size() > 1 ? axes[1].quotients : 1;
-    if (width() > axes[0].quotients || rows > height) {
+    if (joined > 0 && (channels == 0 || rows > 1 || !joins_rows(problem))) {
+        throw std::invalid_argument("schedule: \"joined\" must be 0: rows cannot be joined here");
+    }
+    if (width() > axes[0].quotients * std::max(joined, 1) || std::max(rows, joined) > height) {
         throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width()) +
                                     " outputs is larger than the image of " + std::to_string(height) + " x " +
                                     std::to_string(axes[0].quotients));
@@ -299,6 +304,14 @@ bool has_row_lanes(const Problem &problem) {
            (problem.groups == 1 || problem.out_channels > problem.groups);
 }
 
+bool joins_rows(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    return has_row_lanes(problem) && axes.size() > 1 && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+               return axis.taps == 1 && axis.kernel == axis.phases && axis.quotients == axis.in &&
+                      !axis.reads_outside();
+           });
+}
+
 namespace {
 
 // Of each axis q, and phase where there are several.
@@ -337,8 +350,8 @@ void define_parts(DirectStages &s, std::vector<Var> at, std::vector<Expr> weight
     s.part(at) += packed(weight) * s.input(position);
 }
 
-// acc += weight * input, over q and phase of every axis.
-void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
+// acc += weight * input, over q and phase of every axis. Returns y's element of it.
+Expr define_sum(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
                 int half_block) {
     std::vector<Var> at = {s.c};
     std::vector<Expr> weight = packed.at(s.c, s.r[0], s.r[1]);
@@ -398,6 +411,39 @@ void define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
     } else {
         s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, x);
     }
+    std::vector<Expr> from = {s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        from.insert(from.end(), {s.q[a], s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0)});
+    }
+    from.push_back(s.n);
+    return s.acc(from);
+}
+
+// The same over joined rows, which are copied end to end. Returns y's element of it.
+Expr define_joined(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands) {
+    const Expr p = s.position, row = s.axes[0].in;
+    std::vector<Expr> weight = packed.at(s.c, s.r[0], s.r[1]);
+    weight.resize(weight.size() + s.axes.size(), 0);  // the only tap
+    weight.push_back(s.c / packed.panel);
+    std::vector<Var> x_at = {s.c, s.position}, at = x_at;
+    std::vector<Expr> x = {s.c, p % row, p / row}, input = {input_channel(problem, s.c, s.r[1]), p};
+    std::vector<Expr> from = {s.c, s.q[0] + s.q[1] * row};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        weight.emplace_back(s.phase[a]);
+        at.push_back(s.phase[a]);
+        from.push_back(s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0));
+    }
+    std::vector<Var> others(s.q.begin() + 2, s.q.end());
+    others.push_back(s.n);
+    const auto append = [&others](auto &list) { list.insert(list.end(), others.begin(), others.end()); };
+    append(x_at), append(at), append(x), append(input), append(from);
+    s.padded = Func("end_to_end");
+    s.padded(x_at) = operands.x(x);
+    s.acc(at) = Halide::Internal::make_zero(sum_type(problem));
+    s.acc(at) += operands.packed(weight) * s.padded(input);
+    s.joined = Func("joined");
+    s.joined(at) = s.acc(at);
+    return s.joined(from);
 }
 
 // surplus = sum of weight * zero point, written as the sums themselves are so that it takes the same instruction.
@@ -521,16 +567,10 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
         }
     }
     s.acc = Func("acc");
-    define_sum(s, problem, packed, operands, half);
-
     const std::vector<Var> at = product_vars(s);
     const std::vector<Expr> same(at.begin(), at.end());
-    std::vector<Expr> sum_at = {s.c};
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        sum_at.insert(sum_at.end(), {s.q[a], s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0)});
-    }
-    sum_at.push_back(s.n);
-    const Expr sum = s.acc(sum_at);
+    const Expr sum = schedule.joined > 0 ? define_joined(s, problem, packed, operands)
+                                         : define_sum(s, problem, packed, operands, half);
     const bool turns = turns_rows(problem, schedule) && !target.is_gpu();
     const bool whole = phases_are_whole(s.axes) && !turns;
     s.product = Func(whole ? "y" : "product");

@@ -31,6 +31,7 @@ struct DirectSchedule {
     int chunk = 0;     // where panels are outside, how much of the image, in turns of its outermost loop, all of them
                        // sweep before they sweep the next part; 0: all of it
     int channels = 0;  // where not 0, lanes are pixels, and a tile is of so many channels: has_row_lanes()
+    int joined = 0;    // where not 0, rows of x that those vectors run along end to end: joins_rows()
     // Not in the text: where sums are matrix tiles (tiles.h), the pixels of one, and how many steps of the sum an
     // instruction takes; else 0.
     int tile_pixels = 0, tile_steps = 0;
@@ -92,6 +93,11 @@ struct DirectStages {
     // f16; undefined but for the half algorithm.
     Halide::Func part;
     Halide::RDom in_block;
+    // Where rows are joined, `padded` is a copy of some, end to end, over (c, position, q of the other axes, n), and
+    // this their sums, (c, position, phase of each axis, q of the others, n), of which y takes its rows; else
+    // undefined.
+    Halide::Var position{"position"};
+    Halide::Func joined;
     Halide::Func acc;      // (c, q and phase of each axis, n)
     Halide::Func product;  // the finished sums, a register tile at a time: y itself, over (c, q and, where there
                            //   are several, phase of each axis, n), unless phases have unequal sizes or rows of y
@@ -109,6 +115,10 @@ struct DirectStages {
 // are broadcast: float32, channels-first x and y, stride 1 and no padding along the innermost axis, whose phases all
 // have as many taps. Those phases' vectors are woven to rows.
 bool has_row_lanes(const Problem &problem);
+
+// Whether rows of x may be joined besides: every output phase is a pointwise product, so that neither rows' ends nor
+// their length matter to its sums.
+bool joins_rows(const Problem &problem);
 
 // The squares that are turned from channels last to channels first.
 inline constexpr int turned_positions = 16, turned_channels = 8;

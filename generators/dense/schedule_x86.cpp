@@ -51,46 +51,64 @@ double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const D
                      const TargetModel &target) {
     const bool row_lanes = s.channels > 0;
     const int vectors = s.vectors * (row_lanes ? s.rows : 1);
-    const int broadcasts = row_lanes ? s.channels * axes[0].phases : s.pixels * s.rows;
+    const int broadcasts = !row_lanes ? s.pixels * s.rows : s.joined > 0 ? s.channels : s.channels * axes[0].phases;
     if (registers_of_tile(vectors, broadcasts, target) > target.vector_registers) {
         return 0;
     }
-    // Where x is read by vectors they mostly are of the second cache, and each delays a step a little.
-    const double steps = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
-    const double waits = row_lanes ? steps / (steps + 0.1 * vectors) : 1;
-    return waits * tile_rate(vectors, broadcasts, target) * tile_fit(axes[0].quotients, s.width()) *
-           tile_fit(axes.size() > 1 ? axes[1].quotients : 1, s.rows) * tile_fit(static_cast<int>(channels), s.panel());
+    // Where x is read by vectors they mostly are of the second cache, and each line delays a step a little.
+    const double step = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
+    const double lines = vectors * target.vector_bits / 512.0;
+    const double waits = row_lanes ? step / (step + 0.1 * lines) : 1;
+    return waits * tile_rate(vectors, broadcasts, target) *
+           tile_fit(axes[0].quotients * std::max(s.joined, 1), s.width()) *
+           tile_fit(axes.size() > 1 ? axes[1].quotients : 1, std::max(s.rows, s.joined)) *
+           tile_fit(static_cast<int>(channels), s.panel());
 }
 
-// What an element takes that is not stored with others, of a vector of channels of channels-first y (a tile of C4 has
-// 448 of them): twice as much where its line is of a far cache.
-double scattering_cycles(const Problem &problem, const TargetModel &target) {
-    return problem.y_elements() * halide_type(problem.y_type).bytes() > target.l2_bytes / 2 ? 2 : 1;
+// Cycles that an output takes of channels-first y, storing included.
+double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
+                     const DirectSchedule &s, const TargetModel &target) {
+    const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
+    // An element of a vector of channels is not stored with others (a tile of C4 has 448 of them): twice as slow where
+    // its line is of a far cache. Joined rows are written twice.
+    const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.l2_bytes / 2;
+    const double stores = s.channels == 0 ? (far ? 2 : 1) : s.joined > 0 ? 0.3 : 0;
+    return products / (s.lanes * target.fma_per_cycle) / share_of_peak(axes, channels, s, target) + stores;
 }
 
-// The best tile whose vectors are pixels; of no channels if there is none.
+// The best tile whose vectors are pixels.
 DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int depth = static_cast<int>(problem.in_channels / problem.groups);
+    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
     DirectSchedule best, s;
-    s.lanes = lanes_within(axes[0].quotients, target.lanes(sum_type(problem).bits()));
     s.unroll = largest_divisor(depth, 4);
     s.parallel = problem.flops() > 2e6;
-    double best_share = 0;
-    const int most_rows = axes.size() > 1 && !axes[1].reads_outside() ? std::min(axes[1].quotients, 4) : 1;
-    for (s.rows = 1; s.rows <= most_rows; s.rows++) {
-        for (s.vectors = 1; s.width() <= axes[0].quotients && s.vectors <= 8; s.vectors++) {
+    s.channels = best.channels = 1;
+    double least = 0;
+    const auto try_tiles = [&] {
+        const int positions = width * std::max(s.joined, 1);
+        s.lanes = lanes_within(positions, target.lanes(sum_type(problem).bits()));
+        for (s.vectors = 1; s.width() <= positions && s.vectors <= 8; s.vectors++) {
             for (s.channels = 1; s.channels <= std::min<int64_t>(channels, 16); s.channels++) {
-                if (problem.groups > 1 && channels % s.channels != 0) {
-                    continue;
-                }
-                const double share = share_of_peak(axes, channels, s, target);
-                if (share > best_share) {
-                    best_share = share;
+                const double cycles = output_cycles(problem, axes, channels, s, target);
+                if ((problem.groups == 1 || channels % s.channels == 0) && (least == 0 || cycles < least)) {
+                    least = cycles;
                     best = s;
                 }
             }
         }
+    };
+    const int most_rows = axes.size() > 1 && !axes[1].reads_outside() ? std::min(height, 4) : 1;
+    for (s.rows = 1; s.rows <= most_rows; s.rows++) {
+        try_tiles();
+    }
+    // What a block of joined rows reads stays in a cache while all panels pass.
+    s.rows = 1;
+    const int64_t row_bytes = static_cast<int64_t>(width) * depth * halide_type(problem.x_type).bytes();
+    const int most_joined = joins_rows(problem) ? std::min<int64_t>(height, target.l2_bytes / 2 / row_bytes) : 0;
+    for (s.joined = 2; s.joined <= most_joined; s.joined++) {
+        try_tiles();
     }
     return best;
 }
@@ -137,12 +155,8 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     }
     if (has_row_lanes(problem) && !target.by_lane) {
         const DirectSchedule rows = row_lanes_schedule(problem, channels, target);
-        const double depth_taps = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
-        const auto cycles = [&](const DirectSchedule &schedule) {  // of an output
-            return depth_taps / (schedule.lanes * target.fma_per_cycle) /
-                   share_of_peak(axes, channels, schedule, target);
-        };
-        if (rows.channels > 0 && cycles(rows) < cycles(best) + scattering_cycles(problem, target)) {
+        if (output_cycles(problem, axes, channels, rows, target) <
+            output_cycles(problem, axes, channels, best, target)) {
             return rows;
         }
     }
@@ -519,9 +533,75 @@ void schedule_turned_output(DirectStages &s, const Problem &problem, const Direc
     }
 }
 
+// y a block of joined rows of a panel's channels at a time, whose sums, of all phases of a row, are made by tiles that
+// heed no row's end.
+void schedule_joined(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    const size_t rank = s.axes.size();
+    const Var panel("panel"), rows("rows"), vector("vector"), vectors("vectors"), tile("tile");
+    const int channels = static_cast<int>(problem.out_channels), width = s.axes[0].quotients;
+    const int lanes = lanes_within(width, schedule.lanes), positions = width * schedule.joined;
+    s.y.bound(s.c, 0, channels).bound(s.n, 0, static_cast<int>(problem.batch));
+    for (size_t a = 0; a < rank; a++) {
+        s.y.bound(s.q[a], 0, s.axes[a].quotients);
+        if (s.axes[a].phases > 1) {
+            s.y.bound(s.phase[a], 0, s.axes[a].phases);
+        }
+    }
+    s.y.split(s.c, panel, s.c, schedule.channels,
+              channels % schedule.channels == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    s.y.split(s.q[1], rows, s.q[1], schedule.joined, tail(s.axes[1].quotients, schedule.joined));
+    s.y.split(s.q[0], vectors, s.q[0], lanes, tail(width, lanes)).vectorize(s.q[0]);
+    std::vector<VarOrRVar> order = {s.q[0]};
+    if (s.axes[0].phases > 1) {
+        s.y.unroll(s.phase[0]);
+        order.push_back(s.phase[0]);
+    }
+    order.insert(order.end(), {vectors, s.q[1], s.c});
+    const size_t inside = order.size();
+    for (size_t a = 1; a < rank; a++) {
+        if (s.axes[a].phases > 1) {
+            order.push_back(s.phase[a]);
+        }
+    }
+    order.insert(order.end(), {panel, rows});
+    order.insert(order.end(), s.q.begin() + 2, s.q.end());
+    order.push_back(s.n);
+    s.y.reorder(order);
+    if (schedule.parallel) {
+        s.y.parallel(problem.batch > 1 ? VarOrRVar(s.n) : order[order.size() - 2]);
+    }
+
+    s.padded.compute_at(s.y, rows).reorder_storage(s.position, s.c).reorder(s.position, s.c);
+    s.padded.bound_extent(s.c, static_cast<int>(problem.in_channels)).bound_extent(s.position, positions);
+    s.padded.vectorize(s.position, schedule.lanes, tail(positions, schedule.lanes));
+    s.joined.compute_at(Halide::LoopLevel(s.y, order[inside])).reorder_storage(s.position, s.c);
+    s.joined.bound_extent(s.c, schedule.channels).bound_extent(s.position, positions);
+    s.joined.split(s.position, tile, s.position, schedule.width(), tail(positions, schedule.width()));
+    s.joined.split(s.position, vector, s.position, schedule.lanes).vectorize(s.position).unroll(vector).unroll(s.c);
+    s.joined.reorder(s.position, vector, s.c, tile, s.phase[0]);
+
+    s.acc.compute_at(s.joined, tile).store_in(Halide::MemoryType::Register);
+    s.acc.bound_extent(s.c, schedule.channels).bound_extent(s.position, schedule.width());
+    s.acc.reorder_storage(s.position, s.c);
+    const auto schedule_tile = [&](Halide::Stage stage, bool sums) {
+        stage.split(s.position, vector, s.position, schedule.lanes).vectorize(s.position).unroll(vector).unroll(s.c);
+        std::vector<VarOrRVar> loops = {s.position, vector, s.c};
+        if (sums) {
+            append_reduction(stage, s.r, 1, schedule.unroll, loops);
+        }
+        stage.reorder(loops);
+    };
+    schedule_tile(s.acc, false);
+    schedule_tile(s.acc.update(), true);
+}
+
 }  // namespace
 
 void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    if (s.joined.defined()) {
+        schedule_joined(s, problem, schedule);
+        return;
+    }
     const Var around_tile = schedule_product(s, problem, schedule);
     if (s.start.defined()) {
         schedule_start(s, problem, schedule);
