@@ -15,6 +15,7 @@
 #include "common/fold.h"
 #include "common/gpu_module.h"
 #include "common/loops.h"
+#include "common/prefetch.h"
 #include "common/types.h"
 #include "dense/matrix_tiles.h"
 #include "tensors.h"
@@ -102,7 +103,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     if (in_workspace == nullptr) {
         Halide::Module module = generator->build_module(name);
         for (LoweredFunc &function : module.functions()) {
-            function.body = use_bf16_instruction(dense::use_matrix_tiles(function.body));
+            function.body = prefetch_into_all_caches(use_bf16_instruction(dense::use_matrix_tiles(function.body)));
         }
         return module;
     }

@@ -291,7 +291,7 @@ void define_sum(Func &acc, const std::vector<Var> &at, int pair, const Func &tra
     acc(at) += Halide::reinterpret<uint32_t>(sum);
 }
 
-void define_products(WinogradStages &s, const Problem &problem, const Func &packed, bool by_point) {
+void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
     const WinogradShape &shape = s.shape;
     Func planes = s.transformed;
     if (by_point && shape.axes.back().reads_outside() && !shape.merges_folds) {
@@ -342,7 +342,7 @@ void define_products(WinogradStages &s, const Problem &problem, const Func &pack
         if (by_point) {
             gather_planes(s, product, planes);
         }
-        define_sum(product.acc, at, shape.pair, product.transformed, in, packed, weight);
+        define_sum(product.acc, at, shape.pair, product.transformed, in, s.packed, weight);
         product.product(at) = product.acc(std::vector<Expr>(at.begin(), at.end()));
         s.products.push_back(product);
     }
@@ -575,7 +575,8 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
     // Bytes are copied rather than sums, unless a vector reaches beyond the channels that have a scale.
     s.finished = s.in_place || (problem.is_quantized() && s.shape.columns % schedule.lanes == 0);
     define_inputs(s, define_image(s, problem, schedule, operands), schedule.by_point);
-    define_products(s, problem, operands.packed, schedule.by_point);
+    s.packed = operands.packed;
+    define_products(s, problem, schedule.by_point);
     if (schedule.by_point) {
         define_outer(s);
     }

@@ -51,6 +51,7 @@ struct WinogradSchedule {
     bool by_phase = false;  // whether one output phase after the other is multiplied and written
     bool by_point = false;  // whether the outermost axis is transformed apart, for one point of the others at a time
     bool by_panel = false;  // whether one panel after the other is multiplied and written
+    int ahead = 0;          // steps of the sum before which weights are fetched; 0: when they are read
     bool parallel = false;  // whether the caller's threads share the work
 
     int panel() const { return lanes * vectors; }
@@ -167,6 +168,7 @@ struct WinogradStages {
     Halide::Func image;               // x with channels innermost and room for whole vectors; undefined where x will do
     Halide::Func column_bias;         // of every column, where phases are merged; else undefined
     Halide::Func turned_x, turned_y;  // blocks of x and y on their way from or to channels first; else undefined
+    Halide::Func packed;              // the operand
     Halide::Func transformed;         // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
                                       //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
     std::vector<Transform> inputs;    // of `transformed`

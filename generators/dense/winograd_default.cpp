@@ -16,12 +16,16 @@ constexpr double near_cycles = 1.5;            // of a vector that products and 
 constexpr double nearest_cycles = 0.5;         //   of a panel's products that the first cache holds
 constexpr double nearest_bytes = 24e3;         //     beside weights and inputs
 constexpr double copy_cycles = 2,
-                 turn_cycles = 6;    // of a vector that is copied, or turned from one layout to the other
-constexpr double cut_cycles = 10;    // of a vector that is turned but may not be needed
-constexpr double merged_cycles = 8;  // of a vector of merged columns, 21 channels by 8 phases
-constexpr double panel_gain = 0.97;  // panels go one by one where that takes a smaller share of the cycles
-constexpr double near_share = 0.8;   // of the second cache, that weights may take
-constexpr double far_bytes = 14;     // a cycle, of what the second cache does not hold
+                 turn_cycles = 6;      // of a vector that is copied, or turned from one layout to the other
+constexpr double cut_cycles = 10;      // of a vector that is turned but may not be needed
+constexpr double merged_cycles = 8;    // of a vector of merged columns, 21 channels by 8 phases
+constexpr double panel_gain = 0.97;    // panels go one by one where that takes a smaller share of the cycles
+constexpr double near_share = 0.8;     // of the second cache, that weights may take
+constexpr double far_bytes = 14;       // a cycle, of what the second cache does not hold
+constexpr double ahead_bytes = 9.5;    //   of weights that are fetched ahead while others are multiplied
+constexpr double late_share = 0.25;    //   and how much of the time they would take otherwise they still do
+constexpr double fetch_cycles = 0.15;  // to ask for a line of the cache, for each block of tiles
+constexpr int lines_ahead = 64;        // by which weights are fetched ahead
 constexpr int line_bytes = 64;
 constexpr int most_unrolled_products = 48;  // of the steps of a sum in one loop's body
 
@@ -29,6 +33,8 @@ constexpr int most_unrolled_products = 48;  // of the steps of a sum in one loop
 struct Work {
     double products = 0;                        // cycles
     double waits = 0;                           //   that products wait for weights no near cache holds
+    double ahead_waits = 0;                     //     though they are fetched ahead
+    double fetches = 0;                         //   to ask for those
     double points = 0;                          // tiles times points
     double plane_points = 0, outer_points = 0;  //   of planes, and of products transformed on the outermost axis
     double outputs = 0;                         // tiles times outputs
@@ -90,7 +96,10 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         const int summed = shape.pair == 2 && target.int8_products == 4 ? 2 : 1;
         const double step = fmas / (summed * target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
         work.products += steps * ceil_div(count, block) * step;
-        work.waits += steps * std::max(0.0, schedule.panel() * shape.weight_bytes() / far_bytes - step);
+        const double bytes = schedule.panel() * shape.weight_bytes();
+        work.fetches += steps * ceil_div(count, block) * bytes / line_bytes * fetch_cycles;
+        work.waits += steps * std::max(0.0, bytes / far_bytes - step);
+        work.ahead_waits += steps * std::max(0.0, bytes / ahead_bytes - step);
     }
     return work;
 }
@@ -103,7 +112,14 @@ double image_cycles(const Problem &problem, int lanes) {
                                                          : 0);
 }
 
-double cycles(const Problem &problem, const WinogradSchedule &schedule, const TargetModel &target) {
+struct Choice {
+    WinogradSchedule schedule;
+    double cycles = 0;
+};
+
+// Of a schedule, but for how far ahead weights are fetched, which is chosen here.
+Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
+    schedule.ahead = 0;
     const WinogradShape shape = winograd_shape(problem, schedule);
     const Work work = work_of(shape, schedule, target);
     double packed_bytes = shape.weight_bytes(), inputs = 1, phases = 1;  // of the transforms, for each tile and channel
@@ -156,7 +172,12 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
     if (packed_bytes > near_bytes) {
         // The weights of one phase may stay near while its chunks pass.
         const bool stay = schedule.by_phase && packed_bytes / phases < near_share * target.l2_bytes;
-        chunk += (0.5 * read * work.waits + packed_bytes / far_bytes) / (stay ? outermost.chunks : 1);
+        const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes;
+        const double ahead = work.fetches + read * work.ahead_waits + late_share * packed_bytes / far_bytes;
+        if (!target.by_lane && ahead < when_read) {  // measured on x86 alone
+            schedule.ahead = static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
+        }
+        chunk += (schedule.ahead > 0 ? ahead : when_read) / (stay ? outermost.chunks : 1);
     }
     // In place, chunks store y as slowly as they would copy it.
     const bool in_place = shape.covers_exactly(problem, lanes);
@@ -174,7 +195,7 @@ double cycles(const Problem &problem, const WinogradSchedule &schedule, const Ta
                                                          : copy_cycles) +
                  (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
     }
-    return chunk * chunks + image_cycles(problem, lanes);
+    return {schedule, chunk * chunks + image_cycles(problem, lanes)};
 }
 
 // Of the sizes of a tile, those that may pay, by fewest points.
@@ -232,11 +253,6 @@ int unroll_of(int steps, const WinogradSchedule &schedule, const TargetModel &ta
     return unroll;
 }
 
-struct Choice {
-    WinogradSchedule schedule;
-    double cycles = 0;
-};
-
 Choice best_choice(const Problem &problem, const TargetModel &target) {
     WinogradSchedule schedule;
     const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
@@ -285,9 +301,10 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
                             (rows == 0 || by_phase || chunks_groups || !schedule.allows_by_panel(problem))) {
                             continue;
                         }
-                        const double estimate = cycles(problem, schedule, target) / (by_panel ? panel_gain : 1);
-                        if (best_of_size.cycles == 0 || estimate < best_of_size.cycles) {
-                            best_of_size = {schedule, estimate};
+                        Choice choice = estimate(problem, schedule, target);
+                        choice.cycles /= by_panel ? panel_gain : 1;
+                        if (best_of_size.cycles == 0 || choice.cycles < best_of_size.cycles) {
+                            best_of_size = choice;
                         }
                     }
                 }

@@ -65,8 +65,10 @@ bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, 
 }
 
 WinogradSchedule WinogradSchedule::parse(const std::string &text) {
-    const ScheduleText numbers(text, {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "rows",
-                                      "images", "by_phase", "by_point", "by_panel", "parallel"});
+    const ScheduleText numbers(text,
+                               {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "rows", "images",
+                                "by_phase", "by_point", "by_panel", "parallel"},
+                               {{"ahead", 0}});
     for (const char *name : {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "images"}) {
         if (numbers[name] < 1) {
             throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 or more");
@@ -82,6 +84,7 @@ WinogradSchedule WinogradSchedule::parse(const std::string &text) {
             numbers["by_phase"] != 0,
             numbers["by_point"] != 0,
             numbers["by_panel"] != 0,
+            numbers["ahead"],
             numbers["parallel"] != 0};
 }
 
@@ -98,6 +101,7 @@ std::string WinogradSchedule::print() const {
                                 {"by_phase", by_phase},
                                 {"by_point", by_point},
                                 {"by_panel", by_panel},
+                                {"ahead", ahead},
                                 {"parallel", parallel}});
 }
 

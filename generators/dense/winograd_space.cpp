@@ -23,7 +23,8 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
                      {"images", divisors_among(batch, {1, 2, 4, 8, 16})},
                      {"by_phase", whole_range(0, problem.op == Operator::conv_transpose ? 1 : 0)},
                      {"by_point", whole_range(0, axes.size() == 3 ? 1 : 0)},
-                     {"by_panel", whole_range(0, shape.merges_phases ? 0 : 1)}};
+                     {"by_panel", whole_range(0, shape.merges_phases ? 0 : 1)},
+                     {"ahead", {0, 16, 32, 64}}};
     const char *names[] = {"tile_x", "tile_y", "tile_z"};
     for (size_t a = 0; a < axes.size(); a++) {
         const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - axes[a].taps);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/arithmetic.h"
+#include "common/prefetch.h"
 #include "common/share.h"
 #include "common/split.h"
 #include "common/vars.h"
@@ -366,17 +367,21 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
         const Halide::RVar depth(sum.get_schedule().rvars()[0].var);
         std::vector<VarOrRVar> sum_order = {s.c, vector, s.tile};
         sum.split(s.c, vector, s.c, schedule.lanes);
+        RVar steps = depth;
         if (schedule.unroll > 1) {
             const RVar inner("inner"), outer("outer");
             sum.split(depth, outer, inner, schedule.unroll).unroll(inner);
-            append(sum_order, std::vector<RVar>{inner, outer});
-        } else {
-            sum_order.emplace_back(depth);
+            sum_order.emplace_back(inner);
+            steps = outer;
         }
+        sum_order.emplace_back(steps);
         for (size_t a = 0; a < rank; a++) {
             sum_order.emplace_back(RVar(sum.get_schedule().rvars()[a + 1].var));
         }
         sum.reorder(sum_order).vectorize(s.c).unroll(vector).unroll(s.tile);
+        if (schedule.ahead > 0) {
+            prefetch(sum, s.packed, steps, ceil_div(schedule.ahead, schedule.unroll));
+        }
     }
 }
 

@@ -123,6 +123,17 @@ TEST(Decision, a_turned_row_may_be_taken_in_chunks) {
     }
 }
 
+// Winograd's weights that no near cache holds are fetched ahead, where processors gain by it.
+TEST(Decision, far_weights_are_fetched_ahead) {
+    const Problem far = parsed("conv2d-f32-n1-c256-i14x14-m256-o14x14-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
+    const Problem near = parsed("conv2d-f32-n1-c32-i14x14-m32-o14x14-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        EXPECT_EQ(dense::default_winograd_schedule(far, target).ahead > 0, !target.by_lane) << target.name;
+        EXPECT_EQ(dense::default_winograd_schedule(near, target).ahead, 0) << target.name;
+    }
+}
+
 TEST(Decision, says_what_has_no_kernels) {
     const TargetModel &target = find_target("x86-64-avx2");
     const std::pair<const char *, const char *> cases[] = {

@@ -33,7 +33,7 @@ class Winograd(unittest.TestCase):
 
     def test_schedules(self):
         """The default, a row of tiles at a time, two, the smallest tiles, three axes' outermost apart, phase by phase,
-        panel by panel."""
+        panel by panel, weights fetched ahead."""
         rows = self.verify([{"problem": "*", "algorithm": "winograd"}])
         chunks = "rows:[0-9]+;images:[0-9]+;by_phase:[01];by_point:[01];by_panel:[01]"
         tiles_and_chunks = "tile_x:[0-9]+;tile_y:[0-9]+;tile_z:[0-9]+;" + chunks
@@ -50,6 +50,8 @@ class Winograd(unittest.TestCase):
             (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:1", "up_whole$"),
             (everything, small + "rows:0;images:1;by_phase:0;by_point:0;by_panel:1", "(plain_ncx|groups|groups_narrow|up_whole)$"),
             (everything, small + "rows:2;images:1;by_phase:0;by_point:0;by_panel:1", whole_panels),
+            ("ahead:[0-9]+", "ahead:48", "(plain_ncx|strided|groups|up_whole|stem_ncx|three_axes)$"),
+            ("unroll:[0-9]+;(.*);ahead:[0-9]+", r"unroll:2;\1;ahead:5", "(plain_ncx|up_whole)$"),
         ):
             chosen = [row for row in rows if re.match(among, row["layer"])]
             decisions = [

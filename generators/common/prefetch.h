@@ -1,0 +1,16 @@
+// Prefetching what a loop reads, for which Halide has a directive, but of data that are used once only: x86 then keeps
+// them out of the second cache, and the next loop that reads them waits again.
+#pragma once
+
+#include <Halide.h>
+
+namespace kiln {
+
+// Asks, in each step of `loop` of `stage`, for what that reads of an input tensor `ahead` steps later: near its end,
+// for what follows in memory. What is lowered goes through prefetch_into_all_caches() then.
+void prefetch(Halide::Stage stage, const Halide::Func &input, const Halide::VarOrRVar &loop, int ahead);
+
+// The lowered statement, whose prefetches are so.
+Halide::Internal::Stmt prefetch_into_all_caches(const Halide::Internal::Stmt &statement);
+
+}  // namespace kiln
