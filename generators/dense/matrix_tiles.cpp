@@ -141,40 +141,211 @@ Expr load_tile(const Halide::Type &as, const Load *load, const Expr &base, const
                       Call::Intrinsic);
 }
 
-// The products of several tiles in a row, independent of each other: those first that load two operands, so that all
-// operands are there until the end and lie in registers of their own. A load into one that a product still reads waits.
-IrStmt spread_operands(const IrStmt &statement) {
-    std::vector<IrStmt> rest;
-    const auto flatten = [&rest](const IrStmt &s, const auto &again) -> void {
-        if (const Block *block = s.as<Block>()) {
-            again(block->first, again);
-            again(block->rest, again);
-        } else {
-            rest.push_back(s);
+// The statements that are run one after the other, without those that do nothing.
+void flatten(const IrStmt &s, std::vector<IrStmt> &list) {
+    if (const Block *block = s.as<Block>()) {
+        flatten(block->first, list);
+        flatten(block->rest, list);
+    } else if (const ProducerConsumer *op = s.as<ProducerConsumer>(); op && !op->is_producer) {
+        flatten(op->body, list);
+    } else if (const Evaluate *op = s.as<Evaluate>(); !op || !is_const(op->value)) {
+        list.push_back(s);
+    }
+}
+
+// The operands of a product, by their places among its arguments.
+constexpr int operand_arguments[] = {4, 5};
+
+// The product that a statement adds to a tile's sums, or null.
+const Call *product_of(const IrStmt &s) {
+    const Store *store = s.as<Store>();
+    const Call *product = store ? store->value.as<Call>() : nullptr;
+    return product && product->name == "tile_matmul" ? product : nullptr;
+}
+
+// The products of several tiles in a row, independent of each other: each has one operand of the one before, so that
+// loads are spread evenly.
+IrStmt wind(const IrStmt &statement) {
+    std::vector<IrStmt> products;
+    flatten(statement, products);
+    std::vector<std::vector<IrStmt>> rows;  // of the same first operand
+    for (const IrStmt &s : products) {
+        if (!product_of(s)) {
+            return statement;
         }
-    };
-    flatten(statement, flatten);
-    std::vector<Expr> loaded;
+        const Expr &operand = product_of(s)->args[operand_arguments[0]];
+        auto row = std::find_if(rows.begin(), rows.end(), [&](const std::vector<IrStmt> &other) {
+            return equal(product_of(other[0])->args[operand_arguments[0]], operand);
+        });
+        if (row == rows.end()) {
+            row = rows.emplace(row);
+        }
+        row->push_back(s);
+    }
     std::vector<IrStmt> order;
-    const auto is_loaded = [&](const Expr &operand) {
-        return std::any_of(loaded.begin(), loaded.end(), [&](const Expr &other) { return equal(operand, other); });
-    };
-    for (const int wanted : {2, 1, 0}) {
-        for (IrStmt &item : rest) {
-            const Store *store = item.as<Store>();
-            const Call *product = store ? store->value.as<Call>() : nullptr;
-            if (item.defined() && (product == nullptr || product->name != "tile_matmul")) {
-                return statement;
-            }
-            if (!item.defined() || !is_loaded(product->args[4]) + !is_loaded(product->args[5]) < wanted) {
-                continue;
-            }
-            loaded.insert(loaded.end(), {product->args[4], product->args[5]});
-            order.push_back(item);
-            item = IrStmt();
+    for (size_t i = 0; i < rows.size(); i++) {
+        if (i % 2 == 1) {
+            std::reverse(rows[i].begin(), rows[i].end());
         }
+        order.insert(order.end(), rows[i].begin(), rows[i].end());
     }
     return Block::make(order);
+}
+
+// One operand of products in straight-line code.
+struct Operand {
+    Expr load;
+    std::string name;
+    int first, last;  // the products that take it
+    int loaded = 0;   // the product that it is loaded before
+};
+
+// How many of the operands are in use at once.
+int count_live(const std::vector<Operand> &operands) {
+    int most = 0;
+    for (const Operand &o : operands) {
+        most =
+            std::max(most, static_cast<int>(std::count_if(operands.begin(), operands.end(), [&](const Operand &other) {
+                         return other.first <= o.first && o.first <= other.last;
+                     })));
+    }
+    return most;
+}
+
+// When each is to be loaded, so that no more than `registers` are in use at once: as early as that allows, but no more
+// than some products ahead.
+void load_early(std::vector<Operand> &operands, int registers) {
+    constexpr int most_ahead = 2;
+    std::vector<int> ends;  // of those in registers
+    int at = 0;
+    for (Operand &o : operands) {
+        at = std::max(at, o.first - most_ahead);
+        for (;;) {
+            ends.erase(std::remove_if(ends.begin(), ends.end(), [&](int end) { return end < at; }), ends.end());
+            if (static_cast<int>(ends.size()) < registers) {
+                break;
+            }
+            at = *std::min_element(ends.begin(), ends.end()) + 1;
+        }
+        o.loaded = at;
+        ends.push_back(o.last);
+    }
+}
+
+// Straight-line code in which the operands of products are loaded ahead of them, while others are multiplied, into
+// registers other than those that these read: a load waits for the products that read what it overwrites. So all
+// registers that hold no sums hold operands, if `all_registers` may be used; a register keeps to operands of one kind,
+// since its shape is fixed.
+IrStmt load_ahead(const std::vector<IrStmt> &statements, int sums, bool all_registers) {
+    constexpr int longest_use = tile_registers;  // beyond, an operand is loaded again
+    std::vector<Operand> used[2];
+    int count = 0;
+    std::vector<size_t> of_product[2];
+    for (const IrStmt &s : statements) {
+        const Call *product = product_of(s);
+        if (!product) {
+            continue;
+        }
+        for (int side = 0; side < 2; side++) {
+            const Expr &load = product->args[operand_arguments[side]];
+            std::vector<Operand> &list = used[side];
+            size_t i = list.size();
+            while (i > 0 && !(count - list[i - 1].last <= longest_use && equal(list[i - 1].load, load))) {
+                i--;
+            }
+            if (i == 0) {
+                list.push_back({load, unique_name(s.as<Store>()->name + ".operand"), count, count});
+                i = list.size();
+            }
+            list[i - 1].last = count;
+            of_product[side].push_back(i - 1);
+        }
+        count++;
+    }
+    int registers[2] = {count_live(used[0]), count_live(used[1])};
+    if (count == 0 || registers[0] + registers[1] + sums > tile_registers) {
+        return Block::make(statements);
+    }
+    // Where an operand stays for several products, LLVM stores tiles in between unless one register is to spare; where
+    // shapes differ, it may find none.
+    const bool one_shape = std::all_of(statements.begin(), statements.end(), [](const IrStmt &s) {
+        const Call *product = product_of(s);
+        return !product || (is_const(product->args[0], most_tile_rows) && is_const(product->args[1], tile_lanes * 4) &&
+                            is_const(product->args[2], most_tile_rows * 4));
+    });
+    const int spare = one_shape && registers[0] + registers[1] == 2 ? 0 : 1;
+    while (all_registers && registers[0] + registers[1] + sums < tile_registers - spare) {
+        registers[registers[0] > registers[1] ? 1 : 0]++;
+    }
+    std::vector<const Operand *> loads;
+    for (int side = 0; side < 2; side++) {
+        load_early(used[side], registers[side]);
+        for (const Operand &o : used[side]) {
+            loads.push_back(&o);
+        }
+    }
+    std::stable_sort(loads.begin(), loads.end(), [](const Operand *a, const Operand *b) {
+        return std::pair(a->loaded, a->first) < std::pair(b->loaded, b->first);
+    });
+    // From the last to the first: what follows a load is inside its name's scope.
+    std::vector<IrStmt> rest;
+    const auto wrap = [&rest] {
+        std::reverse(rest.begin(), rest.end());
+        const IrStmt all = Block::make(rest);
+        rest.clear();
+        return all;
+    };
+    int product_index = count;
+    const auto load = [&](int before) {
+        for (; !loads.empty() && loads.back()->loaded == before; loads.pop_back()) {
+            rest = {LetStmt::make(loads.back()->name, loads.back()->load, wrap())};
+        }
+    };
+    for (size_t i = statements.size(); i-- > 0;) {
+        const Store *store = statements[i].as<Store>();
+        const Call *product = product_of(statements[i]);
+        if (!product) {
+            rest.push_back(statements[i]);
+            continue;
+        }
+        load(product_index);
+        product_index--;
+        std::vector<Expr> args = product->args;
+        for (int side = 0; side < 2; side++) {
+            Expr &arg = args[operand_arguments[side]];
+            arg = Variable::make(arg.type(), used[side][of_product[side][product_index]].name);
+        }
+        rest.push_back(Store::make(store->name, Call::make(product->type, product->name, args, product->call_type),
+                                   store->index, store->param, store->predicate, store->alignment));
+    }
+    load(0);
+    return wrap();
+}
+
+// All straight-line code within, by load_ahead().
+IrStmt load_all_ahead(const IrStmt &statement, int sums, bool all_registers) {
+    std::vector<IrStmt> list, run, all;
+    flatten(statement, list);
+    const auto end_run = [&] {
+        if (!run.empty()) {
+            all.push_back(load_ahead(run, sums, all_registers));
+            run.clear();
+        }
+    };
+    for (const IrStmt &s : list) {
+        if (const For *loop = s.as<For>()) {
+            end_run();
+            all.push_back(For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
+                                    loop->device_api, load_all_ahead(loop->body, sums, all_registers)));
+        } else if (const LetStmt *let = s.as<LetStmt>()) {
+            end_run();
+            all.push_back(LetStmt::make(let->name, let->value, load_all_ahead(let->body, sums, all_registers)));
+        } else {
+            run.push_back(s);
+        }
+    }
+    end_run();
+    return Block::make(all);
 }
 
 // What the sums of one register tile are made of: several tiles, each at a place of its own in the Func's storage.
@@ -209,6 +380,8 @@ class ReplaceLoops : public IRMutator {
         return Block::make(stores);
     }
 
+    int count() const { return static_cast<int>(tiles_.size()); }
+
     // `body` with the tiles around it.
     IrStmt declare(IrStmt body) const {
         for (const auto &[at, tile] : tiles_) {
@@ -234,7 +407,7 @@ class ReplaceLoops : public IRMutator {
         return result;
     }
 
-    IrStmt visit(const Block *op) override { return spread_operands(IRMutator::visit(op)); }
+    IrStmt visit(const Block *op) override { return wind(IRMutator::visit(op)); }
 
     // Where a tile is a single sum, no loop is left.
     IrStmt visit(const Store *op) override { return op->name == sums_ ? tile_loops(op) : IRMutator::visit(op); }
@@ -346,18 +519,6 @@ bool has_tiles(const ProducerConsumer *op) {
     return tiles.result;
 }
 
-// The statements that are run one after the other, without those that do nothing.
-void flatten(const IrStmt &s, std::vector<IrStmt> &list) {
-    if (const Block *block = s.as<Block>()) {
-        flatten(block->first, list);
-        flatten(block->rest, list);
-    } else if (const ProducerConsumer *op = s.as<ProducerConsumer>(); op && !op->is_producer) {
-        flatten(op->body, list);
-    } else if (const Evaluate *op = s.as<Evaluate>(); !op || !is_const(op->value)) {
-        list.push_back(s);
-    }
-}
-
 // The iterations of a loop of a known number of them, no more than `most`; else none.
 std::vector<IrStmt> iterations(const IrStmt &s, int most) {
     const For *loop = s.as<For>();
@@ -372,42 +533,45 @@ std::vector<IrStmt> iterations(const IrStmt &s, int most) {
     return result;
 }
 
-// What is done with the sums, as pieces that may stand apart from each other.
-void split_use(const IrStmt &use, std::vector<IrStmt> &pieces) {
+// What is done with the sums, as pieces that may stand apart from each other; whether some are iterations of a loop.
+bool split_use(const IrStmt &use, std::vector<IrStmt> &pieces) {
     constexpr int most_iterations = 64;
     std::vector<IrStmt> list;
+    bool from_loop = false;
     flatten(use, list);
     if (list.size() > 1) {
         for (const IrStmt &s : list) {
-            split_use(s, pieces);
+            from_loop |= split_use(s, pieces);
         }
-        return;
+        return from_loop;
     }
     if (list.empty() || list[0].as<Free>()) {
-        return;
+        return false;
     }
     std::vector<IrStmt> inner;
     if (const LetStmt *let = list[0].as<LetStmt>()) {
-        split_use(let->body, inner);
+        from_loop = split_use(let->body, inner);
         for (const IrStmt &s : inner) {
             pieces.push_back(stmt_uses_var(s, let->name) ? LetStmt::make(let->name, let->value, s) : s);
         }
-        return;
+        return from_loop;
     }
     if (const IfThenElse *branch = list[0].as<IfThenElse>(); branch && !branch->else_case.defined()) {
-        split_use(branch->then_case, inner);
+        from_loop = split_use(branch->then_case, inner);
         for (const IrStmt &s : inner) {
             pieces.push_back(IfThenElse::make(branch->condition, s));
         }
-        return;
+        return from_loop;
     }
     for (const IrStmt &s : iterations(list[0], most_iterations)) {
         split_use(s, inner);
+        from_loop = true;
     }
     if (inner.empty()) {
         inner = list;
     }
     pieces.insert(pieces.end(), inner.begin(), inner.end());
+    return from_loop;
 }
 
 // How often the innermost statements of a loop are run; 0 where that is not known.
@@ -436,43 +600,6 @@ void unroll_first(const IrStmt &s, int most, std::vector<IrStmt> &steps) {
         steps.push_back(For::make(loop->name, simplify(loop->min + apart), extent - apart, loop->for_type,
                                   loop->partition_policy, loop->device_api, loop->body));
     }
-}
-
-// The operands of products under names of their own, so that they are loaded once though tiles are stored in between;
-// none if there are more than `most`.
-Lets name_operands(std::vector<IrStmt> &products, int most) {
-    Lets operands;
-    std::vector<IrStmt> named;
-    for (const IrStmt &s : products) {
-        const Store *store = s.as<Store>();
-        const Call *product = store ? store->value.as<Call>() : nullptr;
-        if (!product || product->name != "tile_matmul") {
-            return {};
-        }
-        std::vector<Expr> args = product->args;
-        for (size_t i = 4; i < args.size(); i++) {
-            auto operand = std::find_if(operands.begin(), operands.end(),
-                                        [&](const auto &other) { return equal(other.second, args[i]); });
-            if (operand == operands.end()) {
-                operands.emplace_back(store->name + ".operand" + std::to_string(i), args[i]);
-                operand = operands.end() - 1;
-            }
-            args[i] = Variable::make(args[i].type(), operand->first);
-        }
-        named.push_back(Store::make(store->name, Call::make(product->type, product->name, args, product->call_type),
-                                    store->index, store->param, store->predicate, store->alignment));
-    }
-    if (static_cast<int>(operands.size()) > most) {
-        return {};
-    }
-    products = named;
-    return operands;
-}
-
-// How many steps stand ahead of the first loop.
-size_t count_apart(const std::vector<IrStmt> &steps) {
-    return std::find_if(steps.begin(), steps.end(), [](const IrStmt &s) { return s.as<For>() != nullptr; }) -
-           steps.begin();
 }
 
 // Loops around a register tile and nothing else: the sums of one, and their use.
@@ -556,7 +683,7 @@ struct TileLoops {
 // next: the processor looks ahead by some hundred instructions only, so that it would else do one after the other. Sums
 // are stored where the next ones start, when the products of other tiles are under way. The first iteration uses sums
 // that are none at the place of the first, which the second writes again.
-std::optional<IrStmt> overlap_tiles(const For *outermost, Lets lets) {
+std::optional<IrStmt> overlap_tiles(const For *outermost, Lets lets, bool all_registers) {
     constexpr int least_tiles = 4, most_steps = 20;
     const std::string before = ".before";
     const std::optional<TileLoops> loops = TileLoops::find(outermost);
@@ -579,45 +706,46 @@ std::optional<IrStmt> overlap_tiles(const For *outermost, Lets lets) {
             (steps.empty() ? starts : steps).push_back(s);
         }
     }
-    split_use(Block::make(loops->use), pieces);
+    const bool from_loop = split_use(Block::make(loops->use), pieces);
 
     // A tile of the first step is stored and starts right before its product.
-    std::vector<IrStmt> body, first;
-    if (steps.empty()) {
-        return std::nullopt;
+    std::vector<IrStmt> products;
+    for (const IrStmt &s : steps) {
+        flatten(s, products);
     }
-    flatten(steps[0], first);
-    const Lets operands = name_operands(first, tile_registers - static_cast<int>(starts.size()));
-    size_t started = 0;
-    for (const IrStmt &s : first) {
-        for (const IrStmt &start : starts) {
-            if (tile_of(start) == tile_of(s)) {
-                body.insert(body.end(), {replace.store(tile_of(s)), start});
-                started++;
-            }
+    const size_t tiles = starts.size(), apart = std::find_if(products.begin(), products.end(),
+                                                             [](const IrStmt &s) { return !product_of(s); }) -
+                                                products.begin();
+    std::vector<IrStmt> body;
+    for (size_t i = 0; i < std::min(tiles, apart); i++) {
+        const std::string tile = tile_of(products[i]);
+        const auto start =
+            std::find_if(starts.begin(), starts.end(), [&](const IrStmt &s) { return tile_of(s) == tile; });
+        const bool is_first =
+            std::none_of(products.begin(), products.begin() + i, [&](const IrStmt &s) { return tile_of(s) == tile; });
+        if (start == starts.end() || !is_first) {
+            return std::nullopt;
         }
-        body.push_back(s);
+        body.insert(body.end(), {replace.store(tile), *start, products[i]});
     }
-    if (started != starts.size()) {
+    if (apart < tiles) {
         return std::nullopt;
     }
-    IrStmt first_step = Block::make(body);
-    for (size_t i = operands.size(); i-- > 0;) {
-        first_step = LetStmt::make(operands[i].first, operands[i].second, first_step);
-    }
-    body = {first_step};
-    // The pieces between the other steps; loops of many come last.
-    const size_t places = std::max<size_t>(count_apart(steps), 2) - 1;
+    // The pieces evenly between the other products, or, where they are from a loop, steps: measured, channels-first y
+    // is up to a quarter slower otherwise. Loops of many products come last.
+    const size_t others = std::max<size_t>(apart - tiles, 1), grain = from_loop ? tiles : 1;
     size_t used = 0;
-    for (size_t i = 1; i <= places; i++) {
-        if (i < steps.size()) {
-            body.push_back(steps[i]);
+    for (size_t i = 1; i <= others; i++) {
+        if (tiles + i <= apart) {
+            body.push_back(products[tiles + i - 1]);
         }
-        for (; used < pieces.size() * i / places; used++) {
+        const size_t wanted = i == others || i % grain == 0 ? pieces.size() * i / others : used;
+        for (; used < wanted; used++) {
             body.push_back(loops->rename(pieces[used], before));
         }
     }
-    body.insert(body.end(), steps.begin() + std::min(places + 1, steps.size()), steps.end());
+    body.insert(body.end(), products.begin() + apart, products.end());
+    body = {load_all_ahead(Block::make(body), static_cast<int>(tiles), all_registers)};
 
     const Expr index = Variable::make(Int(32), loops->sums->name + ".tiles");
     const IrStmt loop =
@@ -632,11 +760,27 @@ std::optional<IrStmt> overlap_tiles(const For *outermost, Lets lets) {
                           Block::make(all, Free::make(storage->name)));
 }
 
+// How many Funcs, or versions of one, have tiles.
+class CountTiles : public IRVisitor {
+  public:
+    int result = 0;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const ProducerConsumer *op) override {
+        result += op->is_producer && has_tiles(op);
+        IRVisitor::visit(op);
+    }
+};
+
 class UseMatrixTiles : public IRMutator {
+  public:
+    explicit UseMatrixTiles(bool all_registers) : all_registers_(all_registers) {}
+
   protected:
     using IRMutator::visit;
     IrStmt visit(const For *op) override {
-        if (const std::optional<IrStmt> overlapped = overlap_tiles(op, lets_)) {
+        if (const std::optional<IrStmt> overlapped = overlap_tiles(op, lets_, all_registers_)) {
             return *overlapped;
         }
         return IRMutator::visit(op);
@@ -653,6 +797,7 @@ class UseMatrixTiles : public IRMutator {
                                                           const_true(), ModulusRemainder()));
             }
             body.push_back(loops.store());
+            body = {load_all_ahead(Block::make(body), loops.count(), all_registers_)};
             return ProducerConsumer::make_produce(op->name, loops.declare(Block::make(body)));
         }
         return IRMutator::visit(op);
@@ -665,13 +810,17 @@ class UseMatrixTiles : public IRMutator {
     }
 
   private:
+    const bool all_registers_;
     Lets lets_;
 };
 
 }  // namespace
 
 IrStmt use_matrix_tiles(const IrStmt &statement) {
-    return UseMatrixTiles().mutate(statement);
+    CountTiles count;
+    statement.accept(&count);
+    // Tiles of other shapes, at an edge, want registers of their own.
+    return UseMatrixTiles(count.result == 1).mutate(statement);
 }
 
 }  // namespace kiln::dense

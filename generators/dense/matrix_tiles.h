@@ -4,7 +4,7 @@
 // direct convolution needs several tiles at once, and images whose pixels lie apart. So a schedule leaves the loops of
 // a tile plain, under the names below, and once the pipeline is lowered they are replaced. Loops with nothing in them
 // but the sums of a register tile and their use become one, in which the use of a tile's sums stands among the products
-// of the next.
+// of the next; and operands are loaded some products ahead, into registers that the products at hand do not read.
 #pragma once
 
 #include <Halide.h>

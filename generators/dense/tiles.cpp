@@ -33,33 +33,56 @@ int registers(int vectors, int tiles) {
 constexpr int least_pixel_lanes = 8;
 
 // Cycles that a register tile takes for `steps` of each tap and block of input channels. Measured: a product takes as
-// long as its pixels, a load as half its rows, and neither hides all of the other.
-double step_cycles(const TilesSchedule &s, bool pixel_lanes) {
-    const int tiles = s.rows * s.blocks;
+// long as its pixels, a load as half its rows, and neither hides all of the other, the less so the fewer registers hold
+// operands, nor what comes from the second cache.
+double step_cycles(const TilesSchedule &s, int taps, bool far_weights, bool pixel_lanes) {
+    const int tiles = s.rows * s.blocks, operand_registers = tile_registers - s.vectors * tiles;
     const double products = s.vectors * tiles * (pixel_lanes ? tile_lanes : std::max(s.pixels, 4));
-    const double loads =
-        pixel_lanes ? (tiles * s.steps + s.vectors * tile_lanes) / 2.0 : (tiles * s.pixels + s.vectors * s.steps) / 2.0;
-    return std::max(products, loads) + 0.25 * std::min(products, loads) + 2;
+    const double pixel_rows = tiles * (pixel_lanes ? s.steps : s.pixels);
+    const double weight_rows = s.vectors * (pixel_lanes ? tile_lanes : s.steps);
+    const double loads = (pixel_rows + weight_rows) / 2;
+    const double far = pixel_rows / taps + (far_weights ? weight_rows : 0);
+    return std::max(products, loads) + std::min(products, loads) / operand_registers + far / 4 + 6;
 }
 
 // Cycles of a whole run.
 double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    double taps = ceil_div(ceil_div(static_cast<int>(problem.in_channels), pairs(problem)), s.steps);
+    const int depth = ceil_div(ceil_div(static_cast<int>(problem.in_channels), pairs(problem)), s.steps);
+    int taps = 1, phases = 1;
     double tiles =
         ceil_div(static_cast<int>(problem.out_channels), s.vectors * tile_lanes) * static_cast<double>(problem.batch);
     for (size_t a = 0; a < axes.size(); a++) {
         taps *= axes[a].taps;
+        phases *= axes[a].phases;
         const int tile = a == 0 ? s.pixels * s.blocks : a == 1 ? s.rows : 1;
         tiles *= ceil_div(axes[a].quotients, tile) * axes[a].phases;
     }
-    // Sums are stored and read again, a vector of them in about six cycles. Vectors of pixels are taken by powers of
-    // two.
+    // Sums are stored and read again, a vector of them in about six cycles, while the next tile's products run; to
+    // change from one to the other takes some time too. Vectors of pixels are taken by powers of two.
+    constexpr double change = 100;
     const bool pixel_lanes = has_pixel_lanes(problem);
     const double vectors_of_tile =
         pixel_lanes ? tile_lanes * std::popcount(static_cast<unsigned>(s.pixels)) : static_cast<double>(s.pixels);
     const double outputs = 6.0 * s.vectors * s.rows * s.blocks * vectors_of_tile;
-    return tiles * (taps * step_cycles(s, pixel_lanes) + outputs);
+    // A panel that sweeps the image stays in the first cache, if it leaves room there for x.
+    constexpr double most_near = 36 << 10;
+    const double blocks = static_cast<double>(taps) * depth;
+    const bool far = blocks * s.vectors * s.steps * tile_lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
+    const double products = blocks * step_cycles(s, taps, far, pixel_lanes);
+    return tiles * (std::max(products, outputs) + change);
+}
+
+// Whether each panel of weights is read once: where all of them are too many for the second cache, or all of x is not,
+// unless threads would share them unevenly.
+bool default_panels_outside(const Problem &problem, const TilesSchedule &s, const TargetModel &target) {
+    if (problem.w_elements() * 4 / pairs(problem) > target.l2_bytes / 2) {
+        return true;
+    }
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool phased = std::any_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases > 1; });
+    return !phased && problem.out_channels % (2 * s.vectors * tile_lanes) == 0 &&
+           problem.x_elements() / problem.batch * 4 / pairs(problem) <= target.l2_bytes;
 }
 
 }  // namespace
@@ -144,7 +167,6 @@ TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &
     const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
     TilesSchedule best, s;
     s.steps = ceil_div(steps, ceil_div(steps, most_tile_rows));
-    s.panels_outside = problem.w_elements() * 4 / pairs(problem) > target.l2_bytes / 2;
     s.parallel = problem.flops() > 8e6;
     double least = 0;
     const int most_vectors = ceil_div(static_cast<int>(problem.out_channels), tile_lanes);
@@ -152,6 +174,7 @@ TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &
         for (s.rows = 1; s.rows <= std::min(height, 3); s.rows++) {
             for (s.blocks = 1; registers(s.vectors, s.rows * s.blocks) <= tile_registers; s.blocks++) {
                 for (s.pixels = 1; s.pixels <= std::min(width / s.blocks, most_tile_rows); s.pixels++) {
+                    s.panels_outside = default_panels_outside(problem, s, target);
                     const double cycles = tiles_cycles(problem, s);
                     if (least == 0 || cycles < least) {
                         least = cycles;
