@@ -117,7 +117,7 @@ struct Choice {
     double cycles = 0;
 };
 
-// Of a schedule, but for how far ahead weights are fetched, which is chosen here.
+// Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
 Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
     schedule.ahead = 0;
     const WinogradShape shape = winograd_shape(problem, schedule);
@@ -176,6 +176,7 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
         const double ahead = work.fetches + read * work.ahead_waits + late_share * packed_bytes / far_bytes;
         if (!target.by_lane && ahead < when_read) {  // measured on x86 alone
             schedule.ahead = static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
+            schedule.unroll = 1;  // fetches of several steps at once took up to 10% longer
         }
         chunk += (schedule.ahead > 0 ? ahead : when_read) / (stay ? outermost.chunks : 1);
     }
