@@ -27,6 +27,8 @@ constexpr double late_share = 0.25;    //   and how much of the time they would 
 constexpr double fetch_cycles = 0.15;  // to ask for a line of the cache, for each block of tiles
 constexpr int lines_ahead = 64;        // by which weights are fetched ahead
 constexpr int line_bytes = 64;
+constexpr double thread_weight = 1;         // of what several threads leave unused against the cycles of one
+constexpr int enough_chunks = 16;           // for any number of threads
 constexpr int most_unrolled_products = 48;  // of the steps of a sum in one loop's body
 
 // Of the combinations of tile sizes and points in a chunk.
@@ -254,6 +256,38 @@ int unroll_of(int steps, const WinogradSchedule &schedule, const TargetModel &ta
     return unroll;
 }
 
+// The share of the time that threads which share so many chunks, most often two, leave unused.
+double idle_share(int chunks) {
+    double idle = 0;
+    for (const auto &[threads, weight] : {std::pair(2, 0.5), std::pair(4, 0.25), std::pair(8, 0.25)}) {
+        idle += weight * (1 - static_cast<double>(chunks) / round_up(chunks, threads));
+    }
+    return idle;
+}
+
+// The same, or with fewer rows in each chunk where several threads gain more by it than one loses.
+Choice with_even_chunks(const Problem &problem, const Choice &choice, const TargetModel &target) {
+    const auto cost = [&](const Choice &c) {
+        return c.cycles * (1 + thread_weight * idle_share(winograd_shape(problem, c.schedule).axes.back().chunks));
+    };
+    const WinogradShape shape = winograd_shape(problem, choice.schedule);
+    if (problem.batch > 1 || shape.group_chunks > 1 || shape.axes.back().chunks >= enough_chunks) {
+        return choice;  // threads share images or groups, or enough chunks
+    }
+    Choice best = choice;
+    WinogradSchedule schedule = choice.schedule;
+    while (--schedule.rows > 0) {
+        Choice other = estimate(problem, schedule, target);
+        other.cycles /= schedule.by_panel ? panel_gain : 1;
+        const bool allowed = (!schedule.by_phase || schedule.allows_by_phase(problem)) &&
+                             (!schedule.by_panel || schedule.allows_by_panel(problem));
+        if (allowed && cost(other) < cost(best)) {
+            best = other;
+        }
+    }
+    return best;
+}
+
 Choice best_choice(const Problem &problem, const TargetModel &target) {
     WinogradSchedule schedule;
     const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
@@ -316,7 +350,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
             best = best_of_size;
         }
     }
-    return best;
+    return best.schedule.parallel ? with_even_chunks(problem, best, target) : best;
 }
 
 // Whoever asks whether the algorithm pays asks next for its schedule: the last choice is kept.

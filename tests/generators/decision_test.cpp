@@ -134,6 +134,23 @@ TEST(Decision, far_weights_are_fetched_ahead) {
     }
 }
 
+// Where fewer rows in each chunk cost little, two threads share an even number of chunks.
+TEST(Decision, few_chunks_are_even) {
+    const Problem problem = parsed("conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu");
+    const auto schedule = dense::default_winograd_schedule(problem, find_target("x86-64-avx512"));
+    EXPECT_EQ(dense::winograd_shape(problem, schedule).axes.back().chunks, 14);
+}
+
+// Groups of 4 and 8 channels are products of joined groups at each point: measured faster than the direct algorithm.
+TEST(Decision, narrow_groups_take_winograd) {
+    for (const char *text : {"conv2d-f32-n1-c256-i28x28-m256-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc",
+                             "conv2d-f32-n1-c128-i56x56-m128-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g32-ncx,ncx"}) {
+        for (const char *target : {"x86-64-avx2", "x86-64-avx512"}) {
+            EXPECT_EQ(default_decision(parsed(text), find_target(target)).algorithm, "winograd") << target << text;
+        }
+    }
+}
+
 TEST(Decision, says_what_has_no_kernels) {
     const TargetModel &target = find_target("x86-64-avx2");
     const std::pair<const char *, const char *> cases[] = {
