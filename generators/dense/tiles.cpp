@@ -70,19 +70,10 @@ double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
     const double blocks = static_cast<double>(taps) * depth;
     const bool far = blocks * s.vectors * s.steps * tile_lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
     const double products = blocks * step_cycles(s, taps, far, pixel_lanes);
-    return tiles * (std::max(products, outputs) + change);
-}
-
-// Whether each panel of weights is read once: where all of them are too many for the second cache, or all of x is not,
-// unless threads would share them unevenly.
-bool default_panels_outside(const Problem &problem, const TilesSchedule &s, const TargetModel &target) {
-    if (problem.w_elements() * 4 / pairs(problem) > target.l2_bytes / 2) {
-        return true;
-    }
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const bool phased = std::any_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases > 1; });
-    return !phased && problem.out_channels % (2 * s.vectors * tile_lanes) == 0 &&
-           problem.x_elements() / problem.batch * 4 / pairs(problem) <= target.l2_bytes;
+    // An odd number of tiles makes tasks of which one is in part, and that loop is not overlapped.
+    const bool in_part = axes.size() == 1 && !pixel_lanes && s.parallel && !s.panels_outside && phases == 1 &&
+                         ceil_div(axes[0].quotients, s.pixels * s.blocks) % 2 == 1;
+    return tiles * ((in_part ? products + outputs : std::max(products, outputs)) + change);
 }
 
 }  // namespace
@@ -167,6 +158,7 @@ TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &
     const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
     TilesSchedule best, s;
     s.steps = ceil_div(steps, ceil_div(steps, most_tile_rows));
+    s.panels_outside = problem.w_elements() * 4 / pairs(problem) > target.l2_bytes / 2;
     s.parallel = problem.flops() > 8e6;
     double least = 0;
     const int most_vectors = ceil_div(static_cast<int>(problem.out_channels), tile_lanes);
@@ -174,7 +166,6 @@ TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &
         for (s.rows = 1; s.rows <= std::min(height, 3); s.rows++) {
             for (s.blocks = 1; registers(s.vectors, s.rows * s.blocks) <= tile_registers; s.blocks++) {
                 for (s.pixels = 1; s.pixels <= std::min(width / s.blocks, most_tile_rows); s.pixels++) {
-                    s.panels_outside = default_panels_outside(problem, s, target);
                     const double cycles = tiles_cycles(problem, s);
                     if (least == 0 || cycles < least) {
                         least = cycles;
