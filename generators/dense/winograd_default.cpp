@@ -25,6 +25,7 @@ constexpr double far_bytes = 14;       // a cycle, of what the second cache does
 constexpr double ahead_bytes = 9.5;    //   of weights that are fetched ahead while others are multiplied
 constexpr double late_share = 0.25;    //   and how much of the time they would take otherwise they still do
 constexpr double fetch_cycles = 0.15;  // to ask for a line of the cache, for each block of tiles
+constexpr double unroll_gain = 0.05;   // of products, that sums of several steps in a loop's body take less
 constexpr int lines_ahead = 64;        // by which weights are fetched ahead
 constexpr int line_bytes = 64;
 constexpr double thread_weight = 1;         // of what several threads leave unused against the cycles of one
@@ -175,7 +176,8 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
         // The weights of one phase may stay near while its chunks pass.
         const bool stay = schedule.by_phase && packed_bytes / phases < near_share * target.l2_bytes;
         const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes;
-        const double ahead = work.fetches + read * work.ahead_waits + late_share * packed_bytes / far_bytes;
+        const double rolled = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
+        const double ahead = work.fetches + rolled + read * work.ahead_waits + late_share * packed_bytes / far_bytes;
         if (!target.by_lane && ahead < when_read) {  // measured on x86 alone
             schedule.ahead = static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
             schedule.unroll = 1;  // fetches of several steps at once took up to 10% longer
