@@ -12,6 +12,7 @@
 #include "dense/empty.h"
 #include "dense/half.h"
 #include "dense/open.h"
+#include "dense/strassen.h"
 #include "dense/tiles.h"
 #include "dense/winograd.h"
 #include "dense/winograd_gpu.h"
@@ -179,6 +180,28 @@ struct Tiles {
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
                              const Halide::Func &w) {
         return Direct::pack(problem, schedule.direct(problem), sizes, w);
+    }
+};
+
+struct Strassen {
+    using Schedule = dense::StrassenSchedule;
+    static constexpr auto space = dense::strassen_space;
+    static constexpr auto default_schedule = dense::default_strassen_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &target) {
+        dense::StrassenStages stages = dense::strassen(problem, schedule, operands, target);
+        dense::schedule_strassen(stages, problem, schedule);
+        return stages.y;
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        schedule.check(problem);
+        return Direct::packed_extents(dense::strassen_products(problem, schedule), schedule.direct(), sizes);
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return Direct::pack(dense::strassen_products(problem, schedule), schedule.direct(), sizes,
+                            dense::strassen_weights(problem, w));
     }
 };
 
@@ -364,6 +387,8 @@ constexpr Algorithm list[] = {
               dense::half_applies, whole_phases, nullptr, dense::has_half),
     row<Winograd>("winograd", 4, "tiles of outputs by fewer products, all tiles batched for each point",
                   dense::winograd_applies, Winograd::phases, dense::winograd_pays),
+    row<Strassen>("strassen", 1, "seven products of halves for eight: positions, input and output channels",
+                  dense::strassen_applies, one_phase, dense::strassen_pays, dense::strassen_runs_on),
     row<Direct>(
         "direct", 1, "a register tile of channels and pixels, products summed in order",
         [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, direct_phases),

@@ -145,6 +145,9 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
 
 void schedule_direct(DirectStages &stages, const Problem &problem, const DirectSchedule &schedule);
 
+// The sums of a register tile alone, inside the loop `around_tile` of the product.
+void schedule_sum(DirectStages &stages, const DirectSchedule &schedule, const Halide::Var &around_tile);
+
 // After schedule_direct(), of targets whose products take a lane of a register (schedule_arm.cpp).
 bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
 void stage_inputs(DirectStages &stages, const DirectSchedule &schedule);

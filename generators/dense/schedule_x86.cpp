@@ -369,7 +369,9 @@ void schedule_row_sum(DirectStages &s, const DirectSchedule &schedule) {
     schedule_tile(s.acc.update(), true);
 }
 
-// The sums of a register tile, the weights' loads shared by its pixels and each pixel's broadcast by its vectors.
+}  // namespace
+
+// The weights' loads are shared by the tile's pixels, and each pixel's broadcast by its vectors.
 void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
     const size_t rank = s.axes.size();
     const Var vector("vector");
@@ -402,6 +404,8 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
     }
     unroll_tile(sum);
 }
+
+namespace {
 
 // Once a run, ahead of everything else.
 void schedule_surplus(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {

@@ -71,6 +71,38 @@ TEST(Decision, takes_winograd_where_it_pays) {
     }
 }
 
+TEST(Decision, takes_strassen_where_it_pays) {
+    const std::string large = "-n1-c1024-i784-m1024-o784-k1-s1-d1-p0,0-g1-nxc,nxc";
+    const std::string up = "convtranspose2d-f32-n1-c512-i28x28-m256-o56x56-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc-bias";
+    const std::pair<std::string, const char *> cases[] = {
+        {"conv1d-f32" + large, "strassen"},
+        {"conv1d-f32" + large + "-strict", "direct"},
+        {"conv1d-f16" + large, "direct"},
+        {"conv1d-f32-n1-c1023-i784-m1024-o784-k1-s1-d1-p0,0-g1-nxc,nxc", "direct"},
+        {"conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-nxc,nxc", "direct"},   // sums of x cost what they save
+        {"conv1d-f32-n1-c1024-i16-m1024-o16-k1-s1-d1-p0,0-g1-nxc,nxc", "direct"}};  // as do more weights
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu() || target.by_lane) continue;
+        for (const auto &[text, algorithm] : cases) {
+            EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
+        }
+        if (target.vector_bits == 512) EXPECT_EQ(default_decision(parsed(up), target).algorithm, "strassen");
+    }
+    EXPECT_EQ(default_decision(parsed("conv1d-f32" + large), find_target("arm-64-linux")).algorithm, "direct");
+}
+
+TEST(Decision, refuses_strassen_schedules_that_do_not_fit) {
+    const Problem problem = parsed("conv1d-f32-n1-c64-i20-m96-o20-k1-s1-d1-p0,0-g1-nxc,nxc");
+    const auto check = [&](const char *schedule) {
+        return error_of([&] { check_decision(problem, {"strassen", schedule}, algorithm_revision("strassen")); });
+    };
+    EXPECT_EQ(check("lanes:16;vectors:3;pixels:10;rows:1;unroll:4;chunk:1;parallel:0"), "");
+    EXPECT_EQ(check("lanes:16;vectors:3;pixels:11;rows:1;unroll:4;chunk:1;parallel:0"),
+              "schedule: two halves of 1 x 11 outputs are larger than the image of 1 x 20");
+    EXPECT_EQ(check("lanes:16;vectors:2;pixels:10;rows:1;unroll:4;chunk:1;parallel:0"),
+              "schedule: panels of 32 channels do not fill half of 96");
+}
+
 TEST(Decision, takes_winograd_for_narrow_floats_too) {
     const std::string shape = "-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
     for (const TargetModel &target : target_models()) {

@@ -120,9 +120,10 @@ class RandomProblems(unittest.TestCase):
         self.verify(layers)
         if ON_GPU:
             return
-        rows = self.verify(layers, decision={"problem": "*", "algorithm": "winograd"})
-        if len(texts) >= 30:
-            self.assertTrue(any(row["algorithm"] == "winograd" for row in rows), "no problem that it applies to")
+        for algorithm in ("winograd", "strassen"):
+            rows = self.verify(layers, decision={"problem": "*", "algorithm": algorithm})
+            if len(texts) >= 30 and algorithm == "winograd":
+                self.assertTrue(any(row["algorithm"] == algorithm for row in rows), "no problem that it applies to")
 
     @unittest.skipUnless(ON_GPU, "of GPUs")
     def test_other_types_are_unsupported(self):

@@ -26,33 +26,38 @@ namespace kiln::reference {
 
 inline constexpr double probabilistic_lambda = 8;
 
+// Whose magnitudes an element errs by besides its own: the largest among them counts.
+enum class Mixed : uint8_t { none, channel, all };
+
 // Of one algorithm: how much more than a plain sum of products its results may err.
 struct AlgorithmError {
     const char *name;                          // as kiln_kernel.algorithm
     double (*growth)(const Problem &problem);  // multiplies gamma
-    bool mixes;  // whether an element errs by its neighbours' magnitudes too: the largest of its channel counts then
+    Mixed mixed;
 };
 
 double winograd_growth(const Problem &problem);
 double half_growth(const Problem &problem);
+double strassen_growth(const Problem &problem);
 
 // The algorithms that verify knows. Those that only reorder the definition's sums have growth 1.
 inline constexpr AlgorithmError algorithm_errors[] = {
-    {"empty", [](const Problem &) { return 1.0; }, false},
-    {"open", [](const Problem &) { return 1.0; }, false},
-    {"depthwise", [](const Problem &) { return 1.0; }, false},
-    {"direct", [](const Problem &) { return 1.0; }, false},
-    {"tiles", [](const Problem &) { return 1.0; }, false},
-    {"half", half_growth, false},
-    {"polyphase", [](const Problem &) { return 1.0; }, false},
-    {"sampled", [](const Problem &) { return 1.0; }, false},
-    {"gpu_empty", [](const Problem &) { return 1.0; }, false},
-    {"gpu_depthwise", [](const Problem &) { return 1.0; }, false},
-    {"gpu_direct", [](const Problem &) { return 1.0; }, false},
-    {"gpu_polyphase", [](const Problem &) { return 1.0; }, false},
-    {"gpu_winograd", winograd_growth, true},
-    {"gpu_sampled", [](const Problem &) { return 1.0; }, false},
-    {"winograd", winograd_growth, true},
+    {"empty", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"open", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"depthwise", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"direct", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"tiles", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"half", half_growth, Mixed::none},
+    {"polyphase", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"sampled", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gpu_empty", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gpu_depthwise", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gpu_direct", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gpu_polyphase", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gpu_winograd", winograd_growth, Mixed::channel},
+    {"gpu_sampled", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"winograd", winograd_growth, Mixed::channel},
+    {"strassen", strassen_growth, Mixed::all},
 };
 
 // The row of an algorithm, or null: an algorithm without a stated bound cannot be verified.
@@ -127,6 +132,14 @@ inline double winograd_growth(const Problem &p) {
     return growth * probabilistic_lambda * std::sqrt(inner) / roundoffs(static_cast<double>(terms(p)));
 }
 
+// As above, with 7 products of sums of half the terms for points: an output is the sum of up to four of them, whose
+// factors are sums of up to two numbers, |G_k|_1 * |B_k|_1 = 4, 2, 2 and 4, and the definition has two such products:
+// amplification = sqrt(40) / 2. Inner sums have half the terms, which have passed through sums of two and of four.
+inline double strassen_growth(const Problem &p) {
+    const double inner = static_cast<double>(p.in_channels) / 2 + 8;
+    return std::sqrt(40.0) / 2 * probabilistic_lambda * std::sqrt(inner) / roundoffs(static_cast<double>(terms(p)));
+}
+
 // Sums of up to fast_products terms, and the products themselves, are rounded to float16 before float32 sums go on.
 inline double half_growth(const Problem &p) {
     const double n = static_cast<double>(terms(p)), inner = std::min<double>(n, fast_products) + 1;
@@ -159,7 +172,7 @@ inline bool is_piecewise_linear(Activation activation) {
 // The bound of every element of one kernel's result.
 class ErrorBound {
   public:
-    ErrorBound(const Problem &problem, const AlgorithmError &algorithm) : mixes_(algorithm.mixes) {
+    ErrorBound(const Problem &problem, const AlgorithmError &algorithm) : mixed_(algorithm.mixed) {
         const bool exact_activation = is_piecewise_linear(problem.activation);
         const double u = unit_roundoff(accumulator(problem.x_type)), n = static_cast<double>(terms(problem));
         activation_ = exact_activation ? 0 : 4 * u;
@@ -180,7 +193,7 @@ class ErrorBound {
         underflow_ = n * underflow(fast ? DType::f16 : accumulator(problem.x_type)) + underflow(problem.y_type);
     }
 
-    // Of element `index`; where the algorithm mixes(), its magnitude must be the largest of its channel.
+    // Of element `index`, whose magnitude must be the largest of those mixed().
     double at(const Result &expected, int64_t index) const {
         const double magnitude = expected.magnitude[index];
         const double interpolation = expected.interpolation.empty() ? 0 : expected.interpolation[index];
@@ -188,10 +201,10 @@ class ErrorBound {
                activation_ * (1 + magnitude) + underflow_;
     }
 
-    bool mixes() const { return mixes_; }
+    Mixed mixed() const { return mixed_; }
 
   private:
-    bool mixes_;
+    Mixed mixed_;
     double gamma_ = 0, interpolation_ = 0, output_ = 0, activation_ = 0, underflow_ = 0;
 };
 

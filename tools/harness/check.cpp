@@ -18,12 +18,13 @@ int64_t channel_of(const Problem &p, int64_t index) {
     return (p.y_layout == Layout::ncx ? index / p.out_points() : index) % p.out_channels;
 }
 
-// Replaces each magnitude by the largest of its channel.
-void take_largest_of_channels(const Problem &p, std::vector<double> &magnitude) {
+// Replaces each magnitude by the largest of those that are mixed with it.
+void take_largest(const Problem &p, reference::Mixed mixed, std::vector<double> &magnitude) {
+    if (mixed == reference::Mixed::none) return;
+    const auto part_of = [&](int64_t i) { return mixed == reference::Mixed::channel ? channel_of(p, i) : 0; };
     std::vector<double> largest(static_cast<size_t>(p.out_channels));
-    for (int64_t i = 0; i < p.y_elements(); ++i)
-        largest[channel_of(p, i)] = std::max(largest[channel_of(p, i)], magnitude[i]);
-    for (int64_t i = 0; i < p.y_elements(); ++i) magnitude[i] = largest[channel_of(p, i)];
+    for (int64_t i = 0; i < p.y_elements(); ++i) largest[part_of(i)] = std::max(largest[part_of(i)], magnitude[i]);
+    for (int64_t i = 0; i < p.y_elements(); ++i) magnitude[i] = largest[part_of(i)];
 }
 
 // "[batch][channel][spatial...]" of an element of y.
@@ -45,7 +46,7 @@ std::string compare(const Subject &subject, const void *y, const reference::Erro
     int64_t wrong = 0, worst = 0;
     double worst_ratio = 0;
     reference::Result expected = subject.expected;
-    if (error_bound.mixes()) take_largest_of_channels(p, expected.magnitude);
+    take_largest(p, error_bound.mixed(), expected.magnitude);
     for (int64_t i = 0; i < p.y_elements(); ++i) {
         const double bound = error_bound.at(expected, i);
         double error = std::abs(reference::load(p.y_type, y, i) - expected.y[i]);
