@@ -12,9 +12,7 @@ class Half(unittest.TestCase):
     def test_layers(self):
         rows = kiln_run.verify(LAYERS)
         self.assertEqual(len(rows), LAYERS.read_text().count("[[layer]]"))
-        for row in rows:
-            with self.subTest(row["layer"]):
-                self.assertEqual((row["verdict"], row["algorithm"]), ("ok", "half"), row)
+        kiln_run.check_rows(self, rows, "half")
 
 
 if __name__ == "__main__":

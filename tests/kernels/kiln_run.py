@@ -61,6 +61,13 @@ def verify(spec, *options):
     return rows
 
 
+def check_rows(test, rows, algorithm):
+    """Each row of kiln verify is ok, and of a kernel by that algorithm."""
+    for row in rows:
+        with test.subTest(row["layer"], schedule=row.get("schedule")):
+            test.assertEqual((row["verdict"], row.get("algorithm")), ("ok", algorithm), row)
+
+
 def generic_rows(names):
     """The rows of tools/generic.toml with these names, as a layers file."""
     text = (Path(__file__).resolve().parents[2] / "tools/generic.toml").read_text()

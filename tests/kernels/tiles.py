@@ -35,9 +35,7 @@ class Tiles(unittest.TestCase):
                 return None
             rows = kiln_run.verify(LAYERS, "--target", TARGET, "--decisions", decisions)
         self.assertEqual(len(rows), LAYERS.read_text().count("[[layer]]"))
-        for row in rows:
-            with self.subTest(row["layer"], schedule=row.get("schedule")):
-                self.assertEqual((row["verdict"], row["algorithm"]), ("ok", "tiles"), row)
+        kiln_run.check_rows(self, rows, "tiles")
         return rows
 
     def test_schedules(self):
