@@ -278,13 +278,13 @@ std::vector<VarOrRVar> schedule_pixel_lanes(Func &f, const DirectStages &s, cons
     return {s.q[0], block, s.c};
 }
 
-// A tile whose vectors are pixels; those of neighbouring phases, which take turns in a row, stand together. Returns its
-// loops.
+// A tile whose vectors are pixels, or positions in joined rows; those of neighbouring phases, which take turns in a row
+// that is not joined, stand together. Returns its loops.
 std::vector<VarOrRVar> schedule_row_lanes(Halide::Stage stage, const DirectStages &s, const DirectSchedule &schedule) {
-    const Var vector("vector");
-    stage.split(s.q[0], vector, s.q[0], schedule.lanes).vectorize(s.q[0]).unroll(vector).unroll(s.c);
-    std::vector<VarOrRVar> order = {s.q[0]};
-    if (s.axes[0].phases > 1) {
+    const Var vector("vector"), position = s.joined.defined() ? s.position : s.q[0];
+    stage.split(position, vector, position, schedule.lanes).vectorize(position).unroll(vector).unroll(s.c);
+    std::vector<VarOrRVar> order = {position};
+    if (s.axes[0].phases > 1 && !s.joined.defined()) {
         stage.unroll(s.phase[0]);
         order.emplace_back(s.phase[0]);
     }
@@ -353,10 +353,12 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
 
 // The same where vectors are pixels.
 void schedule_row_sum(DirectStages &s, const DirectSchedule &schedule) {
-    s.acc.bound_extent(s.c, schedule.channels).bound_extent(s.q[0], schedule.width()).reorder_storage({s.q[0], s.c});
+    const Var position = s.joined.defined() ? s.position : s.q[0];
+    s.acc.bound_extent(s.c, schedule.channels).bound_extent(position, schedule.width());
+    s.acc.reorder_storage({position, s.c});
     const auto schedule_tile = [&](Halide::Stage stage, bool sums) {
         std::vector<VarOrRVar> order = schedule_row_lanes(stage, s, schedule);
-        if (s.axes.size() > 1) {
+        if (s.axes.size() > 1 && !s.joined.defined()) {
             stage.unroll(s.q[1]);
             order.emplace_back(s.q[1]);
         }
@@ -541,7 +543,7 @@ void schedule_turned_output(DirectStages &s, const Problem &problem, const Direc
 // heed no row's end.
 void schedule_joined(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
-    const Var panel("panel"), rows("rows"), vector("vector"), vectors("vectors"), tile("tile");
+    const Var panel("panel"), rows("rows"), vectors("vectors"), tile("tile");
     const int channels = static_cast<int>(problem.out_channels), width = s.axes[0].quotients;
     const int lanes = lanes_within(width, schedule.lanes), positions = width * schedule.joined;
     s.y.bound(s.c, 0, channels).bound(s.n, 0, static_cast<int>(problem.batch));
@@ -581,22 +583,12 @@ void schedule_joined(DirectStages &s, const Problem &problem, const DirectSchedu
     s.joined.compute_at(Halide::LoopLevel(s.y, order[inside])).reorder_storage(s.position, s.c);
     s.joined.bound_extent(s.c, schedule.channels).bound_extent(s.position, positions);
     s.joined.split(s.position, tile, s.position, schedule.width(), tail(positions, schedule.width()));
-    s.joined.split(s.position, vector, s.position, schedule.lanes).vectorize(s.position).unroll(vector).unroll(s.c);
-    s.joined.reorder(s.position, vector, s.c, tile, s.phase[0]);
+    order = schedule_row_lanes(s.joined, s, schedule);
+    order.insert(order.end(), {tile, s.phase[0]});
+    s.joined.reorder(order);
 
     s.acc.compute_at(s.joined, tile).store_in(Halide::MemoryType::Register);
-    s.acc.bound_extent(s.c, schedule.channels).bound_extent(s.position, schedule.width());
-    s.acc.reorder_storage(s.position, s.c);
-    const auto schedule_tile = [&](Halide::Stage stage, bool sums) {
-        stage.split(s.position, vector, s.position, schedule.lanes).vectorize(s.position).unroll(vector).unroll(s.c);
-        std::vector<VarOrRVar> loops = {s.position, vector, s.c};
-        if (sums) {
-            append_reduction(stage, s.r, 1, schedule.unroll, loops);
-        }
-        stage.reorder(loops);
-    };
-    schedule_tile(s.acc, false);
-    schedule_tile(s.acc.update(), true);
+    schedule_row_sum(s, schedule);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -66,6 +67,20 @@ def check_rows(test, rows, algorithm):
     for row in rows:
         with test.subTest(row["layer"], schedule=row.get("schedule")):
             test.assertEqual((row["verdict"], row.get("algorithm")), ("ok", algorithm), row)
+
+
+def changed_decisions(rows, revision, pattern, replacement):
+    """Decisions for the problems of kiln verify's rows: their schedules with what a pattern matches replaced."""
+    return [
+        {
+            "problem": row["problem"],
+            "target": row["kernel"],
+            "algorithm": row["algorithm"],
+            "revision": revision,
+            "schedule": re.sub(pattern, replacement, row["schedule"]),
+        }
+        for row in rows
+    ]
 
 
 def generic_rows(names):

@@ -2,7 +2,6 @@
 err where halves differ in magnitude."""
 
 import json
-import re
 import tempfile
 import tomllib
 import unittest
@@ -32,16 +31,7 @@ class Strassen(unittest.TestCase):
             ("vectors:[0-9]+;pixels:[2-9][0-9]*;rows:[0-9]+(.*)chunk:[0-9]+", r"vectors:1;pixels:3;rows:1\1chunk:2"),
             ("rows:[2-9](.*)chunk:[0-9]+;parallel:0", r"rows:2\1chunk:1;parallel:1"),
         ):
-            decisions = [
-                {
-                    "problem": row["problem"],
-                    "target": row["kernel"],
-                    "algorithm": "strassen",
-                    "revision": 1,
-                    "schedule": re.sub(pattern, replacement, row["schedule"]),
-                }
-                for row in rows
-            ]
+            decisions = kiln_run.changed_decisions(rows, 1, pattern, replacement)
             self.assertTrue(any(row["schedule"] != d["schedule"] for row, d in zip(rows, decisions)), pattern)
             for row, decision in zip(self.verify(decisions), decisions):
                 self.assertEqual(row["schedule"], decision["schedule"])

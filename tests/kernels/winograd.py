@@ -52,16 +52,7 @@ class Winograd(unittest.TestCase):
             ("unroll:[0-9]+;(.*);ahead:[0-9]+", r"unroll:2;\1;ahead:5", "(plain_ncx|up_whole)$"),
         ):
             chosen = [row for row in rows if re.match(among, row["layer"])]
-            decisions = [
-                {
-                    "problem": row["problem"],
-                    "target": row["kernel"],
-                    "algorithm": "winograd",
-                    "revision": 4,
-                    "schedule": re.sub(pattern, replacement, row["schedule"]),
-                }
-                for row in chosen
-            ]
+            decisions = kiln_run.changed_decisions(chosen, 4, pattern, replacement)
             again = self.verify(decisions, [row["layer"] for row in chosen])
             for row, decision in zip(again, decisions):
                 self.assertEqual(row["schedule"], decision["schedule"])
