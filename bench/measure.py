@@ -142,6 +142,17 @@ def fastest(candidates):
     return min((candidate for candidate in candidates if candidate.usable), key=lambda c: c.time, default=None)
 
 
+def times_over(candidate, other):
+    """How many times other's time a candidate takes: the median over the rounds that both ran of the ratio in each. A
+    machine's slow minutes hit both sides of a round alike, but not both medians alike."""
+    return statistics.median(mine / its for mine, its in zip(candidate.seconds, other.seconds))
+
+
+def fastest_beside(candidates, other):
+    """The candidate that takes the least in other's rounds."""
+    return min((candidate for candidate in candidates if candidate.usable), key=lambda c: times_over(c, other), default=None)
+
+
 def measure(problem, sides, rounds, seconds):
     """[Candidate], checked and timed."""
     with tempfile.TemporaryDirectory() as folder:

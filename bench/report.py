@@ -35,23 +35,25 @@ def entry(candidate):
 def row(name, problem, candidates):
     """{"layer", "problem", "type", "gflop", "intensity",
     "sides": {side: [entry of every candidate]},
-    "settings": {key of SETTINGS: {"ours", "peers": {name: entry of its fastest}, "best": the name of the fastest peer or
-    None, "ratio": its time over ours or None}}}"""
+    "settings": {key of SETTINGS: {"ours": entry of our fastest, "peers": {name: entry of its fastest, with "ratio", its
+    time over ours, round by round}, "best": the name of the peer with the least ratio or None, "ratio": that or None}}}"""
     sides = {}
     for candidate in candidates:
         sides.setdefault(candidate.side.name, []).append(candidate)
     settings, epilogues = {}, measure.epilogues(problem)
     for key, _, plain, place in SETTINGS:
-        fastest = {}
-        for side, mine in sides.items():
-            best = measure.fastest(candidate for candidate in mine
-                                   if candidate.epilogue == epilogues[place] and (candidate.plain or not plain))
+        asked = {side: [candidate for candidate in mine
+                        if candidate.epilogue == epilogues[place] and (candidate.plain or not plain)]
+                 for side, mine in sides.items()}
+        ours = measure.fastest(asked.pop(OURS, []))
+        peers = {}
+        for side, mine in asked.items():
+            best = measure.fastest_beside(mine, ours) if ours else measure.fastest(mine)
             if best:
-                fastest[side] = entry(best)
-        ours = fastest.pop(OURS, None)
-        best = min(fastest, key=lambda side: fastest[side]["ms"], default=None)
-        ratio = fastest[best]["ms"] / ours["ms"] if best and ours else None
-        settings[key] = {"ours": ours, "peers": fastest, "best": best, "ratio": ratio}
+                peers[side] = entry(best) | {"ratio": measure.times_over(best, ours) if ours else None}
+        best = min(peers, key=lambda side: peers[side]["ratio" if ours else "ms"], default=None)
+        settings[key] = {"ours": entry(ours) if ours else None, "peers": peers, "best": best,
+                         "ratio": peers[best]["ratio"] if best else None}
     return {"layer": name, "problem": problem.text(), "type": problem.x_type, "gflop": problem.flops * 1e-9,
             "intensity": problem.flops / problem.tensor_bytes,
             "sides": {side: [entry(candidate) for candidate in mine] for side, mine in sides.items()},
@@ -182,7 +184,7 @@ def text(result):
     for key, words, *_ in SETTINGS:
         table = [heads(peers), *(cells(row, key, peers, result["peaks"]) for row in rows)]
         widths = [max(map(len, column)) for column in zip(*table)]
-        lines += ["", f"{words} (ms; ratio: the best peer's time over ours)"]
+        lines += ["", f"{words} (ms; ratio: the best peer's time over ours, in the median round)"]
         for one in table:
             lines.append("  ".join(cell.ljust(width) if index in LEFT else cell.rjust(width)
                                    for index, (cell, width) in enumerate(zip(one, widths))).rstrip())
@@ -264,9 +266,9 @@ def write_page(path, result):
 <h1>Kiln beside other libraries</h1>
 <p class="soft">{'<br>'.join(map(html.escape, facts(result)))}</p>
 <p class="soft">Warm, one thread, interleaved: in each of {result['rounds']} rounds every library times one batch of calls
-of every layout that it is tried in; a time is the median over the rounds of each one's fastest call. GFLOP count the
-definition's products, so that methods with fewer can pass the peak. Every answer was checked against a float64
-reference; a dash is a case that the library, or how it is driven here, lacks.</p>
+of every layout that it is tried in; a time is the median over the rounds of each one's fastest call, a ratio the median
+of those within each round. GFLOP count the definition's products, so that methods with fewer can pass the peak. Every
+answer was checked against a float64 reference; a dash is a case that the library, or how it is driven here, lacks.</p>
 <h2>Roofline</h2>
 {roofline(rows, result)}
 {chr(10).join(sections)}

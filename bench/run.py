@@ -29,7 +29,7 @@ VENV = os.path.join(HERE, ".venv")
 PEERS = ("onnxruntime", "openvino", "onednn", "ncnn", "xnnpack")
 NUMPY = "numpy==2.4.6"  # what every worker needs besides
 LIBRARY = "bench_kernels"
-ROUNDS = 5
+ROUNDS = 7
 BATCH_SECONDS = 0.02
 PEAK_SECONDS = 0.02
 # Its time is that of a call.

@@ -179,6 +179,15 @@ class Suite(unittest.TestCase):
                   if entry["verdict"] == "ok"}
         self.assertEqual(rounds, {3})
 
+    def test_ratios_compare_within_rounds(self):
+        """A slow minute within the rounds, and a round in which one side alone is slow, move no ratio."""
+        ours, peer, hopeless = (measure.Candidate(side, "nxc", False, "", None, "ok", seconds=seconds) for side, seconds in (
+            (None, [4, 4, 8, 12, 4]), (None, [5, 5, 10, 5, 5]), (None, [7])))
+        self.assertEqual(measure.times_over(peer, ours), 1.25)
+        self.assertEqual(measure.times_over(hopeless, ours), 1.75)
+        self.assertIs(measure.fastest_beside([hopeless, peer], ours), peer)
+        self.assertIsNone(measure.fastest_beside([], ours))
+
     def test_means_and_losses(self):
         group = self.result["means"]["ncx/plain"]["f32"]
         self.assertEqual(group["losses"], ["A", "B"])
