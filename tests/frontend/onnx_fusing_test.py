@@ -1,0 +1,285 @@
+"""Tests of tools/onnx_import: which nodes around a convolution become part of its layer."""
+
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+from onnx_importing import ImportTest
+from onnx_models import model_of, random_tensor, tensor, value
+from onnx.reference import ReferenceEvaluator
+
+
+class Folding(ImportTest):
+    """What the layers' own numbers compute must be what the model computes."""
+
+    def check(self, model, layer, convolve):
+        rng = np.random.default_rng(5)
+        x = rng.standard_normal(layer["x"]).astype(np.float32)
+        w, b = np.load(layer["weights"]), np.load(layer["bias_values"])
+        self.assertEqual((w.dtype, b.dtype), (np.float32, np.float32))
+        inputs = {"x": x}
+        if len(model.graph.input) > 1:
+            sizes = [dim.dim_value for dim in model.graph.input[1].type.tensor_type.shape.dim]
+            inputs["r"] = rng.standard_normal(sizes, dtype=np.float32)
+        expected = ReferenceEvaluator(model).run(None, inputs)[0]
+        result = convolve(x, w, b) + inputs.get("r", 0)
+        if layer.get("activation") == "Relu":
+            result = np.maximum(result, 0)
+        elif layer.get("activation") == "Clip":
+            result = np.clip(result, *layer["activation_params"])
+        else:
+            self.assertNotIn("activation", layer)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+    def normalization(self, rng, channels, source, target, **attributes):
+        names = ["scale", "shift", "mean", "variance"]
+        initializers = [random_tensor(rng, name, channels) for name in names[:3]]
+        initializers.append(tensor("variance", rng.uniform(0.5, 2, channels)))
+        node = helper.make_node("BatchNormalization", [source, *names], [target], epsilon=1e-3, **attributes)
+        return node, initializers
+
+    def one_node(self, op, **attributes):
+        """A function that runs a single convolution in the reference implementation."""
+        def convolve(x, w, b):
+            node = helper.make_node(op, ["x", "w", "b"], ["y"], **attributes)
+            inputs = [value(name, array.shape) for name, array in (("x", x), ("w", w), ("b", b))]
+            model = model_of([node], inputs, [value("y", None)])
+            return ReferenceEvaluator(model).run(None, {"x": x, "w": w, "b": b})[0]
+        return convolve
+
+    def test_conv_with_bias_residual_and_relu(self):
+        rng = np.random.default_rng(1)
+        norm, initializers = self.normalization(rng, 6, "c", "n")
+        initializers += [random_tensor(rng, "w", 6, 2, 3, 3), random_tensor(rng, "b", 6)]
+        model = model_of([helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv", group=2, pads=[1, 1, 1, 1]), norm,
+                          helper.make_node("Add", ["r", "n"], ["s"]), helper.make_node("Relu", ["s"], ["y"])],
+                         [value("x", [1, 4, 5, 5]), value("r", [1, 6, 5, 5])], [value("y", [1, 6, 5, 5])], initializers)
+        answer = self.read(model, "--weights", self.folder)
+        layer, = answer["layers"]
+        self.assertEqual((layer["residual"], layer["activation"], layer["bias"]), (True, "Relu", True))
+        self.assertEqual(answer["notes"], ["folded: BatchNormalization x1", "fused: residual sum x1", "fused: Relu x1"])
+        self.check(model, layer, self.one_node("Conv", group=2, pads=[1, 1, 1, 1]))
+
+    def test_grouped_transposed_without_bias(self):
+        # Not by the reference implementation of the package: its ConvTranspose takes no groups of several channels.
+        def transposed(x, w, group, stride):
+            y = np.zeros((1, w.shape[1] * group, *(stride * size for size in x.shape[2:])))
+            for c, m, i, j in np.ndindex(x.shape[1], w.shape[1], *x.shape[2:]):
+                channel = c // (x.shape[1] // group) * w.shape[1] + m
+                y[0, channel, i * stride:i * stride + 2, j * stride:j * stride + 2] += x[0, c, i, j] * w[c, m]
+            return y
+
+        rng = np.random.default_rng(2)
+        norm, initializers = self.normalization(rng, 6, "c", "y")
+        scale, shift, mean, variance = (numpy_helper.to_array(item).reshape(6, 1, 1) for item in initializers)
+        initializers.append(random_tensor(rng, "w", 4, 3, 2, 2))
+        model = model_of([helper.make_node("ConvTranspose", ["x", "w"], ["c"], "up", group=2, strides=[2, 2]), norm],
+                         [value("x", [1, 4, 3, 3])], [value("y", [1, 6, 6, 6])], initializers)
+        layer, = self.read(model, "--weights", self.folder)["layers"]
+        x = rng.standard_normal([1, 4, 3, 3])
+        plain = transposed(x, numpy_helper.to_array(initializers[-1]), 2, 2)
+        expected = (plain - mean) / np.sqrt(variance + 1e-3) * scale + shift
+        folded = transposed(x, np.load(layer["weights"]), 2, 2) + np.load(layer["bias_values"]).reshape(6, 1, 1)
+        np.testing.assert_allclose(folded, expected, rtol=1e-4, atol=1e-5)
+
+    def test_products_and_sums_with_constants(self):
+        rng = np.random.default_rng(4)
+        initializers = [random_tensor(rng, "w", 4, 2, 3), random_tensor(rng, "b", 4),
+                        random_tensor(rng, "factor", 4, 1), random_tensor(rng, "shift", 1, 4, 1), tensor("one", 1.5),
+                        tensor("quarter", [[[4]]])]
+        nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv"),
+                 helper.make_node("Mul", ["factor", "c"], ["d"]), helper.make_node("Add", ["d", "shift"], ["e"]),
+                 helper.make_node("Sub", ["one", "e"], ["f"]), helper.make_node("Div", ["f", "quarter"], ["g"]),
+                 helper.make_node("Sub", ["g", "shift"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+        model = model_of(nodes, [value("x", [2, 2, 7])], [value("y", [2, 4, 5])], initializers)
+        answer = self.read(model, "--weights", self.folder)
+        self.assertEqual(answer["notes"], ["folded: Mul x1", "folded: Add x1", "folded: Sub x2", "folded: Div x1",
+                                           "fused: Relu x1"])
+        self.check(model, answer["layers"][0], self.one_node("Conv"))
+
+    def test_sum_where_weights_are_not_constants(self):
+        model = model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+                          helper.make_node("Add", ["c", "shift"], ["y"])],
+                         [value("x", [1, 1, 4]), value("w", [2, 1, 2])], [value("y", [1, 2, 3])],
+                         [tensor("shift", [[3], [4]])])
+        layer, = self.read(model, "--weights", self.folder)["layers"]
+        np.testing.assert_array_equal(np.load(layer["bias_values"]), np.array([3, 4], np.float32))
+        self.assertNotIn("weights", layer)
+
+    def test_deformable_with_normalization_residual_and_activation(self):
+        rng = np.random.default_rng(6)
+        norm, initializers = self.normalization(rng, 2, "c", "n")
+        initializers.append(random_tensor(rng, "w", 2, 3, 2, 2))
+        nodes = [helper.make_node("DeformConv", ["x", "w", "o"], ["c"], "deform"), norm,
+                 helper.make_node("Add", ["n", "r"], ["s"]), helper.make_node("HardSwish", ["s"], ["y"])]
+        inputs = [value("x", [1, 3, 4, 4]), value("o", [1, 8, 3, 3]), value("r", [1, 2, 3, 3])]
+        model = model_of(nodes, inputs, [value("y", [1, 2, 3, 3])], initializers, opset=19)
+        layer, = self.read(model, "--weights", self.folder)["layers"]
+        self.assertEqual((layer["offset"], layer["bias"], layer["residual"], layer["activation"]),
+                         (True, True, True, "HardSwish"))
+        scale, shift, mean, variance, w = (numpy_helper.to_array(item).astype(np.float64) for item in initializers)
+        factor = scale / np.sqrt(variance + 1e-3)
+        np.testing.assert_allclose(np.load(layer["weights"]), w * factor.reshape(2, 1, 1, 1), rtol=1e-6)
+        np.testing.assert_allclose(np.load(layer["bias_values"]), shift - mean * factor, rtol=1e-5, atol=1e-6)
+
+    def test_half_precision_is_rounded_again(self):
+        half = TensorProto.FLOAT16
+        weights, large = (numpy_helper.from_array(np.array(array, np.float16), name)
+                          for name, array in (("w", [[[3]]]), ("k", 30000)))
+        model = model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+                          helper.make_node("Mul", ["c", "k"], ["y"])],
+                         [value("x", [1, 1, 4], half)], [value("y", [1, 1, 4], half)], [weights, large])
+        self.assertIn("what is folded into conv is rounded to float16 with the weights", self.read(model)["notes"])
+        failure, = self.read(model, "--weights", self.folder)["failures"]
+        self.assertEqual((failure["code"], failure["message"]),
+                         ("unsupported", "weights with what is folded into it does not fit float16"))
+
+    def test_weights_from_constant_nodes_and_clip(self):
+        rng = np.random.default_rng(3)
+        norm, initializers = self.normalization(rng, 2, "c", "n")
+        weights = random_tensor(rng, "", 1, 2, 3)
+        initializers += [tensor("b", [1, 2]), tensor("low", 0), tensor("high", 6)]
+        model = model_of([helper.make_node("Constant", [], ["stored"], value=weights),
+                          helper.make_node("Transpose", ["stored"], ["w"], perm=[1, 0, 2]),
+                          helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv"), norm,
+                          helper.make_node("Clip", ["n", "low", "high"], ["y"])],
+                         [value("x", [1, 1, 9])], [value("y", [1, 2, 7])], initializers)
+        answer = self.read(model, "--weights", self.folder)
+        layer, = answer["layers"]
+        self.assertEqual((layer["activation"], layer["activation_params"]), ("Clip", [0, 6]))
+        self.assertIn("computed as constants: Constant x1, Transpose x1", answer["notes"])
+        self.check(model, layer, self.one_node("Conv"))
+
+    def test_clip_of_opset_6_has_attributes(self):
+        model = model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+                          helper.make_node("Clip", ["c"], ["y"], min=-1.0)],
+                         [value("x", [1, 1, 4])], [value("y", [1, 1, 4])], [tensor("w", [[[1]]])], opset=6)
+        layer, = self.read(model)["layers"]
+        self.assertEqual(layer["opset"], 6)
+        self.assertEqual(layer["activation_params"], [-1, float(np.finfo(np.float32).max)])
+
+    def test_bfloat16_weights_travel_as_bits(self):
+        weights = helper.make_tensor("w", TensorProto.BFLOAT16, [1, 1, 2], [1.0, -2.5])
+        model = model_of([helper.make_node("Conv", ["x", "w"], ["y"], "conv")],
+                         [value("x", [1, 1, 4], TensorProto.BFLOAT16)], [value("y", [1, 1, 3], TensorProto.BFLOAT16)],
+                         [weights], opset=22)
+        layer, = self.read(model, "--weights", self.folder)["layers"]
+        self.assertEqual(layer["dtype"], "bfloat16")
+        np.testing.assert_array_equal(np.load(layer["weights"]), np.array([[[0x3F80, 0xC020]]], np.uint16))
+
+
+class NotFused(ImportTest):
+    """What must stay outside, because somebody else reads it or it is not what it seems."""
+
+    W = tensor("w", np.ones((4, 4, 1, 1)))
+    X = value("x", [1, 4, 5, 5])
+    CONV = helper.make_node("Conv", ["x", "w"], ["c"], "conv")
+
+    def layer(self, nodes, outputs=("y",), inputs=(), initializers=()):
+        answer = self.read(model_of([self.CONV, *nodes], [self.X, *inputs], [value(name, None) for name in outputs],
+                                    [self.W, *initializers]))
+        self.notes = answer["notes"]
+        return answer["layers"][0]
+
+    def test_the_value_is_an_output_too(self):
+        layer = self.layer([helper.make_node("Relu", ["c"], ["y"])], outputs=("c", "y"))
+        self.assertNotIn("activation", layer)
+        self.assertEqual(self.notes, ["skipped: Relu x1"])
+
+    def test_two_readers(self):
+        layer = self.layer([helper.make_node("Relu", ["c"], ["y"]), helper.make_node("Neg", ["c"], ["z"])], ("y", "z"))
+        self.assertNotIn("activation", layer)
+
+    def test_the_value_is_read_in_a_branch(self):
+        branch = helper.make_graph([helper.make_node("Neg", ["c"], ["inner"])], "b", [], [value("inner", None)])
+        layer = self.layer([helper.make_node("Relu", ["c"], ["y"]),
+                            helper.make_node("If", ["p"], ["z"], then_branch=branch, else_branch=branch)], ("y", "z"),
+                           inputs=[value("p", [], TensorProto.BOOL)])
+        self.assertNotIn("activation", layer)
+
+    def test_sum_with_itself(self):
+        self.assertNotIn("residual", self.layer([helper.make_node("Add", ["c", "c"], ["y"])]))
+
+    def test_sum_that_broadcasts(self):
+        self.assertNotIn("residual", self.layer([helper.make_node("Add", ["c", "r"], ["y"])],
+                                                inputs=[value("r", [1, 4, 1, 1])]))
+
+    def test_sum_behind_relu(self):
+        layer = self.layer([helper.make_node("Relu", ["c"], ["a"]), helper.make_node("Add", ["a", "r"], ["y"])],
+                           inputs=[value("r", [1, 4, 5, 5])])
+        self.assertEqual(layer["activation"], "Relu")
+        self.assertNotIn("residual", layer)
+
+    def test_factors_that_differ_within_a_channel(self):
+        for shape in ((4, 5, 5), (1, 1, 1, 5), (5, 1), (1, 1, 4, 1, 1)):
+            layer = self.layer([helper.make_node("Mul", ["c", "k"], ["y"])], initializers=[tensor("k", np.ones(shape))])
+            self.assertNotIn("bias", layer)
+            self.assertEqual(self.notes, ["skipped: Mul x1"])
+
+    def test_factors_that_are_not_constants(self):
+        self.layer([helper.make_node("Mul", ["c", "k"], ["y"])], inputs=[value("k", [1, 4, 1, 1])])
+        self.assertEqual(self.notes, ["skipped: Mul x1"])
+
+    def test_one_divided_by_it(self):
+        self.layer([helper.make_node("Div", ["k", "c"], ["y"])], initializers=[tensor("k", 1)])
+        self.assertEqual(self.notes, ["skipped: Div x1"])
+
+    def test_division_by_zero(self):
+        self.layer([helper.make_node("Div", ["c", "k"], ["y"])], initializers=[tensor("k", 0)])
+        self.assertIn("the Div behind conv stays outside: its factors are not all finite", self.notes)
+
+    def test_second_sum(self):
+        sums = [helper.make_node("Add", ["c", "r"], ["a"]), helper.make_node("Add", ["a", "r"], ["y"])]
+        self.assertTrue(self.layer(sums, inputs=[value("r", [1, 4, 5, 5])])["residual"])
+        self.assertIn("skipped: Add x1", self.notes)
+
+    def test_clip_with_bounds_that_are_not_constants(self):
+        self.assertNotIn("activation", self.layer([helper.make_node("Clip", ["c", "low"], ["y"])],
+                                                  inputs=[value("low", [])]))
+
+    def test_normalization_in_training_form(self):
+        numbers = [tensor(name, np.ones(4)) for name in "sbmv"]
+        layer = self.layer([helper.make_node("BatchNormalization", ["c", *"sbmv"], ["y", "m2", "v2"], training_mode=1)],
+                           initializers=numbers)
+        self.assertNotIn("bias", layer)
+        self.assertIn("the BatchNormalization behind conv stays outside: it is in training form", self.notes)
+
+    def test_normalization_by_inputs(self):
+        self.layer([helper.make_node("BatchNormalization", ["c", *"sbmv"], ["y"])],
+                   inputs=[value(name, [4]) for name in "sbmv"])
+        self.assertIn("not all constants", self.notes[0])
+
+    def test_the_later_of_two_convolutions_takes_the_sum(self):
+        answer = self.read(model_of([self.CONV, helper.make_node("Conv", ["x", "w"], ["d"], "later"),
+                                     helper.make_node("Add", ["d", "c"], ["s"]),
+                                     helper.make_node("Relu", ["s"], ["y"])],
+                                    [self.X], [value("y", None)], [self.W]))
+        first, later = answer["layers"]
+        self.assertEqual((later["residual"], later["activation"]), (True, "Relu"))
+        self.assertFalse("residual" in first or "activation" in first)
+        self.assertIn("later and conv are summed: the sum is fused into later, the later one, as its residual",
+                      answer["notes"])
+
+
+class Activations(ImportTest):
+    def test_each_with_its_parameters(self):
+        nodes = {"Relu": [], "LeakyRelu": [0.01], "Tanh": [], "Sigmoid": [], "HardSigmoid": [0.2, 0.5], "HardSwish": []}
+        for op, parameters in nodes.items():
+            layer = self.fused(helper.make_node(op, ["c"], ["y"]))
+            self.assertEqual((layer["activation"], layer.get("activation_params", [])), (op, parameters))
+        layer = self.fused(helper.make_node("LeakyRelu", ["c"], ["y"], alpha=0.25))
+        self.assertEqual(layer["activation_params"], [0.25])
+        layer = self.fused(helper.make_node("HardSigmoid", ["c"], ["y"], alpha=0.125, beta=0.75))
+        self.assertEqual(layer["activation_params"], [0.125, 0.75])
+
+    def fused(self, node):
+        layer, = self.read(model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"), node],
+                                    [value("x", [1, 1, 4])], [value("y", None)], [tensor("w", [[[1]]])]))["layers"]
+        return layer
+
+    def test_others_stay_outside(self):
+        self.assertNotIn("activation", self.fused(helper.make_node("Elu", ["c"], ["y"])))
+
+
+if __name__ == "__main__":
+    unittest.main()
