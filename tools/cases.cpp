@@ -2,13 +2,12 @@
 #include "cases.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "fmt/format.h"
+#include "lines.h"
 #include "npy.h"
 #include "suggest.h"
 
@@ -311,17 +310,9 @@ CaseLine read_case(const std::string &line, int number, const std::string &folde
 }
 
 std::vector<CaseLine> read_cases(const std::string &path) {
-    std::ifstream file(path);
-    if (!file || std::filesystem::is_directory(path))
-        throw Error(fmt::format("{} cannot be read: {}", path, std::strerror(errno ? errno : EISDIR)));
     const std::string folder = std::filesystem::absolute(path).parent_path().string();
     std::vector<CaseLine> lines;
-    int number = 0;
-    for (std::string line; std::getline(file, line);) {
-        ++number;
-        if (line.find_first_not_of(" \t\r") != std::string::npos) lines.push_back(read_case(line, number, folder));
-    }
-    if (file.bad()) throw Error(fmt::format("{} cannot be read: {}", path, std::strerror(errno)));
+    for (const auto &[number, line] : read_lines("cases file", path)) lines.push_back(read_case(line, number, folder));
     return lines;
 }
 

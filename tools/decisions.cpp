@@ -1,25 +1,16 @@
 #include "decisions.h"
 
-#include <fstream>
 #include <stdexcept>
 
 #include "fmt/format.h"
+#include "lines.h"
 #include "nlohmann/json.hpp"
 #include "spec.h"
 
 namespace kiln::tools {
 
 Decisions::Decisions(const std::string &path) {
-    std::ifstream file(path);
-    if (!file) {
-        throw Error(fmt::format("decisions file {} cannot be read", path));
-    }
-    int number = 0;
-    for (std::string line; std::getline(file, line);) {
-        number++;
-        if (line.find_first_not_of(" \t\r") == std::string::npos) {
-            continue;
-        }
+    for (const auto &[number, line] : read_lines("decisions file", path)) {
         try {
             const nlohmann::json entry = nlohmann::json::parse(line);
             if (entry.at("problem") == "*") {

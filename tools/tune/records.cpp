@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "fmt/format.h"
+#include "lines.h"
 #include "nlohmann/json.hpp"
 #include "spec.h"
 
@@ -95,21 +95,12 @@ RecordFile read_records(const std::string &path) {
     if (!std::filesystem::is_regular_file(path, missing)) {
         return result;
     }
-    std::ifstream file(path);
-    int number = 0;
-    for (std::string line; std::getline(file, line);) {
-        number++;
-        if (line.find_first_not_of(" \t\r") == std::string::npos) {
-            continue;
-        }
+    for (const auto &[number, line] : read_lines("timings file", path)) {
         try {
             result.records.push_back(parse(line));
         } catch (const nlohmann::json::exception &error) {
             result.damaged.push_back(fmt::format("{}:{}: not a record: {}", path, number, error.what()));
         }
-    }
-    if (!file.eof()) {
-        throw Error(fmt::format("timings file {} cannot be read", path));
     }
     return result;
 }
