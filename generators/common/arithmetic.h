@@ -34,4 +34,13 @@ inline int lanes_around(int64_t extent, int most) {
     return lanes;
 }
 
+// The largest divisor of n up to `most`.
+inline int largest_divisor(int64_t n, int most) {
+    int divisor = static_cast<int>(std::min<int64_t>(n, most));
+    while (n % divisor != 0) {
+        divisor--;
+    }
+    return divisor;
+}
+
 }  // namespace kiln

@@ -40,12 +40,4 @@ void keep_loops_whole(Halide::Func f) {
     }
 }
 
-int largest_divisor(int64_t n, int most) {
-    int divisor = static_cast<int>(std::min<int64_t>(n, most));
-    while (n % divisor != 0) {
-        divisor--;
-    }
-    return divisor;
-}
-
 }  // namespace kiln

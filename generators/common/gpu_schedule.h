@@ -27,7 +27,4 @@ inline int vector_of(int count) {
     return count % 4 == 0 ? 4 : count % 2 == 0 ? 2 : 1;
 }
 
-// The largest divisor of n up to `most`.
-int largest_divisor(int64_t n, int most);
-
 }  // namespace kiln

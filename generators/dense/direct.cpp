@@ -396,8 +396,8 @@ Expr define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
             start_at.insert(start_at.begin(), 0);  // any lane
         }
         s.acc(at) = s.start(start_at);
-    } else if (s.surplus.defined()) {
-        s.acc(at) = -s.surplus(start_at);
+    } else if (s.surplus.sum.defined()) {
+        s.acc(at) = -s.surplus.sum(start_at);
     } else {
         s.acc(at) = Halide::Internal::make_zero(sum);
     }
@@ -446,12 +446,8 @@ Expr define_joined(DirectStages &s, const Problem &problem, const PackedWeights 
     return s.joined(from);
 }
 
-// surplus = sum of weight * zero point, written as the sums themselves are so that it takes the same instruction.
-void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
-                    Halide::Type type) {
-    const Var j("j");
-    s.zero_point = Func("zero_point");
-    s.zero_point(j) = Halide::cast(type, narrow_zero_point(problem, type));
+Surplus surplus_of(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
+                   Halide::Type type) {
     std::vector<Var> at = {s.c};
     at.insert(at.end(), s.phase.begin(), s.phase.end());
     std::vector<Expr> weight = packed.at(s.c, s.all[0], s.all[1]);
@@ -464,9 +460,8 @@ void define_surplus(DirectStages &s, const Problem &problem, const PackedWeights
     }
     weight.push_back(s.c / packed.panel);
     weight.insert(weight.end(), s.phase.begin(), s.phase.end());
-    s.surplus = Func("surplus");
-    s.surplus(at) = 0;
-    s.surplus(at) += Halide::cast<int>(operands.packed(weight)) * Halide::cast<int>(s.zero_point(s.all[0]));
+    const Expr zero_point = Halide::cast(type, narrow_zero_point(problem, type));
+    return define_surplus(at, operands.packed(weight), s.all[0], zero_point);
 }
 
 // Whether the bias is a number of the type that products are summed in.
@@ -482,8 +477,8 @@ void define_start(DirectStages &s, const Problem &problem, const Operands &opera
     const int last = static_cast<int>(problem.out_channels) - 1;
     Expr value = sums_bias(problem, operands) ? Halide::cast(sum_type(problem), operands.bias(Halide::min(s.c, last)))
                                               : Halide::Internal::make_zero(sum_type(problem));
-    if (s.surplus.defined()) {
-        value -= s.surplus(std::vector<Expr>(at.begin(), at.end()));
+    if (s.surplus.sum.defined()) {
+        value -= s.surplus.sum(std::vector<Expr>(at.begin(), at.end()));
     }
     if (pixel_lanes) {
         at.insert(at.begin(), Var("lane"));
@@ -558,7 +553,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     s.r = RDom(domain, "r");
     s.all = RDom(domain, "all");
     if (has_surplus(problem, type)) {
-        define_surplus(s, problem, packed, operands, type);
+        s.surplus = surplus_of(s, problem, packed, operands, type);
     }
     if (schedule.tile_steps > 0) {
         define_start(s, problem, operands, schedule.pixel_lanes);

@@ -13,6 +13,7 @@
 #include "algorithm.h"
 #include "common/arithmetic.h"
 #include "common/axis_map.h"
+#include "common/surplus.h"
 #include "common/target_model.h"
 #include "kiln/problem.h"
 
@@ -83,9 +84,8 @@ struct DirectStages {
     // products or `padded` read x itself.
     Halide::Func turned, squares;
     Halide::Func input;  // what products read: padded or x
-    // (c, phase of each axis): what the zero point of 8-bit operands adds to every sum, which starts below zero by as
-    // much; undefined where that is nothing. And that zero point, over a lane's products.
-    Halide::Func surplus, zero_point;
+    // Over (c, phase of each axis): every sum starts below zero by as much; undefined where that is nothing.
+    Surplus surplus;
     // What the sums of matrix tiles start from: bias less surplus. Over (c, phase of each axis); of pixel lanes over
     // (lane, c, phase of each axis), all lanes alike. Undefined but for matrix tiles.
     Halide::Func start;

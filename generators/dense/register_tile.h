@@ -38,6 +38,31 @@ inline double tile_rate(int vectors, int pixels, const TargetModel &target) {
     return products / (cycles + 0.5 + 0.01 * loads);
 }
 
+// A register tile of `vectors` by `rows` by `pixels`.
+struct RegisterTile {
+    int vectors = 1, rows = 1, pixels = 1;
+};
+
+// The tile that scores most, the first of equals, of those with so many vectors and no more than four rows and 28
+// pixels of an image of height x width; those that score 0 are not legal.
+template <typename Score>
+RegisterTile best_tile(int least_vectors, int most_vectors, int height, int width, const Score &score) {
+    RegisterTile best, tile;
+    double most = 0;
+    for (tile.vectors = least_vectors; tile.vectors <= most_vectors; tile.vectors++) {
+        for (tile.rows = 1; tile.rows <= std::min(height, 4); tile.rows++) {
+            for (tile.pixels = 1; tile.pixels <= std::min(width, 28); tile.pixels++) {
+                const double scored = score(tile);
+                if (scored > most) {
+                    most = scored;
+                    best = tile;
+                }
+            }
+        }
+    }
+    return best;
+}
+
 // Of the sizes up to `most`, that which wastes least of `count` tiles; the larger of equals.
 inline int block_of(int count, int most) {
     int best = 1;

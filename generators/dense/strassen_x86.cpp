@@ -129,28 +129,19 @@ StrassenSchedule default_strassen_schedule(const Problem &problem, const TargetM
     StrassenSchedule best;
     best.lanes = lanes_within(columns, target.lanes(sum_type(problem).bits()), true);
     best.unroll = depth % 4 == 0 ? 4 : depth % 2 == 0 ? 2 : 1;
-    double best_score = 0;
     // A vector by many positions loads more than it multiplies: slow behind the first cache.
-    for (int vectors = columns % (2 * best.lanes) == 0 ? 2 : 1; vectors <= 4; vectors++) {
-        if (columns % (vectors * best.lanes) != 0) {
-            continue;
-        }
-        for (int rows = 1; rows <= std::min(height, 4); rows++) {
-            for (int pixels = 1; pixels <= std::min(width, 28); pixels++) {
-                if (registers_of_tile(vectors, pixels * rows, target) > target.vector_registers) {
-                    continue;
-                }
-                const double score = rate(vectors, pixels * rows, target) * tile_fit(axes[0].quotients, 2 * pixels) *
-                                     tile_fit(height, rows);
-                if (score > best_score) {
-                    best_score = score;
-                    best.vectors = vectors;
-                    best.pixels = pixels;
-                    best.rows = rows;
-                }
-            }
-        }
-    }
+    const int least_vectors = columns % (2 * best.lanes) == 0 ? 2 : 1;
+    const RegisterTile tile = best_tile(least_vectors, 4, height, width, [&](const RegisterTile &t) {
+        const int positions = t.rows * t.pixels;
+        const bool fits = columns % (t.vectors * best.lanes) == 0 &&
+                          registers_of_tile(t.vectors, positions, target) <= target.vector_registers;
+        return fits ? rate(t.vectors, positions, target) * tile_fit(axes[0].quotients, 2 * t.pixels) *
+                          tile_fit(height, t.rows)
+                    : 0;
+    });
+    best.vectors = tile.vectors;
+    best.rows = tile.rows;
+    best.pixels = tile.pixels;
     best.chunk = default_chunk(problem, best, target);
     best.parallel = problem.flops() > 2e6;
     return best;

@@ -188,17 +188,6 @@ void define_gathered(DepthwiseStages &s, const Problem &problem, const Depthwise
     s.gathered(at) = packed_type(problem, schedule).bits() == 8 ? x : widen_x(problem, operands.sizes, x);
 }
 
-// surplus = sum of weight * zero point, written as the sums themselves are so that it takes the same instruction.
-void define_surplus(DepthwiseStages &s, const DepthwiseSchedule &schedule, const Operands &operands, int zero_point) {
-    const Var lane("lane");
-    s.zero_point = Func("zero_point");
-    s.zero_point(lane) = Halide::cast<uint8_t>(zero_point);
-    s.surplus = Func("surplus");
-    s.surplus(s.c) = 0;
-    s.surplus(s.c) += Halide::cast<int>(operands.packed(weight_at(s, schedule, s.all, 0))) *
-                      Halide::cast<int>(s.zero_point(s.all[0]));
-}
-
 // The sum of the products, several taps a lane.
 void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
                        const Operands &operands) {
@@ -211,7 +200,8 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
     define_gathered(s, problem, schedule, operands);
     const int zero_point = narrow_zero_point(problem, Halide::UInt(8));
     if (schedule.dot == 4 && zero_point != 0) {
-        define_surplus(s, schedule, operands, zero_point);
+        s.surplus = define_surplus({s.c}, operands.packed(weight_at(s, schedule, s.all, 0)), s.all[0],
+                                   Halide::cast<uint8_t>(zero_point));
     }
     std::vector<Var> at = {s.c};
     std::vector<Expr> position = {s.r[0], s.c};
@@ -225,7 +215,7 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
     at.push_back(s.n);
     position.insert(position.end(), {s.n, s.r[static_cast<int>(s.dotted) + 1]});
     s.sum = Func("sum");
-    Expr start = s.surplus.defined() ? -s.surplus(s.c) : Expr(0);
+    Expr start = s.surplus.sum.defined() ? -s.surplus.sum(s.c) : Expr(0);
     if (starts_at_bias(problem, operands)) {
         start += operands.bias(s.c);
     }

@@ -15,6 +15,7 @@
 #include "common/axis_map.h"
 #include "common/operands.h"
 #include "common/schedule_space.h"
+#include "common/surplus.h"
 #include "common/target_model.h"
 #include "kiln/problem.h"
 
@@ -70,8 +71,7 @@ struct DepthwiseStages {
                             // axis the position is the output's, q
     Halide::RDom r, all;    // lane and taps, groups of them on the dotted axis; the same for `surplus`
     Halide::Func sum;       // (c, q..., n)
-    Halide::Func surplus, zero_point;  // what a zero point adds to every sum of a channel, which starts below zero by
-                                       // as much; undefined where that is nothing. And that zero point, over lanes.
+    Surplus surplus;        // of each channel, whose sums start below zero by as much; undefined where that is nothing
 };
 
 DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands);

@@ -123,12 +123,13 @@ void schedule_dotted_sum(DepthwiseStages &s, const DepthwiseSchedule &schedule, 
 
 // Once a run, ahead of everything else.
 void schedule_surplus(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
-    s.zero_point.compute_root().bound(s.zero_point.args()[0], 0, schedule.dot).store_in(Halide::MemoryType::Stack);
+    Halide::Func &zero_point = s.surplus.zero_point;
+    zero_point.compute_root().bound(zero_point.args()[0], 0, schedule.dot).store_in(Halide::MemoryType::Stack);
     const int channels = static_cast<int>(problem.out_channels);
     const int lanes = schedule.along_row ? 1 : schedule.lanes;
-    s.surplus.compute_root().bound(s.c, 0, channels);
-    s.surplus.vectorize(s.c, lanes, tail(channels, lanes));
-    Halide::Stage sum = s.surplus.update();
+    s.surplus.sum.compute_root().bound(s.c, 0, channels);
+    s.surplus.sum.vectorize(s.c, lanes, tail(channels, lanes));
+    Halide::Stage sum = s.surplus.sum.update();
     const Var block("block");
     sum.split(s.c, block, s.c, lanes, channels % lanes == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {s.all[0], s.c};
@@ -219,7 +220,7 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
     if (s.sum.defined()) {
         schedule_dotted_sum(s, schedule, loops.front());
     }
-    if (s.surplus.defined()) {
+    if (s.surplus.sum.defined()) {
         schedule_surplus(s, problem, schedule);
     }
     if (!s.copies) {
