@@ -1,6 +1,7 @@
 // The list of algorithms.
 #include "algorithm.h"
 
+#include <optional>
 #include <stdexcept>
 
 #include "common/gpu_schedule.h"
@@ -181,6 +182,12 @@ struct Tiles {
                              const Halide::Func &w) {
         return Direct::pack(problem, schedule.direct(problem), sizes, w);
     }
+    static void finish(const Problem &problem, const Schedule &schedule, const std::string &object_file,
+                       const std::string &listing_file) {
+        if (const std::optional<dense::TileOperand> streamed = dense::streamed_operand(problem, schedule)) {
+            dense::stream_tile_operand(object_file, listing_file, *streamed);
+        }
+    }
 };
 
 struct Strassen {
@@ -335,6 +342,18 @@ constexpr decltype(Algorithm::phases_as_channels) phases_as_channels_of() {
     }
 }
 
+template <class A>
+constexpr decltype(Algorithm::finish) finish_of() {
+    if constexpr (requires { &A::finish; }) {
+        return [](const Problem &problem, const std::string &schedule, const std::string &object_file,
+                  const std::string &listing_file) {
+            A::finish(problem, A::Schedule::parse(schedule), object_file, listing_file);
+        };
+    } else {
+        return nullptr;
+    }
+}
+
 // A row of the list: the algorithm's functions behind the schedule's text.
 template <class A>
 constexpr Algorithm row(const char *name, int revision, const char *summary, decltype(Algorithm::applies) applies,
@@ -363,7 +382,8 @@ constexpr Algorithm row(const char *name, int revision, const char *summary, dec
         pays,
         space_of<A>(),
         runs_on,
-        phases_as_channels_of<A>()};
+        phases_as_channels_of<A>(),
+        finish_of<A>()};
 }
 
 template <class A>

@@ -46,6 +46,10 @@ struct Algorithm {
     // How many phases of the innermost axis build() sees as channels, which they are in channels-last y: channel of the
     // first phase, of the second ...; 1 if null.
     int (*phases_as_channels)(const Problem &problem) = nullptr;
+    // What is changed of the compiled kernel, in an object file, of which there is a listing in assembly; nothing if
+    // null.
+    void (*finish)(const Problem &problem, const std::string &schedule, const std::string &object_file,
+                   const std::string &listing_file) = nullptr;
 
     bool applies_on(const Problem &problem, const TargetModel &target) const {
         return (runs_on == nullptr ? !target.is_gpu() : runs_on(target)) && applies(problem);

@@ -324,6 +324,9 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     facts.launches = collect.launches;
     const std::string assembly_file = object_file + ".s";
     module.compile({{Halide::OutputFileType::object, object_file}, {Halide::OutputFileType::assembly, assembly_file}});
+    if (algorithm.finish != nullptr) {
+        algorithm.finish(folded, schedule, object_file, assembly_file);
+    }
     facts.stack_bytes = stack_bytes(assembly_file, module.target());
     return facts;
 } catch (const Halide::Error &error) {

@@ -32,6 +32,9 @@ int registers(int vectors, int tiles) {
 // The narrowest image whose rows are worth being a tile's: all sixteen lanes take their time.
 constexpr int least_pixel_lanes = 8;
 
+// Bytes of weights that stay in the first cache: they leave room there for x.
+constexpr double most_near = 36 << 10;
+
 // Cycles that a register tile takes for `steps` of each tap and block of input channels. Measured: a product takes as
 // long as its pixels, a load as half its rows, and neither hides all of the other, the less so the fewer registers hold
 // operands, nor what comes from the second cache.
@@ -65,8 +68,7 @@ double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
     const double vectors_of_tile =
         pixel_lanes ? tile_lanes * std::popcount(static_cast<unsigned>(s.pixels)) : static_cast<double>(s.pixels);
     const double outputs = 6.0 * s.vectors * s.rows * s.blocks * vectors_of_tile;
-    // A panel that sweeps the image stays in the first cache, if it leaves room there for x.
-    constexpr double most_near = 36 << 10;
+    // A panel that sweeps the image stays in the first cache.
     const double blocks = static_cast<double>(taps) * depth;
     const bool far = blocks * s.vectors * s.steps * tile_lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
     const double products = blocks * step_cycles(s, taps, far, pixel_lanes);
@@ -176,6 +178,27 @@ TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &
         }
     }
     return best;
+}
+
+std::optional<TileOperand> streamed_operand(const Problem &problem, const TilesSchedule &s) {
+    // What is read again soon: the weights of a panel, of all where each row passes all, and of all phases likewise.
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int panel = s.vectors * tile_lanes;
+    double weights = 4.0 * panel * round_up(ceil_div(static_cast<int>(problem.in_channels), pairs(problem)), s.steps);
+    int taps = 1;
+    for (const AxisMap &axis : axes) {
+        taps *= axis.taps;
+        weights *= s.panels_outside ? axis.taps : axis.taps * axis.phases;
+    }
+    if (!s.panels_outside && axes.size() > 1) {
+        weights *= ceil_div(static_cast<int>(problem.out_channels), panel);
+    }
+    const TileOperand of_pixels = has_pixel_lanes(problem) ? TileOperand::lanes : TileOperand::rows;
+    const TileOperand of_weights = has_pixel_lanes(problem) ? TileOperand::rows : TileOperand::lanes;
+    if (weights > most_near) {
+        return of_weights;
+    }
+    return taps == 1 ? std::optional(of_pixels) : std::nullopt;  // other taps read the same pixels again
 }
 
 ScheduleSpace tiles_space(const Problem &problem, const TargetModel &) {

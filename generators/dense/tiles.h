@@ -8,11 +8,13 @@
 
 #include <Halide.h>
 
+#include <optional>
 #include <string>
 
 #include "common/schedule_space.h"
 #include "common/target_model.h"
 #include "dense/direct.h"
+#include "dense/tile_stream.h"
 #include "kiln/problem.h"
 
 namespace kiln::dense {
@@ -42,6 +44,9 @@ bool has_tiles(const TargetModel &target);
 bool tiles_apply(const Problem &problem);
 bool tiles_pay(const Problem &problem, const TargetModel &target);
 TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &target);
+
+// The operand that passes the first cache while the other stays there; nothing where both stay.
+std::optional<TileOperand> streamed_operand(const Problem &problem, const TilesSchedule &schedule);
 
 // What may be tuned of it.
 ScheduleSpace tiles_space(const Problem &problem, const TargetModel &target);

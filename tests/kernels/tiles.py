@@ -1,10 +1,11 @@
-"""Matrix-tile kernels of every kind against the reference, between guard pages and on two threads.
+"""Matrix-tile kernels of every kind against the reference, between guard pages and on two threads; and their machine code.
 
 Where the processor has none, or the operating system does not permit them, they are compiled only.
 """
 
 import json
 import random
+import re
 import subprocess
 import tempfile
 import unittest
@@ -19,6 +20,73 @@ TARGET = "x86-64-amx"
 def runs_here():
     targets = subprocess.run([kiln_run.kiln(), "targets", "--json"], capture_output=True, text=True, check=True).stdout
     return next(target["runs_here"] for target in json.loads(targets) if target["name"] == TARGET)
+
+
+# One product of whose operands streams past the other, in each layout; and one where both stay in the first cache.
+STREAMS = """
+[defaults]
+operator = "Conv"
+dtype = "uint8"
+bias = true
+[[layer]]
+name = "pixels"
+x = [1, 128, 16, 28]
+w = [64, 128, 1, 1]
+layouts = { x = "NXC", y = "NXC" }
+[[layer]]
+name = "weights"
+x = [1, 256, 14, 14]
+w = [32, 256, 3, 3]
+pads = [1, 1, 1, 1]
+layouts = { x = "NXC", y = "NXC" }
+[[layer]]
+name = "rows_of_pixels"
+x = [1, 128, 16, 28]
+w = [64, 128, 1, 1]
+layouts = { x = "NCX", y = "NCX" }
+[[layer]]
+name = "neither"
+x = [1, 64, 14, 14]
+w = [32, 64, 3, 3]
+pads = [1, 1, 1, 1]
+layouts = { x = "NXC", y = "NXC" }
+"""
+
+
+def listings(folder):
+    """Of each layer of a library: its kernel's instructions, (address, name, operands)."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "-M", "intel", folder / "libtiles.a"],
+                          capture_output=True, text=True, check=True).stdout  # fmt: skip
+    functions = dict(re.findall(r"<(\w+)>:\n(.*?)(?=\n\n|\Z)", text, re.DOTALL))
+    instruction = re.compile(r"^ *([0-9a-f]+):\t(\w+) *(.*)$", re.MULTILINE)
+    return {
+        layer["name"]: [(int(at, 16), name, operands) for at, name, operands in instruction.findall(functions[symbol])]
+        for layer in json.loads((folder / "tiles.json").read_text())["layers"]
+        for symbol in layer["kernels"]
+    }
+
+
+def loads_of_operands(code):
+    """What loads the rows and the lanes of products."""
+    result = {"rows": set(), "lanes": set()}
+    for i, (_, name, operands) in enumerate(code):
+        if name.startswith("tileload"):
+            tile = operands.split(",")[0]
+            for _, later, registers in code[i + 1 :]:
+                if later.startswith("tdp") and tile in registers.split(","):
+                    at = registers.split(",").index(tile)
+                    if at > 0:
+                        result["rows" if at == 1 else "lanes"].add(name)
+                    break
+    return result
+
+
+def loops(code):
+    """The instructions of each loop."""
+    for at, name, operands in code:
+        target = int(operands.split()[0], 16) if name.startswith("j") and operands[:1].isalnum() else at + 1
+        if target < at:
+            yield [instruction for instruction in code if target <= instruction[0] <= at]
 
 
 class Tiles(unittest.TestCase):
@@ -58,6 +126,27 @@ class Tiles(unittest.TestCase):
                               "schedule": text})  # fmt: skip
         for row, decision in zip(self.rows(decisions), decisions):
             self.assertEqual(row["schedule"], decision["schedule"])
+
+    def test_machine_code(self):
+        """The operand that passes the first cache is loaded so, and channels-last sums are used among products."""
+        with tempfile.TemporaryDirectory() as folder:
+            layers = Path(folder) / "streams.toml"
+            layers.write_text(STREAMS)
+            out = ["-o", folder, "--name", "tiles", "--target", TARGET]
+            subprocess.run([kiln_run.kiln(), "compile", layers, *out], check=True)
+            kernels = listings(Path(folder))
+        plain, once = {"tileloadd"}, {"tileloaddt1"}
+        expected = {
+            "pixels": {"rows": once, "lanes": plain},
+            "weights": {"rows": plain, "lanes": once},
+            "rows_of_pixels": {"rows": plain, "lanes": once},
+            "neither": {"rows": plain, "lanes": plain},
+        }
+        self.assertEqual({name: loads_of_operands(code) for name, code in kernels.items()}, expected)
+        for name in ["pixels", "weights", "neither"]:
+            with self.subTest(name):
+                names = [{instruction for _, instruction, _ in loop} for loop in loops(kernels[name])]
+                self.assertTrue(any({"tdpbusd", "tilestored", "vcvtdq2ps"} <= loop for loop in names))
 
 
 if __name__ == "__main__":
