@@ -441,14 +441,16 @@ Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const 
     if (problem.is_quantized()) {
         return epilogue(problem, exact_sum(value, s.shape.scale), operands, at);
     }
-    if (!s.shape.merges_phases || !problem.bias) {
+    // A vector of merged columns would gather its biases one by one, and one stored under a mask read beyond them.
+    if (!problem.bias || !(s.shape.merges_phases || s.masked)) {
         return epilogue(problem, value, operands, at);
     }
-    if (!s.column_bias.defined()) {  // a vector of columns would gather its biases one by one
+    if (!s.column_bias.defined()) {
         const int channels = static_cast<int>(problem.out_channels);
+        const bool phases_first = s.shape.merges_phases && !s.shape.channels_first;
         const Var c("column");
         s.column_bias = Func("column_bias");
-        s.column_bias(c) = operands.bias(s.shape.channels_first ? c % channels : c / s.shape.axes[0].phases);
+        s.column_bias(c) = operands.bias(phases_first ? c / s.shape.axes[0].phases : c % channels);
     }
     Operands rest = operands;
     rest.bias = Func();
@@ -572,6 +574,7 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
     s.p = vars("p", rank), s.u = vars("u", rank), s.t = vars("t", rank);
     s.seen_phases = winograd_output_phases(problem);
     s.in_place = s.shape.covers_exactly(problem, schedule.lanes);
+    s.masked = s.in_place && s.shape.columns % schedule.lanes != 0;
     // Bytes are copied rather than sums, unless a vector reaches beyond the channels that have a scale.
     s.finished = s.in_place || (problem.is_quantized() && s.shape.columns % schedule.lanes == 0);
     define_inputs(s, define_image(s, problem, schedule, operands), schedule.by_point);

@@ -178,6 +178,7 @@ struct WinogradStages {
     Halide::Func y;
     std::vector<int> seen_phases;  // in which y is seen (Algorithm::output_phases)
     bool in_place = false;
+    bool masked = false;    // whether the last vector of channels is then stored under a mask
     bool finished = false;  // whether what is written, in place or not, has passed the epilogue
     WinogradShape shape;
 };

@@ -299,9 +299,11 @@ WinogradShape::Range WinogradShape::points(int bits, size_t axis) const {
 }
 
 bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
-    // Merged columns are stored under a mask where they are no whole vectors.
-    const bool whole = columns % lanes == 0 || (merges_phases && lanes >= least_masked_lanes);
-    bool exact = problem.y_layout == Layout::nxc && whole && !(merges_phases && problem.residual);
+    // Columns that are no whole vectors are stored under a mask; a residual would be read beyond its end.
+    const bool whole = columns % lanes == 0;
+    const bool masks = (problem.y_type == DType::f32 || merges_phases) && lanes >= least_masked_lanes;
+    bool exact = problem.y_layout == Layout::nxc && (whole || (masks && !problem.residual)) &&
+                 !(merges_phases && problem.residual);
     for (const WinogradAxis &axis : axes) {
         exact = exact && axis.chunks * axis.covered() * axis.phases == axis.out;
     }

@@ -202,7 +202,7 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
                 step_order.emplace_back(at[1 + a]);
             }
         }
-        step.reorder(step_order).vectorize(s.c);
+        step.reorder(step_order).vectorize(s.c).bound_extent(s.c, lanes);
         // Where loops over tiles are one, Halide does not see that all of this is one position's.
         for (size_t d = 1 + s.shape.axes.size(); d < at.size(); d++) {
             step.bound_extent(at[d], 1);
