@@ -315,7 +315,8 @@ void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
         RDom r(domain, "r");
         const Expr depth = r[0] * shape.pair;
         std::vector<Expr> weight = {s.c % shape.panel * shape.pair},
-                          in = {problem.groups == 1 ? depth + 0 : s.c / shape.group_columns * shape.depth + depth};
+                          in = {problem.groups == 1 ? depth + 0
+                                                    : s.c / (shape.group_panels * shape.panel) * shape.depth + depth};
         for (size_t a = 0; a <= rank; a++) {
             weight.push_back(r[static_cast<int>(a)]);
         }
@@ -513,6 +514,9 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
     s.y = Func("y");
     std::vector<Var> at = {s.c};
     std::vector<Expr> from = {s.c};
+    if (shape.pads_groups()) {
+        from[0] = s.c / shape.group_columns * (shape.group_panels * shape.panel) + s.c % shape.group_columns;
+    }
     Expr rows = 0;
     for (size_t a = 0; a < shape.axes.size(); a++) {
         const WinogradAxis &axis = shape.axes[a];
@@ -576,7 +580,8 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
     s.in_place = s.shape.covers_exactly(problem, schedule.lanes);
     s.masked = s.in_place && s.shape.columns % schedule.lanes != 0;
     // Bytes are copied rather than sums, unless a vector reaches beyond the channels that have a scale.
-    s.finished = s.in_place || (problem.is_quantized() && s.shape.columns % schedule.lanes == 0);
+    s.finished =
+        s.in_place || (problem.is_quantized() && s.shape.columns % schedule.lanes == 0 && !s.shape.pads_groups());
     define_inputs(s, define_image(s, problem, schedule, operands), schedule.by_point);
     s.packed = operands.packed;
     define_products(s, problem, schedule.by_point);

@@ -12,7 +12,8 @@
 //
 // Few output channels are no vector: then columns are channels and the innermost axis' phases together. Nor are few
 // input channels: then all folds of a position lie together in a copy of the input. Groups of few channels join in a
-// panel, whose weights are block-diagonal; panels that share no input pass all stages one after the other.
+// panel, whose weights are block-diagonal; panels that share no input pass all stages one after the other. Where groups
+// are no whole panels, those are filled up with zeros.
 //
 // Of three axes, the outermost may be transformed apart: planes of the input on the other two, and then, one point of
 // those after the other, what is multiplied, the products and their transform, which so pass through the nearest caches
@@ -80,8 +81,8 @@ bool winograd_applies(const Problem &problem);
 // The problem's axes, the innermost first, with no tiles yet: outputs, points and tiles are a schedule's.
 std::vector<WinogradAxis> winograd_axes(const Problem &problem);
 
-// Whether a panel of so many output channels has the inputs of one group, or whole groups.
-bool panel_fits_groups(const Problem &problem, int panel);
+// Where there are groups, the share of their panels' columns that channels take; else 1.
+double share_of_panels(const Problem &problem, int panel);
 
 // Whether columns are the innermost axis' phases as well as channels, which are few.
 bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes);
@@ -90,10 +91,11 @@ bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes
 struct WinogradShape {
     std::vector<WinogradAxis> axes;  // the innermost first
     int columns;                     // output channels, times the innermost axis' phases where those are merged
-    int panel, panels;               // of columns; the last panel is filled up with zeros
+    int panel, panels;               // of columns; the last panel, of each group_columns, is filled up with zeros
     int joined;                      // groups that share a panel, whose weights are zero between them
     int depth;                       // input channels of a group, times joined or, where those are merged, folds
     int group_columns;               // columns that read the same inputs: of joined groups
+    int group_panels;                // panels of those
     int group_chunks;                // 1, or how many times those, with their inputs, pass all stages by themselves
     bool panel_inputs;               // whether panels follow one another and each reads inputs that no other does
     bool merges_phases, merges_folds;
@@ -125,6 +127,8 @@ struct WinogradShape {
     };
     Range tiles_of_points(int bits) const;
     Range points(int bits, size_t axis) const;
+    // Whether products have more columns than channels in each group, or joined groups.
+    bool pads_groups() const { return panels > group_panels && group_columns % panel != 0; }
     // Whether the innermost axis' phases are channels of y too.
     bool y_has_columns() const { return merges_phases && channels_first; }
     // Whether the output's tiles are those of y, dense and whole, so that y can be written in place.

@@ -28,6 +28,7 @@ constexpr double fetch_cycles = 0.15;  // to ask for a line of the cache, for ea
 constexpr double unroll_gain = 0.05;   // of products, that sums of several steps in a loop's body take less
 constexpr int lines_ahead = 64;        // by which weights are fetched ahead
 constexpr int line_bytes = 64;
+constexpr double least_share = 0.51;        // of panels, that channels of groups take
 constexpr double thread_weight = 1;         // of what several threads leave unused against the cycles of one
 constexpr int enough_chunks = 16;           // for any number of threads
 constexpr int most_unrolled_products = 48;  // of the steps of a sum in one loop's body
@@ -142,7 +143,7 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
     packed_bytes *= read;
     const int lanes = schedule.lanes;
     inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes * shape.pair);
-    const double columns = ceil_div(shape.columns, lanes) * phases;
+    const double columns = ceil_div(shape.pads_groups() ? shape.panels * shape.panel : shape.columns, lanes) * phases;
     const WinogradAxis &outermost = shape.axes.back();
     const double plane_inputs = inputs / (shape.folds(shape.axes.size() - 1) * outermost.shifts);
     const int chunks = outermost.chunks * shape.image_chunks;
@@ -188,12 +189,17 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
     const bool in_place = shape.covers_exactly(problem, lanes);
     if (!in_place || chunks > 1) {
         const double bytes = work.outputs * columns * lanes * 4;
+        // Of groups that are padded, each is copied by itself.
+        const int width = lanes_within(shape.group_columns, lanes);
+        const double copied = shape.pads_groups()
+                                  ? shape.columns / shape.group_columns * phases * ceil_div(shape.group_columns, width)
+                                  : columns;
         const bool turns = problem.y_layout != Layout::nxc && !shape.merges_phases;
         // A row that is turned in chunks must be cut into whole blocks, or they are stored under conditions.
         const WinogradAxis &axis = shape.axes.back();
         const bool cuts =
             turns && problem.rank == 1 && axis.chunks > 1 && axis.out % (axis.covered() * axis.phases) != 0;
-        chunk += work.outputs * columns *
+        chunk += work.outputs * copied *
                      (cuts                               ? cut_cycles
                       : turns                            ? turn_cycles
                       : shape.merges_phases && !in_place ? merged_cycles
@@ -295,7 +301,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
     const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
     Choice best;
     schedule.lanes = target.lanes(32);
-    const auto fits = [&](int vectors) { return panel_fits_groups(problem, vectors * schedule.lanes); };
+    const auto fits = [&](int vectors) { return share_of_panels(problem, vectors * schedule.lanes) >= least_share; };
     while (schedule.lanes > 1 &&
            (problem.groups > 1 ? !fits(1) && !fits(2) && !fits(3) && !fits(4) : of_group <= schedule.lanes / 2)) {
         schedule.lanes /= 2;
@@ -312,7 +318,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
     for (const std::vector<int> &tile : tile_sizes(problem, winograd_axes(problem))) {
         Choice best_of_size;
         for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
-            if (!panel_fits_groups(problem, schedule.panel())) {
+            if (!fits(schedule.vectors)) {
                 continue;
             }
             schedule.block = std::min(20, most_positions(schedule.vectors, target));

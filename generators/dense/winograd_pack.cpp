@@ -32,6 +32,12 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
         phase[0] = shape.channels_first ? column / channels : column % phases;
         channel = Halide::select(column < shape.columns, channel, channels);
     }
+    if (shape.pads_groups()) {
+        const int columns = shape.group_panels * shape.panel;
+        const Expr of_groups = channel % columns;
+        channel = Halide::select(of_groups < shape.group_columns, channel / columns * shape.group_columns + of_groups,
+                                 static_cast<int>(problem.out_channels));
+    }
     const int depth = static_cast<int>(problem.in_channels / problem.groups);
     if (shape.merges_folds) {
         input = k % depth;

@@ -105,11 +105,23 @@ std::string WinogradSchedule::print() const {
                                 {"parallel", parallel}});
 }
 
-// Each panel within a group, or whole groups in each.
-bool panel_fits_groups(const Problem &problem, int panel) {
-    const int64_t of_group = problem.out_channels / problem.groups;
-    return problem.groups == 1 || of_group % panel == 0 ||
-           (panel % of_group == 0 && problem.groups % (panel / of_group) == 0);
+namespace {
+
+// How many groups share a panel: whole ones, and as many in each.
+int joined_groups(const Problem &problem, int panel) {
+    const int of_group = static_cast<int>(problem.out_channels / problem.groups);
+    int joined = problem.groups == 1 ? 1 : std::max(1, panel / of_group);
+    while (problem.groups % joined != 0) {
+        joined--;
+    }
+    return joined;
+}
+
+}  // namespace
+
+double share_of_panels(const Problem &problem, int panel) {
+    const int columns = joined_groups(problem, panel) * static_cast<int>(problem.out_channels / problem.groups);
+    return problem.groups == 1 ? 1 : static_cast<double>(columns) / round_up(columns, panel);
 }
 
 bool WinogradSchedule::allows_by_phase(const Problem &problem) const {
@@ -119,7 +131,7 @@ bool WinogradSchedule::allows_by_phase(const Problem &problem) const {
 
 bool WinogradSchedule::allows_by_panel(const Problem &problem) const {
     const WinogradShape shape = winograd_shape(problem, *this);
-    return !by_point && !shape.merges_phases && shape.columns % panel() == 0 && panel() % turned_channels == 0 &&
+    return !by_point && !shape.merges_phases && shape.group_columns % panel() == 0 && panel() % turned_channels == 0 &&
            (!shape.covers_exactly(problem, lanes) || shape.tile_classes().size() == 1);
 }
 
@@ -155,11 +167,6 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (by_panel && !allows_by_panel(problem)) {
         throw std::invalid_argument("schedule: \"by_panel\" is 1 for panels of " + std::to_string(panel()) + " of " +
                                     std::to_string(problem.out_channels) + " channels");
-    }
-    if (!panel_fits_groups(problem, panel())) {
-        throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) + " channels in " +
-                                    std::to_string(problem.groups) + " groups of " +
-                                    std::to_string(problem.out_channels / problem.groups));
     }
 }
 
@@ -210,9 +217,8 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.channels_first = problem.y_layout == Layout::nxc;
     shape.columns = static_cast<int>(problem.out_channels) * (shape.merges_phases ? shape.axes[0].phases : 1);
     shape.panel = schedule.panel();
-    shape.panels = ceil_div(shape.columns, shape.panel);
     const int of_group = shape.columns / static_cast<int>(problem.groups);
-    shape.joined = problem.groups == 1 ? 1 : std::max(1, shape.panel / of_group);
+    shape.joined = joined_groups(problem, shape.panel);
     shape.depth = static_cast<int>(problem.in_channels / problem.groups) * shape.joined;
     for (const WinogradAxis &axis : shape.axes) {
         shape.depth *= shape.merges_folds ? axis.folds : 1;
@@ -222,14 +228,16 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         shape.scale = exact_scale(shape.axes, schedule.tile);
     }
     shape.group_columns = of_group * shape.joined;
+    shape.group_panels = ceil_div(shape.group_columns, shape.panel);
     shape.group_chunks = shape.columns / shape.group_columns;
+    shape.panels = shape.group_chunks * shape.group_panels;
     // Pixels of channels last would be read and written in pieces; parts of a vector would be the next chunk's inputs.
     const bool channels_last = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
     const bool whole_vectors = shape.depth % (schedule.lanes * shape.pair) == 0;
     shape.panel_inputs = schedule.by_panel && !schedule.by_phase && shape.panels > 1 &&
                          shape.group_columns == shape.panel && whole_vectors;
-    if (shape.group_chunks < fewest_group_chunks || channels_last || !whole_vectors || schedule.by_phase ||
-        schedule.by_point || schedule.by_panel) {
+    if (shape.group_chunks < fewest_group_chunks || channels_last || !whole_vectors || shape.pads_groups() ||
+        schedule.by_phase || schedule.by_point || schedule.by_panel) {
         shape.group_chunks = 1;
     }
     shape.images = schedule.images;
@@ -304,6 +312,7 @@ bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
     const bool masks = (problem.y_type == DType::f32 || merges_phases) && lanes >= least_masked_lanes;
     bool exact = problem.y_layout == Layout::nxc && (whole || (masks && !problem.residual)) &&
                  !(merges_phases && problem.residual);
+    exact = exact && !pads_groups();
     for (const WinogradAxis &axis : axes) {
         exact = exact && axis.chunks * axis.covered() * axis.phases == axis.out;
     }

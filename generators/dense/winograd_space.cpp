@@ -33,7 +33,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
     space.suits = [=, &target](const ScheduleNumbers &n) {
         const int panel = n["lanes"] * n["vectors"];
         return registers_of_tile(n["vectors"], n["block"], target) <= target.vector_registers &&
-               panel <= 2 * round_up(of_group, n["lanes"]) && panel_fits_groups(problem, panel) &&
+               panel <= 2 * round_up(of_group, n["lanes"]) && share_of_panels(problem, panel) >= 0.5 &&
                (n["rows"] == 0 || (n["images"] == 1 && n["by_point"] == 0));
     };
     return space;

@@ -56,13 +56,15 @@ struct Place {
 };
 
 // Copies from a source that is contiguous in `dense` to a destination that is so in `fast`, by blocks whose vectors
-// along `dense` are interleaved in registers: vectors of strided elements would be gathered one by one.
+// along `dense` are interleaved in registers: vectors of strided elements would be gathered one by one. `around`: loops
+// of parts along `dense`.
 void schedule_turn(Func &to, Func &block, const Var &fast, int fast_extent, int wide, const Var &dense,
-                   int dense_extent, int narrow) {
+                   int dense_extent, int narrow, const std::vector<VarOrRVar> &around = {}) {
     const Var fast_outer("fast_outer"), dense_outer("dense_outer");
     wide = std::min(wide, power_of_two(fast_extent));
     narrow = std::min(narrow, power_of_two(dense_extent));
     std::vector<VarOrRVar> order = {fast, dense, fast_outer, dense_outer};
+    append(order, around);
     std::vector<Var> storage = {fast, dense};
     for (const Var &var : to.args()) {
         if (var.name() != fast.name() && var.name() != dense.name()) {
@@ -414,7 +416,8 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
     if (!s.in_place) {
         const std::vector<Var> at = target.args();
         place.compute(target);
-        bound_columns(target, s, schedule, round_up(shape.columns, lanes));
+        bound_columns(target, s, schedule,
+                      shape.pads_groups() ? shape.panels * shape.panel : round_up(shape.columns, lanes));
         for (size_t a = 0; a < shape.axes.size(); a++) {
             target.bound(at[1 + 2 * a], 0, shape.axes[a].covered()).bound(s.p[a], 0, shape.phases(a));
         }
@@ -510,6 +513,13 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
         order.emplace_back(groups_of_y);
         s.y.split(s.c, groups_of_y, s.c, channels).reorder(order);
     }
+    std::vector<VarOrRVar> groups;
+    if (shape.pads_groups()) {
+        const Var group("group");
+        channels = shape.group_columns;
+        s.y.split(s.c, group, s.c, channels);
+        groups.emplace_back(group);
+    }
     const WinogradAxis &axis = shape.axes[rank - 1];
     const Var chunk("chunk");
     const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : shape.phases(rank - 1));
@@ -526,7 +536,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     } else if (s.turned_y.defined()) {
         int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
         extent = rank == 1 && axis.chunks > 1 ? size : extent;
-        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, channels, turned_channels);
+        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, channels, turned_channels, groups);
         if (rank == 1 && axis.chunks == 1 && problem.batch == 1) {
             shared = Var("dense_outer");  // the row itself is cut into vectors
         }
