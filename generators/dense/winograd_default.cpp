@@ -267,7 +267,7 @@ int unroll_of(int steps, const WinogradSchedule &schedule, const TargetModel &ta
 // The share of the time that threads which share so many chunks, most often two, leave unused.
 double idle_share(int chunks) {
     double idle = 0;
-    for (const auto &[threads, weight] : {std::pair(2, 0.5), std::pair(4, 0.25), std::pair(8, 0.25)}) {
+    for (const auto &[threads, weight] : {std::pair(2, 0.7), std::pair(4, 0.2), std::pair(8, 0.1)}) {
         idle += weight * (1 - static_cast<double>(chunks) / round_up(chunks, threads));
     }
     return idle;
