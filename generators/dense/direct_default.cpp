@@ -13,10 +13,18 @@ namespace {
 // So much of the image that what it reads of x stays in a cache while all panels sweep it; 0 where that is all of it.
 // An even number of such parts, for two threads.
 int default_chunk(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    const int64_t bytes = problem.x_elements() / problem.batch * halide_type(problem.x_type).bytes();
+    const int64_t element = halide_type(problem.x_type).bytes(), bytes = problem.x_elements() / problem.batch * element;
+    double read = static_cast<double>(bytes);  // strides may leave positions out
+    for (const AxisMap &axis : axis_maps(problem)) {
+        read *= std::min(1.0, static_cast<double>(axis.taps) / axis.step);
+    }
     const int parts = round_up(ceil_div(bytes, target.l2_bytes / 2), 2);
+    // Each part reads the weights again, and where there are none each panel reads x again.
+    const double weights = static_cast<double>(problem.w_elements()) * element;
+    const bool rereads =
+        (parts - 1) * weights > ceil_div(static_cast<int>(problem.out_channels), schedule.panel()) * read;
     const int turns = image_turns(axis_maps(problem), schedule), chunk = ceil_div(turns, parts);
-    return bytes <= target.l2_bytes / 2 || chunk == turns ? 0 : chunk;
+    return read <= target.l2_bytes / 2 || rereads || chunk == turns ? 0 : chunk;
 }
 
 // The share of the peak that register tiles reach, those counted of which only a part is needed; 0 where registers do

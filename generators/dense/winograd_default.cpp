@@ -26,6 +26,8 @@ constexpr double ahead_bytes = 9.5;    //   of weights that are fetched ahead wh
 constexpr double late_share = 0.25;    //   and how much of the time they would take otherwise they still do
 constexpr double fetch_cycles = 0.15;  // to ask for a line of the cache, for each block of tiles
 constexpr double unroll_gain = 0.05;   // of products, that sums of several steps in a loop's body take less
+constexpr double cold_bytes = 10;      // a cycle, of weights that no cache holds
+constexpr double cold_share = 0.5;     //   and how much of that counts
 constexpr int lines_ahead = 64;        // by which weights are fetched ahead
 constexpr int line_bytes = 64;
 constexpr double least_share = 0.51;        // of panels, that channels of groups take
@@ -119,6 +121,7 @@ double image_cycles(const Problem &problem, int lanes) {
 struct Choice {
     WinogradSchedule schedule;
     double cycles = 0;
+    double packed_bytes = 0;  // that are read
 };
 
 // Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
@@ -206,7 +209,7 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
                                                          : copy_cycles) +
                  (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
     }
-    return {schedule, chunk * chunks + image_cycles(problem, lanes)};
+    return {schedule, chunk * chunks + image_cycles(problem, lanes), packed_bytes};
 }
 
 // Of the sizes of a tile, those that may pay, by fewest points.
@@ -385,7 +388,14 @@ bool winograd_pays(const Problem &problem, const TargetModel &target) {
     if (problem.x_layout != Layout::nxc) {  // turned by both, which only this estimate counts
         direct += image_cycles(problem, target.lanes(32));
     }
-    return choose(problem, target).cycles < 0.95 * direct;
+    const Choice winograd = choose(problem, target);
+    double cycles = winograd.cycles;
+    // Weights that are too many for a cache come from memory in a large model and from a far cache where one layer is
+    // called again and again: halfway between.
+    if (winograd.packed_bytes > target.l2_bytes && !problem.is_quantized()) {
+        cycles += cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / cold_bytes;
+    }
+    return cycles < 0.95 * direct;
 }
 
 }  // namespace kiln::dense
