@@ -3,6 +3,7 @@
 #include "dense/direct_x86.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/arithmetic.h"
 #include "common/reduction.h"
@@ -27,24 +28,30 @@ struct Sweep {
     Var divided, chunk{"chunk"};
 };
 
-// How many of the `count` iterations of a loop around matrix tiles one task takes: some microseconds' worth, so that
-// setting up the tile registers costs little, and eight tasks at the most, so that a panel stays in the first cache
-// while it sweeps its part of the image; an even number of them, if it may be, so that of two threads none waits.
+// How many of the `count` iterations of a loop around matrix tiles one task takes: so many that tasks take little time
+// together, on one thread above all, on two, and a little on four: a task's first and last tile overlap with no other.
+// Some microseconds' worth at least, and eight tasks at the most, so that a panel stays in the first cache while it
+// sweeps its part of the image; none in part, if it may be, whose tiles overlap less, and need more registers.
 int chunk_of(const Problem &problem, int count) {
-    constexpr int most = 8;
-    const double flops_of_task = problem.is_quantized() ? 3e7 : 1.5e7;
-    const int least = ceil_div(count, std::clamp(static_cast<int>(problem.flops() / flops_of_task), 1, most));
-    for (int size = ceil_div(3 * least, 4); size < 2 * least; size++) {
-        if (count % (2 * size) == 0 && count / size <= most) {
-            return size;
+    const double least_flops = problem.is_quantized() ? 3e7 : 1.5e7;
+    const int most = std::clamp(static_cast<int>(problem.flops() / least_flops), 1, 8);
+    constexpr double cycles_of_start = 1000, slower_in_part = 1.15;
+    constexpr std::pair<int, double> weight_of_threads[] = {{1, 4}, {2, 2}, {4, 0.1}};
+    const double cycles = problem.flops() / count / (problem.is_quantized() ? 2048 : 1024);
+    int best = count;
+    double least = 0;
+    for (int size = count; size >= ceil_div(count, most); size--) {
+        const double task = size * cycles * (count % size == 0 ? 1 : slower_in_part) + cycles_of_start;
+        double cost = 0;
+        for (const auto &[threads, weight] : weight_of_threads) {
+            cost += weight * round_up(ceil_div(count, size), threads) * task;
+        }
+        if (least == 0 || cost < least) {
+            least = cost;
+            best = size;
         }
     }
-    for (int size = least; size < 2 * least; size++) {
-        if (count % size == 0) {
-            return size;
-        }
-    }
-    return least;
+    return best;
 }
 
 // Panels outside: each panel of weights is read once, and stays in a cache while it sweeps the image. Otherwise each
@@ -154,6 +161,11 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
     s.product.reorder(order);
     if (rank > 1) {
         s.product.unroll(s.q[1]);
+    }
+    if (schedule.tile_steps > 0 && channels % schedule.panel() == 0) {
+        // Of two loops that each end with storing the same tiles, LLVM 21 makes one end, and its search for the shape
+        // of what meets there does not.
+        s.product.never_partition_all();
     }
     if (schedule.parallel) {
         s.product.parallel(sweep.shared);

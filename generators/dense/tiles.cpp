@@ -160,7 +160,8 @@ TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &
     const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
     TilesSchedule best, s;
     s.steps = ceil_div(steps, ceil_div(steps, most_tile_rows));
-    s.panels_outside = problem.w_elements() * 4 / pairs(problem) > target.l2_bytes / 2;
+    // Beyond that, a part of the image that all panels sweep is too little to read them all for.
+    s.panels_outside = problem.w_elements() * 4 / pairs(problem) > target.l2_bytes;
     s.parallel = problem.flops() > 8e6;
     double least = 0;
     const int most_vectors = ceil_div(static_cast<int>(problem.out_channels), tile_lanes);
@@ -181,24 +182,27 @@ TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &
 }
 
 std::optional<TileOperand> streamed_operand(const Problem &problem, const TilesSchedule &s) {
-    // What is read again soon: the weights of a panel, of all where each row passes all, and of all phases likewise.
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int panel = s.vectors * tile_lanes;
-    double weights = 4.0 * panel * round_up(ceil_div(static_cast<int>(problem.in_channels), pairs(problem)), s.steps);
-    int taps = 1;
-    for (const AxisMap &axis : axes) {
-        taps *= axis.taps;
-        weights *= s.panels_outside ? axis.taps : axis.taps * axis.phases;
+    const int panel = s.vectors * tile_lanes, depth = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
+    // What is read again soon: a panel's weights, or, where phases take turns, those of all panels and phases; and
+    // where there are several taps, the rows of pixels that they share.
+    double weights = 4.0 * panel * round_up(depth, s.steps), rows = 4.0 * depth * axes[0].in;
+    int taps = 1, phases = 1;
+    for (size_t a = 0; a < axes.size(); a++) {
+        taps *= axes[a].taps;
+        phases *= axes[a].phases;
+        rows *= a == 0 ? 1 : axes[a].taps;
     }
-    if (!s.panels_outside && axes.size() > 1) {
-        weights *= ceil_div(static_cast<int>(problem.out_channels), panel);
+    weights *= taps;
+    if (phases > 1 && !s.panels_outside) {
+        weights *= phases * ceil_div(static_cast<int>(problem.out_channels), panel);
     }
     const TileOperand of_pixels = has_pixel_lanes(problem) ? TileOperand::lanes : TileOperand::rows;
     const TileOperand of_weights = has_pixel_lanes(problem) ? TileOperand::rows : TileOperand::lanes;
-    if (weights > most_near) {
+    if (weights + (taps > 1 ? rows : 0) > most_near) {
         return of_weights;
     }
-    return taps == 1 ? std::optional(of_pixels) : std::nullopt;  // other taps read the same pixels again
+    return taps == 1 ? std::optional(of_pixels) : std::nullopt;
 }
 
 ScheduleSpace tiles_space(const Problem &problem, const TargetModel &) {
