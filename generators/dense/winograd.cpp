@@ -118,24 +118,19 @@ Expr tile_number(const WinogradShape &shape, int bits, const std::vector<Expr> &
     return number + shape.tiles_before(bits);
 }
 
-// A domain of `sizes` for each axis, then tile and sub-image of each, then the image, then, for outputs, the chunks of
-// rows and of images.
-RDom tile_domain(const WinogradShape &shape, int bits, bool outputs, bool chunked_in_place, const std::string &name) {
-    Halide::Region domain;
+// Extents of loops over points or outputs of each axis, then tile and sub-image of each, then the image.
+std::vector<int> tile_domain(const WinogradShape &shape, int bits, bool outputs) {
+    std::vector<int> extents;
     for (size_t a = 0; a < shape.axes.size(); a++) {
         const TileClass tile = shape.tile_class(bits, a);
-        domain.emplace_back(0, outputs ? tile.outputs : tile.points);
+        extents.push_back(outputs ? tile.outputs : tile.points);
     }
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        domain.emplace_back(0, shape.tile_class(bits, a).count);
-        domain.emplace_back(0, shape.axes[a].subs);
+        extents.push_back(shape.tile_class(bits, a).count);
+        extents.push_back(shape.axes[a].subs);
     }
-    domain.emplace_back(0, shape.images);
-    if (outputs) {
-        domain.emplace_back(0, chunked_in_place ? shape.axes.back().chunks : 1);
-        domain.emplace_back(0, chunked_in_place ? shape.image_chunks : 1);
-    }
-    return RDom(domain, name);
+    extents.push_back(shape.images);
+    return extents;
 }
 
 struct TilePosition {
@@ -143,14 +138,14 @@ struct TilePosition {
     Expr image;
 };
 
-TilePosition position_of(const RDom &r, size_t rank) {
+TilePosition position_of(const UpdateLoops &r, size_t rank) {
     TilePosition at;
     for (size_t a = 0; a < rank; a++) {
-        at.inner.push_back(r[static_cast<int>(a)]);
-        at.t.push_back(r[static_cast<int>(rank + 2 * a)]);
-        at.u.push_back(r[static_cast<int>(rank + 2 * a + 1)]);
+        at.inner.push_back(r[a]);
+        at.t.push_back(r[rank + 2 * a]);
+        at.u.push_back(r[rank + 2 * a + 1]);
     }
-    at.image = r[static_cast<int>(3 * rank)];
+    at.image = r[3 * rank];
     return at;
 }
 
@@ -163,7 +158,7 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const Win
     std::vector<Var> at = {s.c};
     append(at, s.j);
     append(at, position);
-    at.push_back(s.n);
+    append(at, s.several({s.n}));
     std::vector<WinogradStages::Step> steps;
     for (size_t a = rank; a-- > 0;) {
         const CookToom &f = transform_of(shape, bits, a);
@@ -179,7 +174,7 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const Win
             for (size_t b = 0; b < rank; b++) {
                 x.push_back(position[b] + from[1 + b] * (shape.merges_folds ? 1 : shape.axes[b].step));
             }
-            x.push_back(s.n);
+            x.push_back(s.value(s.n));
             inputs.push_back(padded(x));
         }
         const std::vector<Expr> points = input_transform(f, inputs);
@@ -194,23 +189,24 @@ void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
     const WinogradShape shape = by_point ? s.shape.plane() : s.shape;
     const size_t rank = shape.axes.size(), inner = by_point ? rank - 1 : rank;
     s.transformed = Func(by_point ? "planes" : "transformed");
+    const auto of_inner = [&](const std::vector<Var> &vars) {
+        return std::vector<Var>(vars.begin(), vars.begin() + static_cast<std::ptrdiff_t>(inner));
+    };
     std::vector<Var> at = {s.c};
-    at.insert(at.end(), s.e.begin(), s.e.begin() + static_cast<std::ptrdiff_t>(inner));
+    append(at, s.several(of_inner(s.e)));
+    const size_t tile_at = at.size();
     at.push_back(s.tile);
     if (by_point) {
         at.push_back(s.depth);
     }
     const size_t first_point = at.size();
-    at.insert(at.end(), s.j.begin(), s.j.begin() + static_cast<std::ptrdiff_t>(inner));
-    at.insert(at.end(), s.z.begin(), s.z.begin() + static_cast<std::ptrdiff_t>(inner));
-    if (!by_point) {
-        at.push_back(s.rows);
-    }
-    at.push_back(s.images);
+    append(at, of_inner(s.j));
+    append(at, s.several(of_inner(s.z)));
+    append(at, s.several(by_point ? std::vector<Var>{s.images} : std::vector<Var>{s.rows, s.images}));
     s.transformed(at) = Halide::undef(padded.type());
     for (const int bits : shape.tile_classes()) {
         WinogradStages::Transform transform = {bits, input_steps(s, shape, bits, padded),
-                                               tile_domain(shape, bits, false, false, "of_input")};
+                                               UpdateLoops(tile_domain(shape, bits, false), rank, "of_input")};
         const TilePosition tile = position_of(transform.r, rank);
         std::vector<Expr> to(at.begin(), at.end()), from = {s.c};
         append(from, tile.inner);
@@ -224,8 +220,10 @@ void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
         if (by_point) {
             from.push_back(s.depth);
         }
-        from.push_back(s.images * shape.images + tile.image);
-        to[1 + inner] = tile_number(shape, bits, tile.t, tile.u, tile.image);
+        if (s.has(s.n)) {
+            from.push_back(s.value(s.images) * shape.images + tile.image);
+        }
+        to[tile_at] = tile_number(shape, bits, tile.t, tile.u, tile.image);
         s.transformed(to) = transform.steps.back().f(from);
         s.inputs.push_back(transform);
     }
@@ -239,11 +237,12 @@ void gather_planes(WinogradStages &s, WinogradStages::Product &product, const Fu
     const WinogradAxis &axis = shape.axes[outer];
     const CookToom &f = transform_of(shape, 0, outer);
     std::vector<Var> at = {s.c};
-    append(at, s.e);
+    append(at, s.several(s.e));
+    const size_t tile_at = at.size();
     at.push_back(s.tile);
     append(at, s.j);
-    append(at, s.z);
-    at.insert(at.end(), {s.rows, s.images});
+    append(at, s.several(s.z));
+    append(at, s.several({s.rows, s.images}));
     product.transformed = Func("transformed");
     product.transformed(at) = Halide::undef(planes.type());
     for (const int bits : shape.tile_classes()) {
@@ -254,16 +253,16 @@ void gather_planes(WinogradStages &s, WinogradStages::Product &product, const Fu
         const TileClass outermost = shape.tile_class(0, outer);
         const RDom r({{0, tiles}, {0, outermost.count}, {0, axis.subs}, {0, shape.images}}, "of_plane");
         std::vector<Expr> to(at.begin(), at.end()), inputs;
-        to[1 + rank] = shape.tiles_before(bits) + ((r[3] * outermost.count + r[1]) * axis.subs + r[2]) * tiles + r[0];
+        to[tile_at] = shape.tiles_before(bits) + ((r[3] * outermost.count + r[1]) * axis.subs + r[2]) * tiles + r[0];
         for (int l = 0; l < f.points; l++) {
             const Expr start = r[1] * axis.outputs + l;
             std::vector<Expr> from = {s.c};
-            append(from, std::vector<Var>(s.e.begin(), s.e.end() - 1));
+            append(from, s.several(std::vector<Var>(s.e.begin(), s.e.end() - 1)));
             from.push_back(plane.tiles_before(bits) + r[3] * tiles + r[0]);
             from.push_back(shape.merges_folds ? start : start * axis.step + axis.origin(r[2], s.e[outer], s.z[outer]));
             append(from, std::vector<Var>(s.j.begin(), s.j.end() - 1));
-            append(from, std::vector<Var>(s.z.begin(), s.z.end() - 1));
-            from.push_back(s.images);
+            append(from, s.several(std::vector<Var>(s.z.begin(), s.z.end() - 1)));
+            append(from, s.several({s.images}));
             inputs.push_back(planes(from));
         }
         const std::vector<Expr> points = input_transform(f, inputs);
@@ -296,13 +295,13 @@ void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
     Func planes = s.transformed;
     if (by_point && shape.axes.back().reads_outside() && !shape.merges_folds) {
         Halide::Region bounds(s.transformed.dimensions());
-        bounds[shape.axes.size() + 1] = {0, shape.axes.back().in};
+        bounds[2 + s.several(std::vector<Var>(s.e.begin(), s.e.end() - 1)).size()] = {0, shape.axes.back().in};
         planes = Halide::BoundaryConditions::constant_exterior(s.transformed, zero_of(s.transformed), bounds);
     }
     const size_t rank = shape.axes.size();
-    Halide::Region domain = {{0, shape.steps()}};
+    std::vector<int> extents = {shape.steps()};
     for (size_t a = 0; a < rank; a++) {
-        domain.emplace_back(0, shape.folds(a));
+        extents.push_back(shape.folds(a));
     }
     int most = 0;
     for (const int bits : shape.tile_classes()) {
@@ -312,33 +311,39 @@ void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
         if ((bits & ~most) != 0) {
             continue;
         }
-        RDom r(domain, "r");
+        UpdateLoops r(extents, 1, "r");
         const Expr depth = r[0] * shape.pair;
-        std::vector<Expr> weight = {s.c % shape.panel * shape.pair},
+        std::vector<Expr> weight = {s.c % shape.panel * shape.pair, r[0]},
                           in = {problem.groups == 1 ? depth + 0
                                                     : s.c / (shape.group_panels * shape.panel) * shape.depth + depth};
-        for (size_t a = 0; a <= rank; a++) {
-            weight.push_back(r[static_cast<int>(a)]);
+        for (size_t a = 0; a < rank; a++) {
+            weight.push_back(r[a + 1]);
+            if (s.has(s.e[a])) {
+                in.push_back(r[a + 1]);
+            }
         }
-        append(in, std::vector<Expr>(weight.begin() + 2, weight.end()));
         in.push_back(s.tile);
         append(in, s.j);
         weight.push_back(s.c / shape.panel);
         for (size_t a = 0; a < rank; a++) {
             const WinogradAxis &axis = shape.axes[a];
-            const Expr has_last_tap = r[static_cast<int>(a) + 1] < axis.first_short_fold();
+            const Expr has_last_tap = r[a + 1] < axis.first_short_fold();
             weight.push_back(shape.shares_weights(a) ? Halide::select(has_last_tap, s.j[a], 0) : Expr(s.j[a]));
-            in.push_back(axis.shift_of(s.p[a]));
+            if (s.has(s.z[a])) {
+                in.push_back(axis.shift_of(s.p[a]));
+            }
             if (axis.taps > 1 && axis.first_short_fold() < shape.folds(a)) {
-                r.where(s.j[a] != cook_toom_infinity || has_last_tap);
+                r.domain().where(s.j[a] != cook_toom_infinity || has_last_tap);
             }
         }
-        append(weight, s.p);
-        in.insert(in.end(), {s.rows, s.images});
+        for (const Var &p : s.p) {
+            weight.push_back(s.value(p));
+        }
+        append(in, s.several({s.rows, s.images}));
         std::vector<Var> at = {s.c, s.tile};
         append(at, s.j);
-        append(at, s.p);
-        at.insert(at.end(), {s.rows, s.images});
+        append(at, s.several(s.p));
+        append(at, s.several({s.rows, s.images}));
         WinogradStages::Product product = {bits, s.transformed, Func("acc"), Func("product"), Func(), {}};
         if (by_point) {
             gather_planes(s, product, planes);
@@ -366,8 +371,8 @@ std::map<int, Func> output_step(const WinogradStages &s, size_t a, int bits, con
         append(at, std::vector<Var>(s.j.begin(), s.j.begin() + static_cast<std::ptrdiff_t>(a)));
         append(at, std::vector<Var>(s.i.begin() + static_cast<std::ptrdiff_t>(a), s.i.end()));
         at.push_back(s.tile);
-        append(at, s.p);
-        at.insert(at.end(), {s.rows, s.images});
+        append(at, s.several(s.p));
+        append(at, s.several({s.rows, s.images}));
         std::vector<Expr> terms;
         for (int k = 0; k < f.points; k++) {
             const bool high = k >= shape.points(0, a).count;
@@ -423,15 +428,12 @@ std::vector<WinogradStages::Step> output_steps(const WinogradStages &s, int bits
     return steps;
 }
 
-// (c, q and, where there are several, p of each axis ..., last): y's coordinates.
-std::vector<Expr> output_coordinates(const WinogradStages &s, const std::vector<Expr> &q, const std::vector<Expr> &p,
-                                     bool all_phases) {
+// (c, q and, where there are several, p of each axis): the first of the output's coordinates.
+std::vector<Expr> output_coordinates(const WinogradStages &s, const std::vector<Expr> &q) {
     std::vector<Expr> at = {s.c};
     for (size_t a = 0; a < q.size(); a++) {
         at.push_back(q[a]);
-        if (all_phases || s.shape.phases(a) > 1) {
-            at.push_back(p[a]);
-        }
+        append(at, s.several({s.p[a]}));
     }
     return at;
 }
@@ -459,48 +461,55 @@ Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const 
 }
 
 // The output's tiles, written in place or into a scratch that y copies from.
-void define_outputs(WinogradStages &s, const Problem &problem, const Operands &operands) {
+void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
+                    const Operands &operands) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const std::vector<Var> q = vars("q", rank);
     std::vector<Var> at = {s.c};
     for (size_t a = 0; a < rank; a++) {
-        at.push_back(q[a]);
-        if (!s.in_place || shape.phases(a) > 1) {
-            at.push_back(s.p[a]);
-        }
+        at.push_back(s.q[a]);
+        append(at, s.several({s.p[a]}));
     }
     at.push_back(s.n);
     if (!s.in_place) {
-        at.insert(at.end(), {s.rows, s.images});
+        append(at, s.several({s.rows, s.images}));
     }
     Func &target = s.in_place ? s.y : s.result;
     target = Func(s.in_place ? "y" : "result");
     const Halide::Type type = s.finished ? halide_type(problem.y_type) : s.products[0].product.type();
     target(at) = Halide::undef(type);
     for (const int bits : shape.tile_classes()) {
+        std::vector<int> extents = tile_domain(shape, bits, true);
+        extents.push_back(s.in_place ? shape.axes.back().chunks : 1);
+        extents.push_back(s.in_place ? shape.image_chunks : 1);
+        // Phases follow one another in the loop over chunks of rows, also where there is a single one.
+        const std::set<size_t> kept = schedule.by_phase ? std::set<size_t>{3 * rank + 1} : std::set<size_t>{};
         WinogradStages::Transform transform = {bits, output_steps(s, bits),
-                                               tile_domain(shape, bits, true, s.in_place, "of_output")};
+                                               UpdateLoops(extents, rank, "of_output", kept)};
         TilePosition tile = position_of(transform.r, rank);
-        const Expr rows = transform.r[static_cast<int>(3 * rank) + 1],
-                   images = transform.r[static_cast<int>(3 * rank) + 2];
+        const Expr rows = transform.r[3 * rank + 1], images = transform.r[3 * rank + 2];
         std::vector<Expr> from = {s.c}, position;
         append(from, tile.inner);
         from.push_back(tile_number(shape, bits, tile.t, tile.u, tile.image));
         for (size_t a = 0; a < rank; a++) {
             const WinogradAxis &axis = shape.axes[a];
-            from.push_back(s.in_place && shape.phases(a) == 1 ? Expr(0) : Expr(s.p[a]));
             const Expr t = s.in_place && axis.chunks > 1 ? rows * axis.whole + tile.t[a] : tile.t[a];
             const Expr v = shape.tile_class(bits, a).start + t * axis.outputs + tile.inner[a];
             position.push_back(v * axis.subs + tile.u[a]);
         }
-        append(from, s.in_place ? std::vector<Expr>{rows, images} : std::vector<Expr>{s.rows, s.images});
-        std::vector<Expr> to = output_coordinates(s, position, std::vector<Expr>(s.p.begin(), s.p.end()), !s.in_place);
+        append(from, s.several(s.p));
+        if (s.has(s.rows)) {
+            from.push_back(s.in_place ? rows : Expr(s.rows));
+        }
+        if (s.has(s.images)) {
+            from.push_back(s.in_place ? images : Expr(s.images));
+        }
+        std::vector<Expr> to = output_coordinates(s, position);
         to.push_back(s.in_place ? images * shape.images + tile.image : tile.image);
         Expr value = transform.steps.back().f(from);
         value = s.finished ? finish(s, problem, value, s.c, operands, to) : value;
         if (!s.in_place) {
-            append(to, std::vector<Expr>{s.rows, s.images});
+            append(to, s.several({s.rows, s.images}));
         }
         target(to) = value;
         s.outputs.push_back(transform);
@@ -539,11 +548,20 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
             rows = interleaved ? x / (axis.phases * axis.covered()) : q / axis.covered();
             q = q % axis.covered();
         }
-        from.insert(from.end(), {q, p});
+        from.push_back(q);
+        if (s.has(s.p[a])) {
+            from.push_back(p);
+        }
     }
     at.push_back(s.n);
     const Expr image = shape.image_chunks > 1 ? s.n % shape.images : s.n;
-    from.insert(from.end(), {image, rows, shape.image_chunks > 1 ? s.n / shape.images : 0});
+    from.push_back(image);
+    if (s.has(s.rows)) {
+        from.push_back(rows);
+    }
+    if (s.has(s.images)) {
+        from.push_back(s.n / shape.images);
+    }
     const std::vector<Expr> y_at(at.begin(), at.end());
     Expr value = s.result(from);
     if (problem.y_layout != Layout::nxc && !shape.merges_phases) {
@@ -570,12 +588,38 @@ int winograd_phases_as_channels(const Problem &problem) {
     return problem.y_layout == Layout::nxc && merges_phases(problem, axes) ? axes[0].phases : 1;
 }
 
+UpdateLoops::UpdateLoops(const std::vector<int> &extents, size_t inner, const std::string &name,
+                         const std::set<size_t> &kept) {
+    Halide::Region domain;
+    for (size_t d = 0; d < extents.size(); d++) {
+        const bool is_loop = d < inner || extents[d] > 1 || kept.contains(d);
+        numbers_.push_back(is_loop ? static_cast<int>(domain.size()) : -1);
+        if (is_loop) {
+            domain.emplace_back(0, extents[d]);
+        }
+    }
+    domain_ = RDom(domain, name);
+}
+
 WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands) {
     WinogradStages s;
     s.shape = winograd_shape(problem, schedule);
     const size_t rank = s.shape.axes.size();
     s.i = vars("i", rank), s.j = vars("j", rank), s.e = vars("e", rank), s.z = vars("z", rank);
-    s.p = vars("p", rank), s.u = vars("u", rank), s.t = vars("t", rank);
+    s.p = vars("p", rank), s.q = vars("q", rank);
+    const auto has_values = [&](const Var &var, int values) {
+        if (values == 1) {
+            s.single.insert(var.name());
+        }
+    };
+    for (size_t a = 0; a < rank; a++) {
+        has_values(s.e[a], s.shape.folds(a));
+        has_values(s.z[a], s.shape.axes[a].shifts);
+        has_values(s.p[a], s.shape.phases(a));
+    }
+    has_values(s.n, static_cast<int>(problem.batch));
+    has_values(s.rows, s.shape.axes.back().chunks);
+    has_values(s.images, s.shape.image_chunks);
     s.seen_phases = winograd_output_phases(problem);
     s.in_place = s.shape.covers_exactly(problem, schedule.lanes);
     s.masked = s.in_place && s.shape.columns % schedule.lanes != 0;
@@ -588,7 +632,7 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
     if (schedule.by_point) {
         define_outer(s);
     }
-    define_outputs(s, problem, operands);
+    define_outputs(s, problem, schedule, operands);
     if (!s.in_place) {
         define_copy(s, problem, operands);
     }

@@ -30,6 +30,7 @@
 #include <Halide.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -142,11 +143,40 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
 // The transformed weights; w as for Algorithm::pack.
 Halide::Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Halide::Func &w);
 
+// Loops of an update, some of which have a single pass: those are none, and what counts them is 0. Halide takes longer
+// to lower a nest of loops than their number tells.
+class UpdateLoops {
+  public:
+    // The first `inner`, and those `kept`, are loops in any case.
+    UpdateLoops(const std::vector<int> &extents, size_t inner, const std::string &name,
+                const std::set<size_t> &kept = {});
+    UpdateLoops() = default;
+
+    Halide::Expr operator[](size_t d) const { return has(d) ? Halide::Expr(domain_[numbers_[d]]) : 0; }
+    Halide::RVar loop(size_t d) const { return has(d) ? Halide::RVar(domain_[numbers_[d]]) : Halide::RVar(); }
+    bool has(size_t d) const { return numbers_[d] >= 0; }
+    size_t size() const { return numbers_.size(); }
+    Halide::RDom &domain() { return domain_; }
+
+  private:
+    Halide::RDom domain_;
+    std::vector<int> numbers_;  // in the domain; -1: a single pass
+};
+
 // The stages of the kernel, not scheduled. Each Func's dimensions: c, a coordinate for each axis of what its comment
-// says, then `tile` and whatever else tells tiles apart.
+// says, then `tile` and whatever else tells tiles apart; but none that has a single value in this problem
+// (UpdateLoops).
 struct WinogradStages {
     Halide::Var c{"c"}, tile{"tile"}, n{"n"}, rows{"rows"}, images{"images"}, depth{"depth"};
-    std::vector<Halide::Var> i, j, e, z, p, u, t;  // output of a tile, point, fold, shift, phase, sub-image, tile
+    std::vector<Halide::Var> i, j, e, z, p, q;  // output of a tile, point, fold, shift, phase, output
+    std::set<std::string> single;               // names of those that have a single value, 0
+
+    bool has(const Halide::Var &var) const { return !single.contains(var.name()); }
+    Halide::Expr value(const Halide::Var &var) const { return has(var) ? Halide::Expr(var) : 0; }
+    std::vector<Halide::Var> several(std::vector<Halide::Var> vars) const {
+        std::erase_if(vars, [this](const Halide::Var &var) { return !has(var); });
+        return vars;
+    }
 
     // A tile's transform on one axis.
     struct Step {
@@ -157,7 +187,7 @@ struct WinogradStages {
     struct Transform {
         int bits = 0;
         std::vector<Step> steps;  // in order of computation
-        Halide::RDom r;           // points or outputs of a tile, then tile and sub-image of each axis, then image,
+        UpdateLoops r;            // points or outputs of a tile, then tile and sub-image of each axis, then image,
                                   //   then, of outputs in place, the chunks of rows and of images
     };
     struct Product {

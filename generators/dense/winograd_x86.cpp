@@ -41,6 +41,13 @@ bool is_rolled(const WinogradShape &shape, int bits) {
     return points > most_unrolled_points && shape.axes.size() > 1;
 }
 
+// What has several values, of a Func whose dimensions those are (WinogradStages).
+void bound(const WinogradStages &s, Func &f, const Var &var, int begin, int count) {
+    if (s.has(var)) {
+        f.bound(var, begin, count);
+    }
+}
+
 // Where a stage is computed: at the root, or in each chunk of y.
 struct Place {
     const Func *y = nullptr;
@@ -130,12 +137,12 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
 }
 
 // The loops over tiles, the outermost first.
-std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const Halide::RDom &r, int bits) {
-    const int rank = static_cast<int>(shape.axes.size());
-    std::vector<SharedLoop> loops = {{r[3 * rank], shape.images}};
-    for (int a = rank - 1; a >= 0; a--) {
-        loops.push_back({r[rank + 2 * a + 1], shape.axes[a].subs});
-        loops.push_back({r[rank + 2 * a], shape.tile_class(bits, a).count});
+std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const UpdateLoops &r, int bits) {
+    const size_t rank = shape.axes.size();
+    std::vector<SharedLoop> loops = {{r.loop(3 * rank), shape.images}};
+    for (size_t a = rank; a-- > 0;) {
+        loops.push_back({r.loop(rank + 2 * a + 1), shape.axes[a].subs});
+        loops.push_back({r.loop(rank + 2 * a), shape.tile_class(bits, a).count});
     }
     return loops;
 }
@@ -154,8 +161,8 @@ const Var panel_of_y("panel_of_y"), groups_of_y("groups_of_y");
 // Tiles of one combination go through the steps of their transform vector by vector: all in registers, or, where a tile
 // has too many points, row by row through memory. `axes`: those the steps transform.
 void schedule_transform(Func &target, int update, const WinogradStages &s, const WinogradStages::Transform &transform,
-                        int axes, int lanes, const TransformLoops &loops) {
-    const int rank = static_cast<int>(s.shape.axes.size());
+                        size_t axes, int lanes, const TransformLoops &loops) {
+    const size_t rank = s.shape.axes.size();
     const Var vector("vector");
     const bool rolled = is_rolled(axes < rank ? s.shape.plane() : s.shape, transform.bits);
     Stage stage = target.update(update);
@@ -168,26 +175,28 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
         stage.split(vector, groups_of_y, vector, s.shape.group_columns / lanes);
     }
     std::vector<VarOrRVar> order = {s.c};
-    for (int a = 0; a < axes; a++) {
-        order.emplace_back(transform.r[a]);
+    for (size_t a = 0; a < axes; a++) {
+        order.emplace_back(transform.r.loop(a));
     }
     order.emplace_back(vector);
     append(order, loops.between);
-    for (int d = axes; d < transform.r.dimensions(); d++) {
+    for (size_t d = axes; d < transform.r.size(); d++) {
         if (d == 3 * rank + 1 && loops.panel_vectors > 0) {
             order.emplace_back(panel_of_y);
         }
         if (d == 3 * rank + 2) {
             append(order, loops.phases);
         }
-        order.emplace_back(transform.r[d]);
+        if (transform.r.has(d)) {
+            order.emplace_back(transform.r.loop(d));
+        }
     }
     if (groups_outermost) {
         order.emplace_back(groups_of_y);
     }
-    stage.reorder(order).vectorize(s.c).unroll(transform.r[0]);
-    for (int a = 1; a < axes && !rolled; a++) {
-        stage.unroll(transform.r[a]);
+    stage.reorder(order).vectorize(s.c).unroll(transform.r.loop(0));
+    for (size_t a = 1; a < axes && !rolled; a++) {
+        stage.unroll(transform.r.loop(a));
     }
     if (loops.parallel && loops.panel_vectors > 0) {
         stage.parallel(panel_of_y);
@@ -217,7 +226,7 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
         if (!rolled) {
             step.compute_at(target, vector).store_in(MemoryType::Register);
         } else if (axis == 0) {
-            step.compute_at(target, transform.r[1]).store_in(MemoryType::Register);
+            step.compute_at(target, transform.r.loop(1)).store_in(MemoryType::Register);
         } else {
             step.compute_at(target, vector);
         }
@@ -247,15 +256,16 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     }
     f.bound(s.tile, 0, all_tiles(shape));
     for (size_t a = 0; a < axes; a++) {
-        f.bound(s.e[a], 0, shape.folds(a)).bound(s.j[a], 0, shape.axes[a].points);
-        f.bound(s.z[a], 0, shape.axes[a].shifts);
-        loops.between.emplace_back(s.e[a]);
+        bound(s, f, s.e[a], 0, shape.folds(a));
+        bound(s, f, s.j[a], 0, shape.axes[a].points);
+        bound(s, f, s.z[a], 0, shape.axes[a].shifts);
+        append(loops.between, s.several({s.e[a]}));
     }
     for (size_t a = 0; a < axes; a++) {
-        loops.between.emplace_back(s.z[a]);
+        append(loops.between, s.several({s.z[a]}));
     }
     for (size_t k = 0; k < s.inputs.size(); k++) {
-        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], static_cast<int>(axes), lanes, loops);
+        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], axes, lanes, loops);
         if (parallel && schedule.by_point) {
             f.update(static_cast<int>(k)).parallel(s.depth);
         }
@@ -278,9 +288,9 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     std::vector<VarOrRVar> order = {s.c, s.i[outermost], vector, s.tile};
     std::vector<Var> storage = {s.c, s.tile, s.i[outermost]};
     for (size_t a = 0; a <= outermost; a++) {
-        f.bound(s.p[a], 0, shape.phases(a));
-        order.emplace_back(s.p[a]);
-        storage.push_back(s.p[a]);
+        bound(s, f, s.p[a], 0, shape.phases(a));
+        append(order, s.several({s.p[a]}));
+        append(storage, s.several({s.p[a]}));
     }
     for (size_t a = 0; a < outermost; a++) {
         const WinogradShape::Range points = shape.points(stage.bits, a);
@@ -306,8 +316,8 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     for (size_t k = 0; k < stage.gathered.size(); k++) {
         const Halide::RDom &r = stage.gathered[k];
         std::vector<VarOrRVar> loops = {s.c, s.j[outermost], vector, r[0], r[1], r[2], r[3]};
-        append(loops, s.e);
-        append(loops, s.z);
+        append(loops, s.several(s.e));
+        append(loops, s.several(s.z));
         Stage update = in.update(static_cast<int>(k));
         update.split(s.c, vector, s.c, lanes).reorder(loops).vectorize(s.c).unroll(s.j[outermost]);
     }
@@ -349,13 +359,13 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
                 f.bound(s.j[a], points.begin, points.count);
             }
             if (!schedule.by_phase) {
-                f.bound(s.p[a], 0, shape.phases(a));
+                bound(s, f, s.p[a], 0, shape.phases(a));
                 phases.insert(phases.begin(), {s.p[a], shape.phases(a)});
             }
             order.emplace_back(s.j[a]);
             loops.insert(loops.begin(), {s.j[a], points.count});
         }
-        append(order, s.p);
+        append(order, s.several(s.p));
         f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
         if (parallel && !schedule.by_point) {
             loops.insert(loops.begin(), phases.begin(), phases.end());
@@ -377,8 +387,8 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
             steps = outer;
         }
         sum_order.emplace_back(steps);
-        for (size_t a = 0; a < rank; a++) {
-            sum_order.emplace_back(RVar(sum.get_schedule().rvars()[a + 1].var));
+        for (size_t fold = 1; fold < sum.get_schedule().rvars().size(); fold++) {
+            sum_order.emplace_back(RVar(sum.get_schedule().rvars()[fold].var));
         }
         sum.reorder(sum_order).vectorize(s.c).unroll(vector).unroll(s.tile);
         if (schedule.ahead > 0) {
@@ -406,25 +416,23 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
     TransformLoops loops;
     std::vector<VarOrRVar> &phases = schedule.by_phase ? loops.phases : loops.between;
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        if (shape.phases(a) > 1 || !s.in_place) {
-            phases.emplace_back(s.p[a]);
-        }
+        append(phases, s.several({s.p[a]}));
     }
     loops.panel_vectors = s.in_place && schedule.by_panel ? schedule.panel() / lanes : 0;
     loops.parallel = parallel && (s.in_place || !schedule.by_panel);
     Func &target = s.in_place ? s.y : s.result;
     if (!s.in_place) {
-        const std::vector<Var> at = target.args();
         place.compute(target);
         bound_columns(target, s, schedule,
                       shape.pads_groups() ? shape.panels * shape.panel : round_up(shape.columns, lanes));
         for (size_t a = 0; a < shape.axes.size(); a++) {
-            target.bound(at[1 + 2 * a], 0, shape.axes[a].covered()).bound(s.p[a], 0, shape.phases(a));
+            bound(s, target, s.q[a], 0, shape.axes[a].covered());
+            bound(s, target, s.p[a], 0, shape.phases(a));
         }
         target.bound(s.n, 0, shape.images);
     }
     for (size_t k = 0; k < s.outputs.size(); k++) {
-        const int rank = static_cast<int>(shape.axes.size());
+        const size_t rank = shape.axes.size();
         schedule_transform(target, static_cast<int>(k), s, s.outputs[k], schedule.by_point ? rank - 1 : rank, lanes,
                            loops);
     }
@@ -463,8 +471,8 @@ void split_panels(WinogradStages &s, const WinogradSchedule &schedule, const Var
 
 // One output phase after the other is written in place: within it, in chunks of rows where there are several.
 Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
-    const int rank = static_cast<int>(s.shape.axes.size());
-    const RVar rows(s.outputs[0].r[3 * rank + 1]), images(s.outputs[0].r[3 * rank + 2]);
+    const size_t rank = s.shape.axes.size();
+    const RVar rows = s.outputs[0].r.loop(3 * rank + 1), images = s.outputs[0].r.loop(3 * rank + 2);
     Places places;
     if (s.shape.image_chunks > 1) {
         places.inputs = {&s.y, VarOrRVar(images)};
@@ -490,10 +498,11 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     if (s.in_place) {
         const bool of_rows = shape.axes.back().chunks > 1;
         if (of_rows || shape.image_chunks > 1) {
-            const int chunk = 3 * static_cast<int>(rank) + (of_rows && problem.batch == 1 ? 1 : 2);
-            place = {&s.y, VarOrRVar(RVar(s.outputs[0].r[3 * static_cast<int>(rank) + (of_rows ? 1 : 2)]))};
+            const UpdateLoops &loops = s.outputs[0].r;
+            place = {&s.y, VarOrRVar(loops.loop(3 * rank + (of_rows ? 1 : 2)))};
             if (schedule.parallel && !of_groups) {
-                s.y.update().allow_race_conditions().parallel(RVar(s.outputs[0].r[chunk]));
+                const size_t chunk = 3 * rank + (of_rows && problem.batch == 1 ? 1 : 2);
+                s.y.update().allow_race_conditions().parallel(loops.loop(chunk));
             }
         }
         return {image, place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
