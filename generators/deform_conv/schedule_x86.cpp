@@ -83,25 +83,31 @@ SampledSchedule default_sampled_schedule(const Problem &problem, const TargetMod
     s.sample_lanes = target.lanes(8 * element);
     // Where L2 cannot hold the weights it holds samples: the longer their blocks, the less often weights pass.
     const int points = to_int(problem.out_points()), tiles = ceil_div(points, s.pixels);
+    int most_tiles = 1;
     if (element * problem.w_elements() > target.l2_bytes) {
         const int64_t sample_bytes = element * problem.in_channels * problem.taps() * s.pixels;
-        const int most = to_int(std::clamp<int64_t>(target.l2_bytes / sample_bytes, 1, 16));
-        s.tiles = ceil_div(tiles, ceil_div(tiles, most));
+        most_tiles = std::min(tiles, to_int(std::clamp<int64_t>(target.l2_bytes / sample_bytes, 1, 16)));
     }
     // Positions are computed in vectors of points, for some blocks at a time: as few surplus points as may be.
     double best = 0;
-    for (int blocks = 1; blocks <= 8 && blocks <= ceil_div(tiles, s.tiles); blocks++) {
-        const int chunk = s.block() * blocks;
-        const double fit = points / static_cast<double>(round_up(points, chunk));
-        const double lanes_used = chunk / static_cast<double>(round_up(chunk, s.sample_lanes));
-        // One thread of two has nothing to do while the other computes the last of an odd number of chunks.
-        const int chunks = ceil_div(points, chunk);
-        const double even = chunks / static_cast<double>(round_up(chunks, 2));
-        const double score = fit * (9 + lanes_used) * (7 + even);
-        if (score > best) {
-            best = score;
-            s.blocks = blocks;
+    const auto try_blocks = [&](int block_tiles) {
+        for (int blocks = 1; blocks <= 8 && blocks <= ceil_div(tiles, block_tiles); blocks++) {
+            const int chunk = block_tiles * s.pixels * blocks;
+            const double fit = points / static_cast<double>(round_up(points, chunk));
+            const double lanes_used = chunk / static_cast<double>(round_up(chunk, s.sample_lanes));
+            // One thread of two has nothing to do while the other computes the last of an odd number of chunks.
+            const int chunks = ceil_div(points, chunk);
+            const double even = chunks / static_cast<double>(round_up(chunks, 2));
+            const double score = fit * (9 + lanes_used) * (7 + even);
+            if (score > best) {
+                best = score;
+                s.tiles = block_tiles;
+                s.blocks = blocks;
+            }
         }
+    };
+    for (int block_tiles = most_tiles; 2 * block_tiles >= most_tiles; block_tiles--) {
+        try_blocks(block_tiles);
     }
     s.parallel = problem.flops() > 2e6;
     return s;
