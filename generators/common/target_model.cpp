@@ -27,7 +27,8 @@ constexpr TargetModel models[] = {
      "x86-64-linux", KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS, 512, 32, 4, 2, 1 << 20, 4, 1},
     {"x86-64-avx512", "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake", "x86-64-linux",
      KILN_CPU_AVX2 | KILN_CPU_AVX512, 512, 32, 4, 2, 1 << 20, 2, 1},
-    {"x86-64-avx2", "x86-64-linux-sse41-avx-avx2-f16c-fma", "x86-64-linux", KILN_CPU_AVX2, 256, 16, 4, 2, 512 << 10, 2,
+    // Processors with AVX2 alone have 256 KB to 2 MB of L2; those of the last years 1.25 MB or more.
+    {"x86-64-avx2", "x86-64-linux-sse41-avx-avx2-f16c-fma", "x86-64-linux", KILN_CPU_AVX2, 256, 16, 4, 2, 1 << 20, 2,
      1},
     // Neoverse N1 and V1 and the larger Cortex-A do two FMAs a cycle in 4; smaller cores do fewer, whose schedules lose
     // nothing by more accumulators.
