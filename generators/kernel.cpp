@@ -254,6 +254,16 @@ std::optional<Decision> default_decision(const Problem &problem, const TargetMod
     return Decision{name, algorithm.default_schedule(folded, target)};
 }
 
+std::optional<Decision> plain_decision(const Problem &problem, const TargetModel &target) {
+    std::optional<Decision> last;
+    for (const Algorithm &algorithm : algorithms()) {
+        if (const std::optional<Decision> decision = default_decision(problem, target, algorithm.name)) {
+            last = decision;
+        }
+    }
+    return last;
+}
+
 void check_decision(const Problem &problem, const Decision &decision, int revision, const TargetModel *target) {
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
     if (algorithm.revision != revision) {

@@ -26,6 +26,10 @@ Decision default_decision(const Problem &problem, const TargetModel &target);
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target,
                                          const std::string &algorithm);
 
+// That of the last algorithm in the list that applies, which does the least to a problem: what is left where another's
+// kernel does not compile. Nothing where none applies.
+std::optional<Decision> plain_decision(const Problem &problem, const TargetModel &target);
+
 // Throws std::invalid_argument unless the decision's algorithm has this revision, applies to the problem and takes the
 // schedule; with a target, unless the algorithm is for that kind of target too.
 void check_decision(const Problem &problem, const Decision &decision, int revision,

@@ -41,8 +41,9 @@ void report(const CompiledLibrary &library, size_t layers) {
     }
     const size_t good = layers - library.failures.size();
     if (good > 0) {
-        fmt::print("{}: {} of {} layers, {:.1f} KB\n", library.archive, good, layers,
-                   std::filesystem::file_size(library.archive) / 1024.0);
+        fmt::print("{}: {} of {} layers, {:.1f} KB; the slowest kernel took {:.2f} s to compile: {}\n", library.archive,
+                   good, layers, std::filesystem::file_size(library.archive) / 1024.0, library.slowest_seconds,
+                   library.slowest_kernel);
     }
 }
 

@@ -147,7 +147,9 @@ void run_jobs(const std::vector<Job> &jobs, int at_once, double time_limit,
             if (polls[i].revents == 0 || read_some(child)) {
                 still.push_back(std::move(child));
             } else {
-                on_done(child.index, finish(child, time_limit));
+                JobResult result = finish(child, time_limit);
+                result.seconds = std::chrono::duration<double>(Clock::now() - child.started).count();
+                on_done(child.index, result);
             }
         }
         running = std::move(still);

@@ -14,6 +14,7 @@ using Job = std::function<std::string()>;
 struct JobResult {
     bool ok = false;
     std::string text;  // what the job returned, or what went wrong: its error, a signal, the time limit
+    double seconds = 0;
 };
 
 // Runs every job, at most `at_once` together, each for at most `time_limit` seconds; what a job prints is dropped,

@@ -6,12 +6,15 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
 #include "archive.h"
 #include "decisions.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "jobs.h"
 #include "library_files.h"
 #include "npy.h"
@@ -161,9 +164,6 @@ class Compilation {
                 }
                 const Decision decision = decisions_.decide(resolution.problem, *target, &result_.warnings);
                 pending.kernels.push_back(kernel_index(resolution.problem, decision, *target));
-                if (const std::string text = fallback(resolution.problem, decision); !text.empty()) {
-                    result_.fallbacks[fmt::format("{} on {}", text, target->name)].push_back(spec.name);
-                }
             }
             pending.unfinished = pending.kernels.size();
         } catch (const Error &error) {
@@ -181,9 +181,15 @@ class Compilation {
     std::string object_file(const std::string &symbol) const { return temporary_.path() + "/" + symbol + ".o"; }
 
     void compile_kernels() {
+        std::vector<size_t> all(kernels_.size());
+        std::iota(all.begin(), all.end(), 0);
+        compile_kernels(all);
+    }
+
+    void compile_kernels(const std::vector<size_t> &which) {
         std::vector<Job> jobs;
-        for (const auto &kernel : kernels_) {
-            jobs.push_back([this, &kernel] {
+        for (const size_t index : which) {
+            jobs.push_back([this, kernel = kernels_[index]] {
                 const KernelFacts facts = generate_kernel(
                     {kernel->problem, kernel->decision, kernel->target, kernel->symbol}, object_file(kernel->symbol));
                 std::string text = fmt::format("{} {} {} {}", facts.packed_bytes, facts.workspace_bytes,
@@ -194,12 +200,51 @@ class Compilation {
                 return text;
             });
         }
-        run_jobs(jobs, request_.jobs, request_.time_limit,
-                 [this](size_t index, const JobResult &result) { finish_kernel(index, result); });
+        std::vector<size_t> again;
+        run_jobs(jobs, request_.jobs, request_.time_limit, [&](size_t job, const JobResult &result) {
+            if (!result.ok && make_plain(which[job], result.text)) {
+                again.push_back(which[job]);
+            } else {
+                finish_kernel(which[job], result);
+            }
+        });
+        if (!again.empty()) {
+            compile_kernels(again);
+        }
+    }
+
+    // The names of the layers that a kernel is for.
+    std::vector<std::string> layers_of(size_t kernel) const {
+        std::vector<std::string> names;
+        for (const Pending &pending : pending_) {
+            if (std::count(pending.kernels.begin(), pending.kernels.end(), kernel) > 0) {
+                names.push_back(pending.spec->name);
+            }
+        }
+        return names;
+    }
+
+    // Gives a kernel that does not compile the plainest algorithm; false where it had that.
+    bool make_plain(size_t index, const std::string &why) {
+        LibraryKernel &kernel = *kernels_[index];
+        const std::optional<Decision> plain = plain_decision(kernel.problem, *kernel.target);
+        if (!plain || plain->algorithm == kernel.decision.algorithm) {
+            return false;
+        }
+        result_.warnings.push_back(fmt::format("layer {}: compiling it for {} by {} failed, {} is taken: {}",
+                                               fmt::join(layers_of(index), ", "), kernel.target->name,
+                                               kernel.decision.algorithm, plain->algorithm, why));
+        kernel.decision = *plain;
+        kernel.symbol = symbol_of(request_.name, kernel.problem, kernel.decision, *kernel.target);
+        return true;
     }
 
     void finish_kernel(size_t index, const JobResult &result) {
         LibraryKernel &kernel = *kernels_[index];
+        if (result.seconds > result_.slowest_seconds) {
+            result_.slowest_seconds = result.seconds;
+            result_.slowest_kernel = fmt::format("{} for {}", layers_of(index).front(), kernel.target->name);
+        }
         if (result.ok) {
             KernelFacts &facts = kernel.facts;
             std::istringstream text(result.text);
@@ -325,9 +370,16 @@ class Compilation {
             }
         }
         for (const Pending &pending : pending_) {
-            if (!pending.failed) {
-                contents_.layers.push_back(pending.layer);
-                objects_.push_back(object_file(pending.layer.functions.symbol));
+            if (pending.failed) {
+                continue;
+            }
+            contents_.layers.push_back(pending.layer);
+            objects_.push_back(object_file(pending.layer.functions.symbol));
+            for (const size_t index : pending.kernels) {
+                const LibraryKernel &kernel = *kernels_[index];
+                if (const std::string text = fallback(kernel.problem, kernel.decision); !text.empty()) {
+                    result_.fallbacks[fmt::format("{} on {}", text, kernel.target->name)].push_back(pending.spec->name);
+                }
             }
         }
     }

@@ -26,7 +26,10 @@ struct CompiledLibrary {
     std::string archive, header, manifest;  // paths
     bool on_gpu = false;                    // whether its targets are GPUs: programs then link Kiln's GPU runtime
     std::vector<Spec::Failure> failures;    // layers that are not in the library
-    std::vector<std::string> warnings;      // decisions that were refused
+    // Decisions that were refused, and kernels that did not compile by the algorithm that was decided.
+    std::vector<std::string> warnings;
+    std::string slowest_kernel;  // to compile: "up for x86-64-avx2"
+    double slowest_seconds = 0;
     // What stands in for arithmetic that a target lacks (kernel.h), and the layers it is so for.
     std::map<std::string, std::vector<std::string>> fallbacks;
 };
