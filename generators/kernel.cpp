@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <ranges>
 #include <regex>
 #include <stdexcept>
 
@@ -255,13 +256,12 @@ std::optional<Decision> default_decision(const Problem &problem, const TargetMod
 }
 
 std::optional<Decision> plain_decision(const Problem &problem, const TargetModel &target) {
-    std::optional<Decision> last;
-    for (const Algorithm &algorithm : algorithms()) {
+    for (const Algorithm &algorithm : std::views::reverse(algorithms())) {
         if (const std::optional<Decision> decision = default_decision(problem, target, algorithm.name)) {
-            last = decision;
+            return decision;
         }
     }
-    return last;
+    return std::nullopt;
 }
 
 void check_decision(const Problem &problem, const Decision &decision, int revision, const TargetModel *target) {

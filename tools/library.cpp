@@ -213,11 +213,15 @@ class Compilation {
         }
     }
 
+    static bool needs(const Pending &pending, size_t kernel) {
+        return std::count(pending.kernels.begin(), pending.kernels.end(), kernel) > 0;
+    }
+
     // The names of the layers that a kernel is for.
     std::vector<std::string> layers_of(size_t kernel) const {
         std::vector<std::string> names;
         for (const Pending &pending : pending_) {
-            if (std::count(pending.kernels.begin(), pending.kernels.end(), kernel) > 0) {
+            if (needs(pending, kernel)) {
                 names.push_back(pending.spec->name);
             }
         }
@@ -254,7 +258,7 @@ class Compilation {
             }
         }
         for (Pending &pending : pending_) {
-            if (std::count(pending.kernels.begin(), pending.kernels.end(), index) == 0 || pending.failed) {
+            if (!needs(pending, index) || pending.failed) {
                 continue;
             }
             if (!result.ok) {

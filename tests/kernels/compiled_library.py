@@ -28,8 +28,7 @@ class CompiledLibrary(unittest.TestCase):
     @classmethod
     def compile(cls, folder, *options):
         out = cls.folder / folder
-        command = [kiln_run.kiln(), "compile", LAYERS, "-o", out, "--name", "net", *options]
-        subprocess.run(command, check=True)
+        kiln_run.compile_layers(LAYERS, "-o", out, "--name", "net", *options)
         return out
 
     def symbols(self):
@@ -92,7 +91,7 @@ class CompiledLibrary(unittest.TestCase):
             "strides = [2, 2]\npads = [1, 1, 1, 1]\nweights = 'w.npy'\n"
         )
         out = self.folder / "embedded"
-        subprocess.run([kiln_run.kiln(), "compile", spec, "-o", out, "--name", "net", "--embed-weights"], check=True)
+        kiln_run.compile_layers(spec, "-o", out, "--name", "net", "--embed-weights")
         program = self.build("tools/harness/main.cpp", out, "tools/harness", "tests/reference")
         weights.tofile(self.folder / "up.w.bin")
 
@@ -119,7 +118,7 @@ class CompiledLibrary(unittest.TestCase):
         out = self.folder / "open"
         targets = ["--target", "x86-64-avx2", "--target", "x86-64-avx512"]
         options = ["-o", out, "--name", "net", "--embed-weights", *targets]
-        subprocess.run([kiln_run.kiln(), "compile", spec, *options], check=True)
+        kiln_run.compile_layers(spec, *options)
         compiled, program = self.folder / "open_sizes.o", self.folder / "open_sizes"
         compiler = [*os.environ.get("CC", "cc").split(), "-std=c11", "-Wall", "-Werror"]
         includes = [f"-I{ROOT / 'runtime/include'}", f"-I{out}"]

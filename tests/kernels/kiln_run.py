@@ -41,6 +41,14 @@ def check_all_compiled(process):
         raise AssertionError("\n".join(warnings))
 
 
+def compile_layers(spec, *options):
+    """Compiles all of a layers file's layers, each kernel by the algorithm that was decided."""
+    process = subprocess.run([kiln(), "compile", spec, *options], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise AssertionError(f"kiln compile failed:\n{process.stderr[-4000:]}")
+    check_all_compiled(process)
+
+
 def run(cases, folder, *options):
     """Returns (answers in the order of the cases, outputs by name, the finished process)."""
     path = write_cases(cases, folder)

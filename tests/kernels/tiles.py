@@ -28,17 +28,16 @@ STREAMS = """
 operator = "Conv"
 dtype = "uint8"
 bias = true
+layouts = { x = "NXC", y = "NXC" }
 [[layer]]
 name = "pixels"
 x = [1, 128, 16, 28]
 w = [64, 128, 1, 1]
-layouts = { x = "NXC", y = "NXC" }
 [[layer]]
 name = "weights"
 x = [1, 256, 14, 14]
 w = [32, 256, 3, 3]
 pads = [1, 1, 1, 1]
-layouts = { x = "NXC", y = "NXC" }
 [[layer]]
 name = "rows_of_pixels"
 x = [1, 128, 16, 28]
@@ -49,7 +48,6 @@ name = "neither"
 x = [1, 64, 14, 14]
 w = [32, 64, 3, 3]
 pads = [1, 1, 1, 1]
-layouts = { x = "NXC", y = "NXC" }
 """
 
 
@@ -97,7 +95,7 @@ class Tiles(unittest.TestCase):
             if not runs_here():
                 print(f"{TARGET} does not run here: compiled only", flush=True)
                 out = ["-o", folder, "--name", "tiles", "--target", TARGET, "--decisions", decisions]
-                subprocess.run([kiln_run.kiln(), "compile", LAYERS, *out], check=True)
+                kiln_run.compile_layers(LAYERS, *out)
                 manifest = json.loads((Path(folder) / "tiles.json").read_text())
                 self.assertIn("tiles", {kernel["algorithm"] for kernel in manifest["kernels"]})
                 return None
@@ -133,7 +131,7 @@ class Tiles(unittest.TestCase):
             layers = Path(folder) / "streams.toml"
             layers.write_text(STREAMS)
             out = ["-o", folder, "--name", "tiles", "--target", TARGET]
-            subprocess.run([kiln_run.kiln(), "compile", layers, *out], check=True)
+            kiln_run.compile_layers(layers, *out)
             kernels = listings(Path(folder))
         plain, once = {"tileloadd"}, {"tileloaddt1"}
         expected = {
