@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
+#include <map>
 #include <ranges>
-#include <regex>
 #include <stdexcept>
 
 #include "algorithm.h"
@@ -19,6 +18,7 @@
 #include "common/prefetch.h"
 #include "common/types.h"
 #include "dense/matrix_tiles.h"
+#include "stack_frames.h"
 #include "tensors.h"
 
 namespace kiln {
@@ -122,31 +122,9 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     return pipeline.compile_to_module(arguments, name, target);
 }
 
-// The deepest frame in an x86 or ARM assembly file: what is pushed, what the stack pointer is lowered by, and on x86
-// the return address.
-int64_t stack_bytes(const std::string &assembly_file, const Target &target) {
-    static const std::regex lowered(
-        R"(sub[ql]?\s+\$(\d+), %[re]sp|sub\s+sp, sp, #(\d+)(?:, lsl #(\d+))?|\[sp, #-(\d+)\]!)");
-    static const std::regex pushed(R"(^\s+push[ql]?\s)"), registers(R"(\b(v?push)\s+\{(.*)\})");
-    static const std::regex function_begins(R"(^[A-Za-z_][^\s:]*:)");
-    int64_t deepest = 0, frame = 0;
-    std::ifstream file(assembly_file);
-    for (std::string line; std::getline(file, line);) {
-        std::smatch match;
-        if (std::regex_search(line, function_begins)) {
-            frame = target.arch == Target::X86 ? 8 : 0;
-        } else if (std::regex_search(line, match, lowered)) {
-            const std::string bytes = match[1].str() + match[2].str() + match[4].str(), shift = match[3];
-            frame += std::stoll(bytes) << (shift.empty() ? 0 : std::stoi(shift));
-        } else if (std::regex_search(line, match, registers)) {
-            const std::string list = match[2];
-            frame += (match[1] == "vpush" ? 8 : 4) * (1 + std::count(list.begin(), list.end(), ','));
-        } else if (std::regex_search(line, pushed)) {
-            frame += 8;
-        }
-        deepest = std::max(deepest, frame);
-    }
-    return deepest;
+// Whether stack_bytes_of_object() can read a target's objects.
+bool has_x86_objects(const Target &target) {
+    return target.arch == Target::X86 && target.bits == 64 && (target.os == Target::Linux || target.os == Target::NoOS);
 }
 
 // What a lowered module launches.
@@ -332,12 +310,18 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         function.body.accept(&collect);
     }
     facts.launches = collect.launches;
+    const bool lists = request.listing || algorithm.finish != nullptr || !has_x86_objects(module.target());
     const std::string assembly_file = object_file + ".s";
-    module.compile({{Halide::OutputFileType::object, object_file}, {Halide::OutputFileType::assembly, assembly_file}});
+    std::map<Halide::OutputFileType, std::string> files = {{Halide::OutputFileType::object, object_file}};
+    if (lists) {
+        files[Halide::OutputFileType::assembly] = assembly_file;
+    }
+    module.compile(files);
     if (algorithm.finish != nullptr) {
         algorithm.finish(folded, schedule, object_file, assembly_file);
     }
-    facts.stack_bytes = stack_bytes(assembly_file, module.target());
+    facts.stack_bytes = lists ? stack_bytes_of_listing(assembly_file, module.target().arch == Target::X86)
+                              : stack_bytes_of_object(object_file);
     return facts;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -49,7 +49,8 @@ struct KernelRequest {
     Problem problem;
     Decision decision;
     const TargetModel *target;
-    std::string symbol;  // of the kernel; <symbol>_pack packs, <symbol>_bytes is there where sizes are open
+    std::string symbol;    // of the kernel; <symbol>_pack packs, <symbol>_bytes is there where sizes are open
+    bool listing = false;  // whether an assembly file, <object>.s, is wanted too: LLVM then generates all code twice
 };
 
 // What a kernel hands to a GPU: one entry of its device code, for each of its stages.

@@ -115,7 +115,7 @@ std::vector<CompiledCandidate> Measurement::compile(const Problem &problem, cons
         jobs.push_back([this, &problem, decision, symbol, object] {
             const auto begin = Clock::now();
             const KernelRequest request = {problem, options_.count_loops ? serial(decision) : decision, options_.target,
-                                           symbol};
+                                           symbol, options_.count_loops};
             const KernelFacts facts = generate_kernel(request, object);
             std::string answer = fmt::format("{} {} {} {} {} {}", symbol, facts.packed_bytes, facts.workspace_bytes,
                                              facts.worker_workspace_bytes, facts.stack_bytes,

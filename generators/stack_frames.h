@@ -1,0 +1,17 @@
+// How much stack compiled functions take.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace kiln {
+
+// The deepest frame of the functions in an ELF object for x86-64, the return address included, read from their machine
+// code: a listing beside the object would have LLVM generate all code twice. Throws std::runtime_error where the file
+// is no such object.
+int64_t stack_bytes_of_object(const std::string &object_file);
+
+// The same of an x86 or ARM assembly file.
+int64_t stack_bytes_of_listing(const std::string &assembly_file, bool is_x86);
+
+}  // namespace kiln
