@@ -65,9 +65,9 @@ void schedule_start(DirectStages &s, const Problem &problem, const DirectSchedul
 }
 
 void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
-    const int lanes = lanes_around(channels, most);
+    const int lanes = lanes_within(channels, most, true);
     f.bound(c, 0, static_cast<int>(channels));
-    if (channels % lanes == 0) {
+    if (lanes > 1) {
         f.vectorize(c, lanes);
     }
 }
@@ -104,7 +104,8 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
         s.padded.bound(at[a + 1], range.first, rows);
     }
     s.padded.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
-    vectorize_channels(s.padded, at[0], s.channels, schedule.lanes);
+    // Whole registers: the sums' lanes are of four bytes.
+    vectorize_channels(s.padded, at[0], s.channels, schedule.lanes * 4 / s.padded.types()[0].bytes());
     if (schedule.parallel) {
         const auto images = static_cast<int>(problem.batch);
         share_loops(s.padded, {problem.batch > 1 ? SharedLoop{at[rank + 1], images} : SharedLoop{at[rank], rows}});

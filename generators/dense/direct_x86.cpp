@@ -31,17 +31,17 @@ struct Sweep {
 // How many of the `count` iterations of a loop around matrix tiles one task takes: so many that tasks take little time
 // together, on one thread above all, on two, and a little on four: a task's first and last tile overlap with no other.
 // Some microseconds' worth at least, and eight tasks at the most, so that a panel stays in the first cache while it
-// sweeps its part of the image; none in part, if it may be, whose tiles overlap less, and need more registers.
+// sweeps its part of the image.
 int chunk_of(const Problem &problem, int count) {
     const double least_flops = problem.is_quantized() ? 3e7 : 1.5e7;
     const int most = std::clamp(static_cast<int>(problem.flops() / least_flops), 1, 8);
-    constexpr double cycles_of_start = 1000, slower_in_part = 1.15;
+    constexpr double cycles_of_start = 1000;
     constexpr std::pair<int, double> weight_of_threads[] = {{1, 4}, {2, 2}, {4, 0.1}};
     const double cycles = problem.flops() / count / (problem.is_quantized() ? 2048 : 1024);
     int best = count;
     double least = 0;
     for (int size = count; size >= ceil_div(count, most); size--) {
-        const double task = size * cycles * (count % size == 0 ? 1 : slower_in_part) + cycles_of_start;
+        const double task = size * cycles + cycles_of_start;
         double cost = 0;
         for (const auto &[threads, weight] : weight_of_threads) {
             cost += weight * round_up(ceil_div(count, size), threads) * task;
@@ -155,7 +155,10 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
     if (sweep.in_chunks) {
         const int count = image_turns(s.axes, schedule);
         const int size = schedule.chunk > 0 ? std::min(schedule.chunk, count) : chunk_of(problem, count);
-        s.product.split(sweep.divided, sweep.chunk, sweep.divided, size, tail(count, size));
+        // The last is shorter: matrix tiles are not worth repeating.
+        const bool shorter = schedule.tile_steps > 0 && count % size != 0;
+        s.product.split(sweep.divided, sweep.chunk, sweep.divided, size,
+                        shorter ? TailStrategy::GuardWithIf : tail(count, size));
     }
     order.insert(order.end(), sweep.loops.begin(), sweep.loops.end());
     s.product.reorder(order);

@@ -112,18 +112,24 @@ struct TileLoops {
     const Allocate *storage = nullptr;
     const ProducerConsumer *sums = nullptr;
     std::vector<IrStmt> use;
-    int count = 1;  // of register tiles
+    Expr count = 1;  // of register tiles
+
+    // Whether it is known where the loops begin.
+    bool is_outside(const Expr &e) const {
+        return std::none_of(levels.begin(), levels.end(),
+                            [&](const Level &level) { return expr_uses_var(e, level.name); });
+    }
 
     static std::optional<TileLoops> find(const For *outermost) {
         TileLoops t;
         IrStmt s = outermost;
         for (;;) {
             if (const For *loop = s.as<For>()) {
-                if (loop->for_type != ForType::Serial || is_tile_loop(loop->name) || !is_const(loop->min) ||
-                    !is_const(loop->extent)) {
+                if (loop->for_type != ForType::Serial || is_tile_loop(loop->name) || !t.is_outside(loop->min) ||
+                    !t.is_outside(loop->extent)) {
                     return std::nullopt;
                 }
-                t.count *= static_cast<int>(*as_const_int(loop->extent));
+                t.count = simplify(t.count * loop->extent);
                 t.levels.push_back({loop->name, Expr(), loop});
                 s = loop->body;
             } else if (const LetStmt *let = s.as<LetStmt>()) {
@@ -151,14 +157,13 @@ struct TileLoops {
 
     // `body` with these names' values in an iteration of all loops as one.
     IrStmt define(const Expr &index, const std::string &suffix, IrStmt body) const {
-        int inner = 1;
+        Expr inner = 1;
         for (size_t i = levels.size(); i-- > 0;) {
             const Level &level = levels[i];
             Expr value;
             if (level.loop) {
-                const int extent = static_cast<int>(*as_const_int(level.loop->extent));
-                value = simplify(level.loop->min + index / inner % extent);
-                inner *= extent;
+                value = simplify(level.loop->min + index / inner % level.loop->extent);
+                inner = simplify(inner * level.loop->extent);
             } else {
                 value = substitute(names(suffix), level.value);
             }
@@ -187,7 +192,7 @@ std::optional<IrStmt> overlap_tiles(const For *outermost, Lets lets, bool all_re
     constexpr int least_tiles = 4, most_steps = 20;
     const std::string before = ".before";
     const std::optional<TileLoops> loops = TileLoops::find(outermost);
-    if (!loops || loops->count < least_tiles) {
+    if (!loops || is_const_one(simplify(loops->count < least_tiles))) {
         return std::nullopt;
     }
     for (const TileLoops::Level &level : loops->levels) {
@@ -252,9 +257,12 @@ std::optional<IrStmt> overlap_tiles(const For *outermost, Lets lets, bool all_re
         For::make(loops->sums->name + ".tiles", 0, loops->count, ForType::Serial, Halide::Partition::Never,
                   Halide::DeviceAPI::None,
                   loops->define(index, "", loops->define(Halide::max(index - 1, 0), before, Block::make(body))));
-    const IrStmt all = replace.declare(
+    IrStmt all = replace.declare(
         Block::make({loops->define(0, "", Block::make(starts)), loop, replace.store(),
                      loops->define(loops->count - 1, before, loops->rename(Block::make(pieces), before))}));
+    if (!is_const(loops->count)) {
+        all = IfThenElse::make(loops->count > 0, all);
+    }
     const Allocate *storage = loops->storage;
     return Allocate::make(storage->name, storage->type, storage->memory_type, storage->extents, storage->condition,
                           Block::make(all, Free::make(storage->name)));

@@ -72,10 +72,7 @@ double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
     const double blocks = static_cast<double>(taps) * depth;
     const bool far = blocks * s.vectors * s.steps * tile_lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
     const double products = blocks * step_cycles(s, taps, far, pixel_lanes);
-    // An odd number of tiles makes tasks of which one is in part, and that loop is not overlapped.
-    const bool in_part = axes.size() == 1 && !pixel_lanes && s.parallel && !s.panels_outside && phases == 1 &&
-                         ceil_div(axes[0].quotients, s.pixels * s.blocks) % 2 == 1;
-    return tiles * ((in_part ? products + outputs : std::max(products, outputs)) + change);
+    return tiles * (std::max(products, outputs) + change);
 }
 
 }  // namespace
