@@ -45,7 +45,8 @@ bool is_fixed(const Problem &problem, Operator op) {
     return problem.op == op && !problem.has_open_sizes() && !dense::is_empty(problem);
 }
 
-// Each algorithm is a struct of its functions, with its schedule as numbers where Algorithm has the text.
+// Each algorithm is a struct of its functions, with its schedule as numbers where Algorithm has the text; without a
+// packed_type, weights are packed in the type they are multiplied in.
 
 struct Empty {
     struct Schedule {
@@ -56,7 +57,6 @@ struct Empty {
     static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
         return dense::empty(problem, operands);
     }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
     // One element, whatever the weights.
     static Extents packed_extents(const Problem &, const Schedule &, const Sizes &) { return {1}; }
     static Halide::Func pack(const Problem &problem, const Schedule &, const Sizes &, const Halide::Func &) {
@@ -79,7 +79,6 @@ struct Open {
         dense::schedule_open(stages, problem, schedule, operands.sizes);
         return stages.y;
     }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
     static constexpr auto packed_extents = dense::open_packed_extents;
     static constexpr auto pack = dense::open_pack;
 };
@@ -120,9 +119,7 @@ struct Winograd {
         }
         return stages.y;
     }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        schedule.check(problem);
         return constants(dense::winograd_shape(problem, schedule).packed_extents());
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
@@ -150,7 +147,6 @@ struct Direct {
         return dot_types(problem, schedule.dot).w;
     }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        schedule.check(problem);
         return constants(dense::packed_weights(problem, schedule).extents());
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
@@ -175,7 +171,6 @@ struct Tiles {
         return Direct::packed_type(problem, schedule.direct(problem));
     }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
-        schedule.check(problem);
         return Direct::packed_extents(problem, schedule.direct(problem), sizes);
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
@@ -200,61 +195,13 @@ struct Strassen {
         dense::schedule_strassen(stages, problem, schedule);
         return stages.y;
     }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
-        schedule.check(problem);
         return Direct::packed_extents(dense::strassen_products(problem, schedule), schedule.direct(), sizes);
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
                              const Halide::Func &w) {
         return Direct::pack(dense::strassen_products(problem, schedule), schedule.direct(), sizes,
                             dense::strassen_weights(problem, w));
-    }
-};
-
-struct EmptyGpu : Empty {
-    static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
-        const Halide::Func y = dense::empty(problem, operands);
-        schedule_elements_gpu(y);
-        return y;
-    }
-};
-
-struct DirectGpu {
-    using Schedule = dense::DirectGpuSchedule;
-    static constexpr auto default_schedule = dense::default_direct_gpu_schedule;
-    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
-                              const TargetModel &target) {
-        dense::DirectStages stages = dense::direct(problem, schedule.stages(), operands, target, schedule.in_shared);
-        dense::schedule_direct_gpu(stages, problem, schedule);
-        return stages.y;
-    }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
-    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        schedule.check(problem);
-        return constants(dense::packed_weights(problem, schedule.stages()).extents());
-    }
-    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
-        return dense::pack(problem, dense::packed_weights(problem, schedule.stages()), w);
-    }
-};
-
-struct DepthwiseGpu {
-    using Schedule = depthwise::DepthwiseGpuSchedule;
-    static constexpr auto default_schedule = depthwise::default_depthwise_gpu_schedule;
-    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
-                              const TargetModel &) {
-        depthwise::DepthwiseStages stages = depthwise::depthwise(problem, schedule.stages(), operands);
-        depthwise::schedule_depthwise_gpu(stages, problem, schedule);
-        return stages.y;
-    }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
-    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        schedule.check(problem);
-        return constants(depthwise::packed_extents(problem, schedule.stages()));
-    }
-    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
-        return depthwise::pack(problem, schedule.stages(), w);
     }
 };
 
@@ -282,9 +229,67 @@ struct Sampled {
         deform_conv::schedule_sampled(stages, problem, schedule, operands.sizes);
         return stages.y;
     }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
     static constexpr auto packed_extents = deform_conv::packed_extents;
     static constexpr auto pack = deform_conv::pack;
+};
+
+// A GPU's algorithm, whose weights are packed as a processor's: that of its schedule's stages().
+template <class Processor, class GpuSchedule>
+struct PackedLike {
+    using Schedule = GpuSchedule;
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        return Processor::packed_extents(problem, schedule.stages(), sizes);
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return Processor::pack(problem, schedule.stages(), sizes, w);
+    }
+};
+
+struct EmptyGpu : Empty {
+    static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
+        const Halide::Func y = dense::empty(problem, operands);
+        schedule_elements_gpu(y);
+        return y;
+    }
+};
+
+struct WinogradGpu : PackedLike<Winograd, dense::WinogradGpuSchedule> {
+    static constexpr auto default_schedule = dense::default_winograd_gpu_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        return dense::winograd_gpu(problem, schedule, operands);
+    }
+};
+
+struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
+    static constexpr auto default_schedule = depthwise::default_depthwise_gpu_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        depthwise::DepthwiseStages stages = depthwise::depthwise(problem, schedule.stages(), operands);
+        depthwise::schedule_depthwise_gpu(stages, problem, schedule);
+        return stages.y;
+    }
+};
+
+struct DirectGpu : PackedLike<Direct, dense::DirectGpuSchedule> {
+    static constexpr auto default_schedule = dense::default_direct_gpu_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &target) {
+        dense::DirectStages stages = dense::direct(problem, schedule.stages(), operands, target, schedule.in_shared);
+        dense::schedule_direct_gpu(stages, problem, schedule);
+        return stages.y;
+    }
+};
+
+struct SampledGpu : PackedLike<Sampled, deform_conv::SampledGpuSchedule> {
+    static constexpr auto default_schedule = deform_conv::default_sampled_gpu_schedule;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        deform_conv::SampledStages stages = deform_conv::sampled(problem, schedule.stages(), operands);
+        deform_conv::schedule_sampled_gpu(stages, problem, schedule);
+        return stages.y;
+    }
 };
 
 template <class A>
@@ -295,43 +300,6 @@ constexpr decltype(Algorithm::space) space_of() {
         return nullptr;
     }
 }
-
-struct WinogradGpu {
-    using Schedule = dense::WinogradGpuSchedule;
-    static constexpr auto default_schedule = dense::default_winograd_gpu_schedule;
-    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
-                              const TargetModel &) {
-        return dense::winograd_gpu(problem, schedule, operands);
-    }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
-    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        schedule.check(problem);
-        return constants(dense::winograd_shape(problem, schedule.stages()).packed_extents());
-    }
-    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
-        return dense::pack_winograd(problem, dense::winograd_shape(problem, schedule.stages()), w);
-    }
-};
-
-struct SampledGpu {
-    using Schedule = deform_conv::SampledGpuSchedule;
-    static constexpr auto default_schedule = deform_conv::default_sampled_gpu_schedule;
-    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
-                              const TargetModel &) {
-        deform_conv::SampledStages stages = deform_conv::sampled(problem, schedule.stages(), operands);
-        deform_conv::schedule_sampled_gpu(stages, problem, schedule);
-        return stages.y;
-    }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return operand_type(problem); }
-    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
-        schedule.check(problem);
-        return deform_conv::packed_extents(problem, schedule.stages(), sizes);
-    }
-    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
-                             const Halide::Func &w) {
-        return deform_conv::pack(problem, schedule.stages(), sizes, w);
-    }
-};
 
 template <class A>
 constexpr decltype(Algorithm::phases_as_channels) phases_as_channels_of() {
@@ -370,11 +338,19 @@ constexpr Algorithm row(const char *name, int revision, const char *summary, dec
         [](const Problem &problem, const std::string &schedule, const Operands &operands, const TargetModel &target) {
             return A::build(problem, Schedule::parse(schedule), operands, target);
         },
-        [](const Problem &problem, const std::string &schedule) {
-            return A::packed_type(problem, Schedule::parse(schedule));
+        [](const Problem &problem, const std::string &text) {
+            if constexpr (requires(const Schedule &schedule) { A::packed_type(problem, schedule); }) {
+                return A::packed_type(problem, Schedule::parse(text));
+            } else {
+                return operand_type(problem);
+            }
         },
-        [](const Problem &problem, const std::string &schedule, const Sizes &sizes) {
-            return A::packed_extents(problem, Schedule::parse(schedule), sizes);
+        [](const Problem &problem, const std::string &text, const Sizes &sizes) {
+            const Schedule schedule = Schedule::parse(text);
+            if constexpr (requires { schedule.check(problem); }) {
+                schedule.check(problem);
+            }
+            return A::packed_extents(problem, schedule, sizes);
         },
         [](const Problem &problem, const std::string &schedule, const Sizes &sizes, const Halide::Func &w) {
             return A::pack(problem, Schedule::parse(schedule), sizes, w);
