@@ -65,7 +65,21 @@ class LayersFile {
 
     static int line_of(const toml::node &node) { return static_cast<int>(node.source().begin.line); }
 
+    // toml++ goes down a level of its own stack for each part of a dotted key.
+    void check_dotted_keys(const std::string &content) const {
+        constexpr int most = 100;
+        int line = 1, dots = 0;
+        char before = '\n';
+        for (const char c : content) {
+            line += c == '\n';
+            if (std::strchr("\n,=#[]{}", c)) dots = 0;
+            if (c == '.' && before != '.' && ++dots == most) fail(line, fmt::format("a key of {} parts or more", most));
+            before = c;
+        }
+    }
+
     toml::table parse_toml(const std::string &content) const {
+        check_dotted_keys(content);
         try {
             return toml::parse(content, path_);
         } catch (const toml::parse_error &error) {

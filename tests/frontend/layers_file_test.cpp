@@ -194,6 +194,19 @@ TEST(LayersFile, BadFiles) {
     }
 }
 
+TEST(LayersFile, DottedKeys) {
+    const std::string layer = "[[layer]]\nname = 'a'\noperator = 'Conv'\nx = [1, 1, 1]\nw = [1, 1, 1]\n";
+    std::string key = "a";
+    for (int i = 0; i < 100'000; i++) key += ".a";
+    const auto parse = [](const std::string &text) { return parse_layers_file(text, "net.toml"); };
+    for (const std::string &text : {key + " = 1\n", "[[" + key + "]]\n", "x = { " + key + " = 1 }\n"})
+        EXPECT_EQ(error_of([&] { parse("\n" + text); }), "net.toml:2: a key of 100 parts or more");
+    std::string scales = "output_scale = [1.5";
+    for (int i = 0; i < 1000; i++) scales += ",1.5";
+    const Spec spec = parse("# " + std::string(200, '.') + "\n" + layer + scales + "]\n");
+    EXPECT_EQ(spec.layers.size() + spec.failures.size(), 1u);
+}
+
 TEST(LayersFile, NamesThatMeetInTheHeader) {
     const Files files;
     const std::string layer = "operator = 'Conv'\nx = [1, 1, 1]\nw = [1, 1, 1]\n";
