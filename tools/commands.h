@@ -22,6 +22,7 @@ struct CompileOptions {
     int jobs = 1;                      // kernels compiled at once; at least 1
     bool embed_weights = false;
     double time_limit = 60;    // seconds for one kernel
+    bool stand_ins = true;     // a kernel that does not compile as decided is made by the plainest algorithm
     bool explain = false;      // also prints what `kiln explain` does
     SpecOptions spec_options;  // --shape
 };
@@ -34,10 +35,12 @@ struct RunOptions {
     std::string cases;   // .jsonl
     std::string output;  // folder, made if need be
     Engine engine = Engine::specialized;
-    std::string target;  // "": this machine's
-    std::string runner;  // command line that starts a program of the target; "": started directly
-    std::string cxx;     // C++ compiler of the target; "": $CXX, else the usual one for the target
+    std::string decisions;  // as CompileOptions'
+    std::string target;     // "": this machine's
+    std::string runner;     // command line that starts a program of the target; "": started directly
+    std::string cxx;        // C++ compiler of the target; "": $CXX, else the usual one for the target
     int jobs = 1;
+    bool stand_ins = true;  // as CompileOptions'
 };
 int run_command(const RunOptions &options);
 
@@ -48,8 +51,9 @@ struct MeasureOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     std::string decisions;            // as CompileOptions'
     int jobs = 1;
-    int64_t seed = 1;  // of random tensors, and of what a layer leaves open
-    int draws = 3;     // problems that a layer with open sizes is checked or timed with
+    bool stand_ins = true;  // as CompileOptions'
+    int64_t seed = 1;       // of random tensors, and of what a layer leaves open
+    int draws = 3;          // problems that a layer with open sizes is checked or timed with
     SpecOptions spec_options;
 };
 

@@ -228,11 +228,11 @@ class Compilation {
         return names;
     }
 
-    // Gives a kernel that does not compile the plainest algorithm; false where it had that.
+    // Gives a kernel that does not compile the plainest algorithm; false where it had that, or nothing may stand in.
     bool make_plain(size_t index, const std::string &why) {
         LibraryKernel &kernel = *kernels_[index];
         const std::optional<Decision> plain = plain_decision(kernel.problem, *kernel.target);
-        if (!plain || plain->algorithm == kernel.decision.algorithm) {
+        if (!request_.stand_ins || !plain || plain->algorithm == kernel.decision.algorithm) {
             return false;
         }
         result_.warnings.push_back(fmt::format("layer {}: compiling it for {} by {} failed, {} is taken: {}",

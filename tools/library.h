@@ -19,6 +19,7 @@ struct LibraryRequest {
     int jobs = 1;                      // kernels compiled at once
     double time_limit = 60;            // seconds for one kernel
     bool embed_weights = false;
+    bool stand_ins = true;  // a kernel that does not compile as decided is made by the plainest algorithm
 };
 
 struct CompiledLibrary {

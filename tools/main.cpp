@@ -87,6 +87,18 @@ void add_toolchain(CLI::App &command, std::string &runner, std::string &cxx) {
         ->type_name("CXX");
 }
 
+void add_decisions(CLI::App &command, std::string &decisions) {
+    command.add_option("--decisions", decisions, "Algorithms and schedules to use, as the tuner writes them")
+        ->type_name("FILE");
+}
+
+void add_stand_ins(CLI::App &command, bool &stand_ins) {
+    command.add_flag_callback(
+        "--no-stand-in", [&stand_ins] { stand_ins = false; },
+        "A layer whose kernel does not compile as decided fails; else the plainest algorithm stands in, with a "
+        "warning");
+}
+
 void add_measure(CLI::App &command, MeasureOptions &options) {
     add_spec(command, options.spec, options.spec_options);
     add_target(command, options.target);
@@ -94,8 +106,8 @@ void add_measure(CLI::App &command, MeasureOptions &options) {
     command.add_option("--layer", options.layers, "Only this layer; may be given again")
         ->type_name("NAME")
         ->allow_extra_args(false);
-    command.add_option("--decisions", options.decisions, "Algorithms and schedules to use, as the tuner writes them")
-        ->type_name("FILE");
+    add_decisions(command, options.decisions);
+    add_stand_ins(command, options.stand_ins);
     command.add_option("--seed", options.seed, "Of the random tensors, and of the sizes that layers leave open")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber)
@@ -139,14 +151,14 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
         ->check([](const std::string &name) {
             return is_identifier(name) ? "" : fmt::format("{} is no C identifier", name);
         });
-    command->add_option("--decisions", options->decisions, "Algorithms and schedules to use, as the tuner writes them")
-        ->type_name("FILE");
+    add_decisions(*command, options->decisions);
     add_jobs(*command, options->jobs);
     command->add_flag("--embed-weights", options->embed_weights, "Pack the weights now and put them into the library");
     command->add_option("--time-limit", options->time_limit, "Longest time one kernel may take to compile")
         ->type_name("SECONDS")
         ->check(positive)
         ->capture_default_str();
+    add_stand_ins(*command, options->stand_ins);
     command->add_flag("--explain", options->explain, "Also print what kiln explain does");
     return [options] { return compile_command(*options); };
 }
@@ -165,6 +177,8 @@ Action add_run(CLI::App &app, CLI::App *&command) {
             "Kernels made for each case, or one library for all of them")
         ->type_name("specialized|generic")
         ->default_str("specialized");
+    add_decisions(*command, options->decisions);
+    add_stand_ins(*command, options->stand_ins);
     add_target(*command, options->target);
     add_toolchain(*command, options->runner, options->cxx);
     add_jobs(*command, options->jobs);
@@ -177,8 +191,7 @@ Action add_explain(CLI::App &app, CLI::App *&command) {
     const auto options = std::make_shared<ExplainOptions>();
     add_spec(*command, options->spec, options->spec_options);
     add_target(*command, options->target);
-    command->add_option("--decisions", options->decisions, "Algorithms and schedules to use, as the tuner writes them")
-        ->type_name("FILE");
+    add_decisions(*command, options->decisions);
     command->add_flag("--all-dialects", options->all_dialects,
                       "Also resolve each layer under every dialect and profile, "
                       "and tell where they differ");

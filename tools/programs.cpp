@@ -208,7 +208,7 @@ fs::path objects(const fs::path &root, const std::vector<std::string> &cxx, cons
 }  // namespace
 
 Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const std::string &architecture) {
-    return {split_words(cxx.empty() ? default_compiler(architecture) : cxx), split_words(runner)};
+    return {split_words(cxx.empty() ? default_compiler(architecture) : cxx), split_words(runner), source_folder()};
 }
 
 std::vector<std::string> Program::command(const std::vector<std::string> &arguments) const {
@@ -219,7 +219,7 @@ std::vector<std::string> Program::command(const std::vector<std::string> &argume
 }
 
 Program build_program(const CompiledLibrary &library, const Toolchain &toolchain, const std::string &folder, int jobs) {
-    const fs::path root = source_folder();
+    const fs::path root = toolchain.sources;
     const fs::path object_folder = objects(root, toolchain.cxx, folder, jobs);
     Program program = {(fs::path(folder) / (library.name + "_harness")).string(), toolchain.runner};
     std::vector<std::string> command = toolchain.cxx;

@@ -12,10 +12,12 @@ namespace kiln::tools {
 struct Toolchain {
     std::vector<std::string> cxx;     // the C++ compiler's command
     std::vector<std::string> runner;  // what starts its programs; empty: nothing
+    std::string sources;              // the folder of the programs' sources, which kiln brings along
 };
 
 // `cxx`, else $CXX, else the compiler's usual name for a target of `architecture` (kiln::TargetModel), which is "c++"
-// for this machine's own. Both arguments of the command line may have several words.
+// for this machine's own. Both arguments of the command line may have several words. Throws
+// Error where no compiler is known, or the sources are missing.
 Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const std::string &architecture);
 
 // A program for a library.

@@ -303,7 +303,9 @@ class Run {
         request.layers = name_layers();
         request.targets = {target_};
         request.folder = folder;
+        request.decisions = options_.decisions;
         request.jobs = options_.jobs;
+        request.stand_ins = options_.stand_ins;
         Progress progress("compiling", static_cast<int>(request.layers.size()));
         CompiledLibrary library = compile_library(request, progress);
         for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);

@@ -80,7 +80,11 @@ class CompileCommand(unittest.TestCase):
     def test_a_kernel_that_does_not_compile_is_made_by_a_plainer_algorithm(self):
         # LLVM 21 runs out of tile registers in this one.
         layer = GOOD.replace("[1, 3, 8, 8]", "[1, 64, 26, 26]").replace("[4, 3, 3, 3]", "[72, 64, 3, 3]")
-        process = self.compile(layer + 'pads = [1, 1, 1, 1]\ndtype = "bfloat16"\n', "--target", "x86-64-amx")
+        layer += 'pads = [1, 1, 1, 1]\ndtype = "bfloat16"\n'
+        process = self.compile(layer, "--target", "x86-64-amx", "--no-stand-in")
+        self.assertEqual(process.returncode, 1, process.stdout)
+        self.assertIn("layer good: failed: compiling it for x86-64-amx failed: ", process.stderr)
+        process = self.compile(layer, "--target", "x86-64-amx")
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertIn("warning: layer good: compiling it for x86-64-amx by tiles failed, direct is taken: ", process.stderr)
         self.assertEqual(self.manifest()["kernels"][0]["algorithm"], "direct")

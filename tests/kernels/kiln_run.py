@@ -8,6 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+# Another algorithm's kernel is right too, but not what is tested.
+NO_STAND_IN = "--no-stand-in"
+
 
 def kiln():
     """The kiln under test: the environment variable KILN, else the checkout's build."""
@@ -35,30 +38,22 @@ def write_cases(cases, folder):
     return folder / "cases.jsonl"
 
 
-def check_all_compiled(process):
-    """A kernel that does not compile is made by another algorithm, with a warning: right, but not what is tested."""
-    if warnings := re.findall(r"compiling it for .* failed, \w+ is taken.*", process.stderr):
-        raise AssertionError("\n".join(warnings))
-
-
 def compile_layers(spec, *options):
     """Compiles all of a layers file's layers, each kernel by the algorithm that was decided."""
-    process = subprocess.run([kiln(), "compile", spec, *options], capture_output=True, text=True, check=False)
+    command = [kiln(), "compile", spec, NO_STAND_IN, *options]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
         raise AssertionError(f"kiln compile failed:\n{process.stderr[-4000:]}")
-    check_all_compiled(process)
 
 
 def run(cases, folder, *options):
     """Returns (answers in the order of the cases, outputs by name, the finished process)."""
     path = write_cases(cases, folder)
     out = Path(folder) / "out"
-    process = subprocess.run(
-        [kiln(), "run", path, "-o", out, *target_option(), *options], capture_output=True, text=True, check=False
-    )
+    command = [kiln(), "run", path, "-o", out, NO_STAND_IN, *target_option(), *options]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     if not (out / "results.jsonl").exists():
         raise AssertionError(f"kiln run gave no results:\n{process.stderr[-4000:]}")
-    check_all_compiled(process)
     answers = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     printed = [json.loads(line) for line in process.stdout.splitlines()]
     assert sorted(a["name"] for a in printed) == sorted(a["name"] for a in answers), "stdout and results.jsonl differ"
@@ -69,12 +64,11 @@ def run(cases, folder, *options):
 
 def verify(spec, *options):
     """Returns the rows of kiln verify, in the order of the layers."""
-    command = [kiln(), "verify", spec, "--json", *target_option(), *options]
+    command = [kiln(), "verify", spec, "--json", NO_STAND_IN, *target_option(), *options]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = [json.loads(line) for line in process.stdout.splitlines()]
     if not rows:
         raise AssertionError(f"kiln verify gave no results:\n{process.stderr[-4000:]}")
-    check_all_compiled(process)
     return rows
 
 

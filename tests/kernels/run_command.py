@@ -1,6 +1,8 @@
 """kiln run beyond the values: bad cases beside good ones, empty tensors, filter layouts, engines, compilers."""
 
+import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -108,6 +110,15 @@ class RunCommand(unittest.TestCase):
         for name, values in expected.items():
             np.testing.assert_array_equal(outputs[name], values)
 
+    def test_decisions(self):
+        decisions = self.folder / "decisions.jsonl"
+        x, w = np.ones((1, 8, 9, 7), np.float32), np.ones((8, 8, 3, 3), np.float32)
+        for algorithm in ("direct", "winograd"):
+            decisions.write_text(json.dumps({"problem": "*", "algorithm": algorithm}) + "\n")
+            answers, _, process = kiln_run.run([conv("a", inputs={"X": x, "W": w})], self.folder, "--decisions", decisions)
+            self.assertEqual(process.returncode, 0, answers)
+            self.assertEqual(answers[0]["kernel"].split("@")[0], algorithm)
+
     def test_runner_starts_the_program(self):
         trace = self.folder / "started"
         script = self.folder / "runner"
@@ -175,6 +186,12 @@ class RunCommand(unittest.TestCase):
         blocked = run(cases, "-o", cases / "out")
         self.assertEqual(blocked.returncode, 1)
         self.assertIn("cases.jsonl/out", blocked.stderr)
+        lonely = self.folder / "bin/kiln"  # without the sources that are installed beside it
+        lonely.parent.mkdir()
+        shutil.copy(kiln_run.kiln(), lonely)
+        process = subprocess.run([lonely, "run", cases, "-o", self.folder / "out"], capture_output=True, text=True)
+        self.assertEqual(process.returncode, 1)
+        self.assertRegex(process.stderr, "^kiln: the sources of Kiln's programs are missing: ")
 
 
 if __name__ == "__main__":
