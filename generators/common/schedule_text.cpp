@@ -19,40 +19,54 @@ int to_int(const std::string &pair, const std::string &digits) {
 
 }  // namespace
 
-ScheduleText::ScheduleText(const std::string &text, std::initializer_list<const char *> names,
-                           const std::map<std::string, int> &newer) {
+ScheduleText::ScheduleText(const std::string &text, const Values &names) : reads_(true), text_(text) {
     for (size_t at = 0; at < text.size();) {
         const size_t end = std::min(text.find(';', at), text.size());
         const std::string pair = text.substr(at, end - at);
         const size_t colon = pair.find(':');
         const std::string name = pair.substr(0, colon);
-        const bool known = std::find(names.begin(), names.end(), name) != names.end() || newer.count(name) > 0;
+        const bool known =
+            std::any_of(names.begin(), names.end(), [&](const auto &number) { return number.first == name; });
         if (colon == std::string::npos || !known) {
             throw std::invalid_argument("schedule: \"" + pair + "\" is not one of this algorithm's numbers");
         }
-        if (!values_.emplace(name, to_int(pair, pair.substr(colon + 1))).second) {
+        if (!read_.emplace(name, to_int(pair, pair.substr(colon + 1))).second) {
             throw std::invalid_argument("schedule: \"" + name + "\" is given twice");
         }
         at = end + 1;
     }
-    for (const char *name : names) {
-        if (!values_.count(name)) {
-            throw std::invalid_argument("schedule: \"" + text + "\" lacks \"" + name + "\"");
-        }
-    }
-    values_.insert(newer.begin(), newer.end());
 }
 
-void ScheduleText::check_range(std::initializer_list<const char *> names, int least, int most) const {
-    for (const char *name : names) {
-        if (values_.at(name) < least || values_.at(name) > most) {
+void ScheduleText::number(const char *name, int &value, int least, int most) {
+    if (reads_) {
+        const auto found = read_.find(name);
+        if (found == read_.end()) {
+            throw std::invalid_argument("schedule: \"" + text_ + "\" lacks \"" + name + "\"");
+        }
+        value = found->second;
+        if (value < least || value > most) {
+            const bool bounded = most < std::numeric_limits<int>::max();
             throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be " + std::to_string(least) +
-                                        " to " + std::to_string(most));
+                                        (bounded ? " to " + std::to_string(most) : " or more"));
         }
     }
+    values_.emplace_back(name, value);
 }
 
-std::string ScheduleText::print(const std::vector<std::pair<std::string, int>> &values) {
+void ScheduleText::newer(const char *name, int &value, int before) {
+    if (reads_) {
+        read_.emplace(name, before);
+    }
+    number(name, value);
+}
+
+void ScheduleText::flag(const char *name, bool &value) {
+    int number_of_it = value;
+    number(name, number_of_it);
+    value = number_of_it != 0;
+}
+
+std::string ScheduleText::print(const Values &values) {
     std::string text;
     for (const auto &[name, value] : values) {
         text += (text.empty() ? "" : ";") + name + ":" + std::to_string(value);

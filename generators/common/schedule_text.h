@@ -1,7 +1,7 @@
 // The text form of a schedule: `name:value` pairs joined by ';', e.g. "vectors:4;pixels:6;rows:1". Values are integers.
 #pragma once
 
-#include <initializer_list>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -9,22 +9,51 @@
 
 namespace kiln {
 
+// A schedule lists its numbers once, for reading and for printing, in the order of the text:
+//
+//     void list(Schedule &schedule, ScheduleText &text) {
+//         text.number("vectors", schedule.vectors, 1, 64);
+//         text.flag("parallel", schedule.parallel);
+//     }
 class ScheduleText {
   public:
-    // Throws std::invalid_argument, naming the pair, unless `text` gives each of `names` once and nothing else but
-    // `newer` names, which are as stated there in texts from before they came.
-    ScheduleText(const std::string &text, std::initializer_list<const char *> names,
-                 const std::map<std::string, int> &newer = {});
+    // Throws std::invalid_argument, naming the pair, unless `text` gives each number that is listed once, within its
+    // range, and nothing else.
+    template <class Schedule>
+    static Schedule parse(const std::string &text, void (*list)(Schedule &, ScheduleText &)) {
+        Schedule schedule;
+        ScheduleText names;
+        list(schedule, names);
+        ScheduleText read(text, names.values_);
+        list(schedule, read);
+        return schedule;
+    }
 
-    int operator[](const std::string &name) const { return values_.at(name); }
-
-    // Throws std::invalid_argument, naming the first of `names` that is below `least` or above `most`.
-    void check_range(std::initializer_list<const char *> names, int least, int most) const;
-
+    template <class Schedule>
+    static std::string print(Schedule schedule, void (*list)(Schedule &, ScheduleText &)) {
+        ScheduleText printed;
+        list(schedule, printed);
+        return print(printed.values_);
+    }
     static std::string print(const std::vector<std::pair<std::string, int>> &values);
 
+    // A number from `least` to `most`,
+    void number(const char *name, int &value, int least = 0, int most = std::numeric_limits<int>::max());
+    // one that is `before` in texts from before it came,
+    void newer(const char *name, int &value, int before);
+    // and one that is true where it is not 0.
+    void flag(const char *name, bool &value);
+
   private:
-    std::map<std::string, int> values_;
+    using Values = std::vector<std::pair<std::string, int>>;
+
+    ScheduleText() = default;
+    ScheduleText(const std::string &text, const Values &names);
+
+    bool reads_ = false;
+    std::string text_;                 // that is read
+    std::map<std::string, int> read_;  // its pairs
+    Values values_;                    // that were listed
 };
 
 }  // namespace kiln

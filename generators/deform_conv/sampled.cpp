@@ -209,25 +209,25 @@ void define_output(SampledStages &s, const Problem &problem, const Operands &ope
     s.y(vars) = epilogue(problem, sum(at), operands, at, channel);
 }
 
+void list(SampledSchedule &schedule, ScheduleText &text) {
+    text.number("lanes", schedule.lanes, 1, 64);
+    text.number("vectors", schedule.vectors, 1, 64);
+    text.number("pixels", schedule.pixels, 1, 64);
+    text.number("tiles", schedule.tiles, 1, 64);
+    text.number("blocks", schedule.blocks, 1, 64);
+    text.number("sample_lanes", schedule.sample_lanes, 1, 64);
+    text.number("unroll", schedule.unroll, 1, 64);
+    text.flag("parallel", schedule.parallel);
+}
+
 }  // namespace
 
 SampledSchedule SampledSchedule::parse(const std::string &text) {
-    const ScheduleText values(text,
-                              {"lanes", "vectors", "pixels", "tiles", "blocks", "sample_lanes", "unroll", "parallel"});
-    values.check_range({"lanes", "vectors", "pixels", "tiles", "blocks", "sample_lanes", "unroll"}, 1, 64);
-    return {values["lanes"],  values["vectors"],      values["pixels"], values["tiles"],
-            values["blocks"], values["sample_lanes"], values["unroll"], values["parallel"] != 0};
+    return ScheduleText::parse(text, list);
 }
 
 std::string SampledSchedule::print() const {
-    return ScheduleText::print({{"lanes", lanes},
-                                {"vectors", vectors},
-                                {"pixels", pixels},
-                                {"tiles", tiles},
-                                {"blocks", blocks},
-                                {"sample_lanes", sample_lanes},
-                                {"unroll", unroll},
-                                {"parallel", parallel}});
+    return ScheduleText::print(*this, list);
 }
 
 std::vector<Expr> packed_extents(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes) {

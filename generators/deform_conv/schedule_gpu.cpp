@@ -15,21 +15,25 @@ using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
+namespace {
+
+void list(SampledGpuSchedule &schedule, ScheduleText &text) {
+    text.number("channels", schedule.channels, 1, 64);
+    text.number("points", schedule.points, 1, 64);
+    text.number("vector", schedule.vector, 1, 64);
+    text.number("threads_c", schedule.threads_c, 1, 1024);
+    text.number("threads_p", schedule.threads_p, 1, 1024);
+    text.number("unroll", schedule.unroll, 1, 64);
+}
+
+}  // namespace
+
 SampledGpuSchedule SampledGpuSchedule::parse(const std::string &text) {
-    const ScheduleText values(text, {"channels", "points", "vector", "threads_c", "threads_p", "unroll"});
-    values.check_range({"channels", "points", "vector", "unroll"}, 1, 64);
-    values.check_range({"threads_c", "threads_p"}, 1, 1024);
-    return {values["channels"],  values["points"],    values["vector"],
-            values["threads_c"], values["threads_p"], values["unroll"]};
+    return ScheduleText::parse(text, list);
 }
 
 std::string SampledGpuSchedule::print() const {
-    return ScheduleText::print({{"channels", channels},
-                                {"points", points},
-                                {"vector", vector},
-                                {"threads_c", threads_c},
-                                {"threads_p", threads_p},
-                                {"unroll", unroll}});
+    return ScheduleText::print(*this, list);
 }
 
 void SampledGpuSchedule::check(const Problem &problem) const {

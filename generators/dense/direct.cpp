@@ -144,38 +144,28 @@ int channels_read(const Problem &problem, const PackedWeights &packed) {
     return (groups - 1) * packed.depth + packed.steps() * packed.dot;
 }
 
+void list(DirectSchedule &schedule, ScheduleText &text) {
+    text.number("lanes", schedule.lanes, 1, 64);
+    text.number("vectors", schedule.vectors, 1, 64);
+    text.number("pixels", schedule.pixels, 1, 64);
+    text.number("rows", schedule.rows, 1, 64);
+    text.number("unroll", schedule.unroll, 1, 64);
+    text.number("dot", schedule.dot);
+    text.flag("panels_outside", schedule.panels_outside);
+    text.flag("parallel", schedule.parallel);
+    text.newer("chunk", schedule.chunk, 0);
+    text.newer("channels", schedule.channels, 0);
+    text.newer("joined", schedule.joined, 0);
+}
+
 }  // namespace
 
 DirectSchedule DirectSchedule::parse(const std::string &text) {
-    const ScheduleText values(text,
-                              {"lanes", "vectors", "pixels", "rows", "unroll", "dot", "panels_outside", "parallel"},
-                              {{"chunk", 0}, {"channels", 0}, {"joined", 0}});
-    values.check_range({"lanes", "vectors", "pixels", "rows", "unroll"}, 1, 64);
-    return {values["lanes"],
-            values["vectors"],
-            values["pixels"],
-            values["rows"],
-            values["unroll"],
-            values["dot"],
-            values["panels_outside"] != 0,
-            values["parallel"] != 0,
-            values["chunk"],
-            values["channels"],
-            values["joined"]};
+    return ScheduleText::parse(text, list);
 }
 
 std::string DirectSchedule::print() const {
-    return ScheduleText::print({{"lanes", lanes},
-                                {"vectors", vectors},
-                                {"pixels", pixels},
-                                {"rows", rows},
-                                {"unroll", unroll},
-                                {"dot", dot},
-                                {"panels_outside", panels_outside},
-                                {"parallel", parallel},
-                                {"chunk", chunk},
-                                {"channels", channels},
-                                {"joined", joined}});
+    return ScheduleText::print(*this, list);
 }
 
 void DirectSchedule::check(const Problem &problem) const {

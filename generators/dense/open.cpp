@@ -158,17 +158,22 @@ void define_output(OpenStages &s, const Problem &problem, const Operands &operan
     s.y(at) = epilogue(problem, s.sums(sum_at), operands, at, channel);
 }
 
+void list(OpenSchedule &schedule, ScheduleText &text) {
+    text.number("lanes", schedule.lanes, 1, 64);
+    text.number("vectors", schedule.vectors, 1, 64);
+    text.number("pixels", schedule.pixels, 1, 64);
+    text.number("unroll", schedule.unroll, 1, 64);
+    text.flag("parallel", schedule.parallel);
+}
+
 }  // namespace
 
 OpenSchedule OpenSchedule::parse(const std::string &text) {
-    const ScheduleText values(text, {"lanes", "vectors", "pixels", "unroll", "parallel"});
-    values.check_range({"lanes", "vectors", "pixels", "unroll"}, 1, 64);
-    return {values["lanes"], values["vectors"], values["pixels"], values["unroll"], values["parallel"] != 0};
+    return ScheduleText::parse(text, list);
 }
 
 std::string OpenSchedule::print() const {
-    return ScheduleText::print(
-        {{"lanes", lanes}, {"vectors", vectors}, {"pixels", pixels}, {"unroll", unroll}, {"parallel", parallel}});
+    return ScheduleText::print(*this, list);
 }
 
 std::vector<Expr> open_packed_extents(const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes) {

@@ -40,26 +40,25 @@ bool bounds_input(const std::vector<AxisMap> &axes) {
     return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.offset_is_bounded(); });
 }
 
+void list(DirectGpuSchedule &schedule, ScheduleText &text) {
+    text.number("channels", schedule.channels, 1, 64);
+    text.number("pixels", schedule.pixels, 1, 64);
+    text.number("vector", schedule.vector, 1, 64);
+    text.number("threads_c", schedule.threads_c, 1, 1024);
+    text.number("threads_x", schedule.threads_x, 1, 1024);
+    text.number("threads_y", schedule.threads_y, 1, 1024);
+    text.number("unroll", schedule.unroll, 1, 64);
+    text.flag("in_shared", schedule.in_shared);
+}
+
 }  // namespace
 
 DirectGpuSchedule DirectGpuSchedule::parse(const std::string &text) {
-    const ScheduleText values(
-        text, {"channels", "pixels", "vector", "threads_c", "threads_x", "threads_y", "unroll", "in_shared"});
-    values.check_range({"channels", "pixels", "vector", "unroll"}, 1, 64);
-    values.check_range({"threads_c", "threads_x", "threads_y"}, 1, 1024);
-    return {values["channels"],  values["pixels"],    values["vector"], values["threads_c"],
-            values["threads_x"], values["threads_y"], values["unroll"], values["in_shared"] != 0};
+    return ScheduleText::parse(text, list);
 }
 
 std::string DirectGpuSchedule::print() const {
-    return ScheduleText::print({{"channels", channels},
-                                {"pixels", pixels},
-                                {"vector", vector},
-                                {"threads_c", threads_c},
-                                {"threads_x", threads_x},
-                                {"threads_y", threads_y},
-                                {"unroll", unroll},
-                                {"in_shared", in_shared}});
+    return ScheduleText::print(*this, list);
 }
 
 void DirectGpuSchedule::check(const Problem &problem) const {

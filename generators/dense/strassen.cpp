@@ -240,24 +240,24 @@ void define_output(StrassenStages &s, const Problem &problem, const StrassenSche
     s.y(to) = epilogue(problem, sum, operands, to);
 }
 
+void list(StrassenSchedule &schedule, ScheduleText &text) {
+    text.number("lanes", schedule.lanes, 1, 64);
+    text.number("vectors", schedule.vectors, 1, 64);
+    text.number("pixels", schedule.pixels, 1, 64);
+    text.number("rows", schedule.rows, 1, 64);
+    text.number("unroll", schedule.unroll, 1, 64);
+    text.number("chunk", schedule.chunk, 1, 1 << 30);
+    text.flag("parallel", schedule.parallel);
+}
+
 }  // namespace
 
 StrassenSchedule StrassenSchedule::parse(const std::string &text) {
-    const ScheduleText values(text, {"lanes", "vectors", "pixels", "rows", "unroll", "chunk", "parallel"});
-    values.check_range({"lanes", "vectors", "pixels", "rows", "unroll"}, 1, 64);
-    values.check_range({"chunk"}, 1, 1 << 30);
-    return {values["lanes"],  values["vectors"], values["pixels"],       values["rows"],
-            values["unroll"], values["chunk"],   values["parallel"] != 0};
+    return ScheduleText::parse(text, list);
 }
 
 std::string StrassenSchedule::print() const {
-    return ScheduleText::print({{"lanes", lanes},
-                                {"vectors", vectors},
-                                {"pixels", pixels},
-                                {"rows", rows},
-                                {"unroll", unroll},
-                                {"chunk", chunk},
-                                {"parallel", parallel}});
+    return ScheduleText::print(*this, list);
 }
 
 DirectSchedule StrassenSchedule::direct() const {

@@ -75,25 +75,24 @@ double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
     return tiles * (std::max(products, outputs) + change);
 }
 
+void list(TilesSchedule &schedule, ScheduleText &text) {
+    text.number("vectors", schedule.vectors, 1, tile_registers);
+    text.number("rows", schedule.rows, 1, tile_registers);
+    text.number("blocks", schedule.blocks, 1, tile_registers);
+    text.number("pixels", schedule.pixels, 1, most_tile_rows);
+    text.number("steps", schedule.steps, 1, most_tile_rows);
+    text.flag("panels_outside", schedule.panels_outside);
+    text.flag("parallel", schedule.parallel);
+}
+
 }  // namespace
 
 TilesSchedule TilesSchedule::parse(const std::string &text) {
-    const ScheduleText values(text, {"vectors", "rows", "blocks", "pixels", "steps", "panels_outside", "parallel"});
-    values.check_range({"vectors", "rows", "blocks"}, 1, tile_registers);
-    values.check_range({"pixels", "steps"}, 1, most_tile_rows);
-    return {values["vectors"],      values["rows"],  values["blocks"],
-            values["pixels"],       values["steps"], values["panels_outside"] != 0,
-            values["parallel"] != 0};
+    return ScheduleText::parse(text, list);
 }
 
 std::string TilesSchedule::print() const {
-    return ScheduleText::print({{"vectors", vectors},
-                                {"rows", rows},
-                                {"blocks", blocks},
-                                {"pixels", pixels},
-                                {"steps", steps},
-                                {"panels_outside", panels_outside},
-                                {"parallel", parallel}});
+    return ScheduleText::print(*this, list);
 }
 
 DirectSchedule TilesSchedule::direct(const Problem &problem) const {

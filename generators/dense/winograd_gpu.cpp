@@ -259,32 +259,25 @@ void schedule_y(Stages &s, const Problem &problem) {
     }
 }
 
+void list(WinogradGpuSchedule &schedule, ScheduleText &text) {
+    text.number("channels", schedule.channels, 1, 64);
+    text.number("tiles", schedule.tiles, 1, 64);
+    text.number("vector", schedule.vector, 1, 64);
+    text.number("threads_c", schedule.threads_c, 1, 1024);
+    text.number("threads_t", schedule.threads_t, 1, 1024);
+    text.number("unroll", schedule.unroll, 1, 64);
+    text.number("tile_x", schedule.tile[0], 1, max_cook_toom_points);
+    text.number("tile_y", schedule.tile[1], 1, max_cook_toom_points);
+}
+
 }  // namespace
 
 WinogradGpuSchedule WinogradGpuSchedule::parse(const std::string &text) {
-    const ScheduleText values(text,
-                              {"channels", "tiles", "vector", "threads_c", "threads_t", "unroll", "tile_x", "tile_y"});
-    values.check_range({"channels", "tiles", "vector", "unroll"}, 1, 64);
-    values.check_range({"threads_c", "threads_t"}, 1, 1024);
-    values.check_range({"tile_x", "tile_y"}, 1, max_cook_toom_points);
-    return {values["channels"],
-            values["tiles"],
-            values["vector"],
-            values["threads_c"],
-            values["threads_t"],
-            values["unroll"],
-            {values["tile_x"], values["tile_y"]}};
+    return ScheduleText::parse(text, list);
 }
 
 std::string WinogradGpuSchedule::print() const {
-    return ScheduleText::print({{"channels", channels},
-                                {"tiles", tiles},
-                                {"vector", vector},
-                                {"threads_c", threads_c},
-                                {"threads_t", threads_t},
-                                {"unroll", unroll},
-                                {"tile_x", tile[0]},
-                                {"tile_y", tile[1]}});
+    return ScheduleText::print(*this, list);
 }
 
 WinogradSchedule WinogradGpuSchedule::stages() const {

@@ -64,45 +64,33 @@ bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, 
                                   : winograd_amplification(axes, tile) <= most_amplification;
 }
 
+namespace {
+
+void list(WinogradSchedule &schedule, ScheduleText &text) {
+    text.number("lanes", schedule.lanes, 1);
+    text.number("vectors", schedule.vectors, 1);
+    text.number("block", schedule.block, 1);
+    text.number("unroll", schedule.unroll, 1);
+    text.number("tile_x", schedule.tile[0], 1);
+    text.number("tile_y", schedule.tile[1], 1);
+    text.number("tile_z", schedule.tile[2], 1);
+    text.number("rows", schedule.rows);
+    text.number("images", schedule.images, 1);
+    text.flag("by_phase", schedule.by_phase);
+    text.flag("by_point", schedule.by_point);
+    text.flag("by_panel", schedule.by_panel);
+    text.newer("ahead", schedule.ahead, 0);
+    text.flag("parallel", schedule.parallel);
+}
+
+}  // namespace
+
 WinogradSchedule WinogradSchedule::parse(const std::string &text) {
-    const ScheduleText numbers(text,
-                               {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "rows", "images",
-                                "by_phase", "by_point", "by_panel", "parallel"},
-                               {{"ahead", 0}});
-    for (const char *name : {"lanes", "vectors", "block", "unroll", "tile_x", "tile_y", "tile_z", "images"}) {
-        if (numbers[name] < 1) {
-            throw std::invalid_argument("schedule: \"" + std::string(name) + "\" must be 1 or more");
-        }
-    }
-    return {numbers["lanes"],
-            numbers["vectors"],
-            numbers["block"],
-            numbers["unroll"],
-            {numbers["tile_x"], numbers["tile_y"], numbers["tile_z"]},
-            numbers["rows"],
-            numbers["images"],
-            numbers["by_phase"] != 0,
-            numbers["by_point"] != 0,
-            numbers["by_panel"] != 0,
-            numbers["ahead"],
-            numbers["parallel"] != 0};
+    return ScheduleText::parse(text, list);
 }
 
 std::string WinogradSchedule::print() const {
-    return ScheduleText::print({{"lanes", lanes},
-                                {"vectors", vectors},
-                                {"block", block},
-                                {"unroll", unroll},
-                                {"tile_x", tile[0]},
-                                {"tile_y", tile[1]},
-                                {"tile_z", tile[2]},
-                                {"rows", rows},
-                                {"images", images},
-                                {"by_phase", by_phase},
-                                {"by_point", by_point},
-                                {"by_panel", by_panel},
-                                {"ahead", ahead},
-                                {"parallel", parallel}});
+    return ScheduleText::print(*this, list);
 }
 
 namespace {

@@ -280,29 +280,27 @@ bool sums_taps(const Problem &problem, int dot) {
     return dot == 1 || (problem.is_quantized() && one_phase && (dot == 2 || narrow));
 }
 
+namespace {
+
+void list(DepthwiseSchedule &schedule, ScheduleText &text) {
+    text.number("lanes", schedule.lanes, 1, 64);
+    text.number("vectors", schedule.vectors, 1, 64);
+    text.number("pixels", schedule.pixels, 1, 64);
+    text.number("rows", schedule.rows, 1, 64);
+    text.number("dot", schedule.dot);
+    text.flag("along_row", schedule.along_row);
+    text.flag("channels_outside", schedule.channels_outside);
+    text.flag("parallel", schedule.parallel);
+}
+
+}  // namespace
+
 DepthwiseSchedule DepthwiseSchedule::parse(const std::string &text) {
-    const ScheduleText values(
-        text, {"lanes", "vectors", "pixels", "rows", "dot", "along_row", "channels_outside", "parallel"});
-    values.check_range({"lanes", "vectors", "pixels", "rows"}, 1, 64);
-    return {values["lanes"],
-            values["vectors"],
-            values["pixels"],
-            values["rows"],
-            values["dot"],
-            values["along_row"] != 0,
-            values["channels_outside"] != 0,
-            values["parallel"] != 0};
+    return ScheduleText::parse(text, list);
 }
 
 std::string DepthwiseSchedule::print() const {
-    return ScheduleText::print({{"lanes", lanes},
-                                {"vectors", vectors},
-                                {"pixels", pixels},
-                                {"rows", rows},
-                                {"dot", dot},
-                                {"along_row", along_row},
-                                {"channels_outside", channels_outside},
-                                {"parallel", parallel}});
+    return ScheduleText::print(*this, list);
 }
 
 void DepthwiseSchedule::check(const Problem &problem) const {

@@ -34,25 +34,24 @@ int64_t held(const std::vector<AxisMap> &axes, const DepthwiseGpuSchedule &s) {
     return input + sums;
 }
 
+void list(DepthwiseGpuSchedule &schedule, ScheduleText &text) {
+    text.number("vector", schedule.vector, 1, 16);
+    text.number("pixels", schedule.pixels, 1, 16);
+    text.number("rows", schedule.rows, 1, 16);
+    text.number("threads_c", schedule.threads_c, 1, 1024);
+    text.number("threads_x", schedule.threads_x, 1, 1024);
+    text.number("threads_y", schedule.threads_y, 1, 1024);
+    text.flag("in_registers", schedule.in_registers);
+}
+
 }  // namespace
 
 DepthwiseGpuSchedule DepthwiseGpuSchedule::parse(const std::string &text) {
-    const ScheduleText values(text,
-                              {"vector", "pixels", "rows", "threads_c", "threads_x", "threads_y", "in_registers"});
-    values.check_range({"vector", "pixels", "rows"}, 1, 16);
-    values.check_range({"threads_c", "threads_x", "threads_y"}, 1, 1024);
-    return {values["vector"],    values["pixels"],           values["rows"], values["threads_c"], values["threads_x"],
-            values["threads_y"], values["in_registers"] != 0};
+    return ScheduleText::parse(text, list);
 }
 
 std::string DepthwiseGpuSchedule::print() const {
-    return ScheduleText::print({{"vector", vector},
-                                {"pixels", pixels},
-                                {"rows", rows},
-                                {"threads_c", threads_c},
-                                {"threads_x", threads_x},
-                                {"threads_y", threads_y},
-                                {"in_registers", in_registers}});
+    return ScheduleText::print(*this, list);
 }
 
 void DepthwiseGpuSchedule::check(const Problem &problem) const {

@@ -11,9 +11,25 @@
 namespace kiln {
 namespace {
 
+struct Numbers {
+    int a = 0, b = 0, c = 0;
+    bool d = false;
+};
+
+void list(Numbers &numbers, ScheduleText &text) {
+    text.number("a", numbers.a);
+    text.number("b", numbers.b, 1, 64);
+    text.newer("c", numbers.c, 5);
+    text.flag("d", numbers.d);
+}
+
+Numbers parse(const std::string &text) {
+    return ScheduleText::parse(text, list);
+}
+
 std::string error_of(const std::string &text) {
     try {
-        ScheduleText(text, {"a", "b"});
+        parse(text);
     } catch (const std::invalid_argument &error) {
         return error.what();
     }
@@ -21,25 +37,32 @@ std::string error_of(const std::string &text) {
 }
 
 TEST(ScheduleText, reads_each_number_once) {
-    const ScheduleText text("b:2;a:10", {"a", "b"});
-    EXPECT_EQ(text["a"], 10);
-    EXPECT_EQ(text["b"], 2);
+    const Numbers numbers = parse("b:2;d:1;a:10;c:3");
+    EXPECT_EQ(numbers.a, 10);
+    EXPECT_EQ(numbers.b, 2);
+    EXPECT_EQ(numbers.c, 3);
+    EXPECT_TRUE(numbers.d);
+}
+
+TEST(ScheduleText, prints_in_the_order_of_the_list) {
+    EXPECT_EQ(ScheduleText::print(parse("d:7;c:3;b:2;a:1"), list), "a:1;b:2;c:3;d:1");
 }
 
 TEST(ScheduleText, knows_what_older_texts_lack) {
-    EXPECT_EQ(ScheduleText("a:1", {"a"}, {{"b", 5}})["b"], 5);
-    EXPECT_EQ(ScheduleText("a:1;b:2", {"a"}, {{"b", 5}})["b"], 2);
+    EXPECT_EQ(parse("a:1;b:2;d:0").c, 5);
 }
 
 TEST(ScheduleText, names_what_is_wrong) {
-    const std::pair<const char *, const char *> cases[] = {{"a:1", "lacks \"b\""},
-                                                           {"a:1;b:2;c:3", "\"c:3\""},
+    const std::pair<const char *, const char *> cases[] = {{"a:1;d:0", "lacks \"b\""},
+                                                           {"a:1;b:2;e:3", "\"e:3\""},
                                                            {"a:1;a:2;b:1", "\"a\" is given twice"},
                                                            {"a:x;b:1", "\"a:x\""},
                                                            {"a:-1;b:1", "\"a:-1\""},
                                                            {"a;b:1", "\"a\""},
                                                            {"a:;b:1", "\"a:\""},
-                                                           {"a:99999999999;b:1", "\"a:99999999999\""}};
+                                                           {"a:99999999999;b:1", "\"a:99999999999\""},
+                                                           {"a:1;b:0;d:0", "\"b\" must be 1 to 64"},
+                                                           {"a:1;b:65;d:0", "\"b\" must be 1 to 64"}};
     for (const auto &[text, part] : cases) {
         EXPECT_THAT(error_of(text), testing::HasSubstr(part)) << text;
     }
