@@ -226,6 +226,8 @@ void schedule_tile_sums(DirectStages &s, const DirectSchedule &schedule, const V
     s.acc.compute_at(s.apart.defined() ? s.apart : s.product, around_tile).store_in(Halide::MemoryType::Stack);
     if (schedule.pixel_lanes) {
         s.acc.reorder_storage({s.q[0], s.c});
+    } else {
+        s.acc.bound_extent(s.c, schedule.panel());  // of a panel in part too: sums lie at constant places
     }
     const auto split = [&](Halide::Stage stage) {
         stage.split(s.c, vector, schedule.pixel_lanes ? row : lane, tile_lanes, TailStrategy::RoundUp);
