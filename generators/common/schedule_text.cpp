@@ -66,6 +66,12 @@ void ScheduleText::flag(const char *name, bool &value) {
     value = number_of_it != 0;
 }
 
+void ScheduleText::newer(const char *name, bool &value, bool before) {
+    int number_of_it = value;
+    newer(name, number_of_it, static_cast<int>(before));
+    value = number_of_it != 0;
+}
+
 std::string ScheduleText::print(const Values &values) {
     std::string text;
     for (const auto &[name, value] : values) {

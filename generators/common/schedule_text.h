@@ -41,6 +41,7 @@ class ScheduleText {
     void number(const char *name, int &value, int least = 0, int most = std::numeric_limits<int>::max());
     // one that is `before` in texts from before it came,
     void newer(const char *name, int &value, int before);
+    void newer(const char *name, bool &value, bool before);
     // and one that is true where it is not 0.
     void flag(const char *name, bool &value);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 
 #include "common/arithmetic.h"
@@ -100,6 +101,41 @@ Halide::Type padded_type(const Problem &problem, const DepthwiseSchedule &schedu
         return operand_type(problem);
     }
     return schedule.dot == 4 ? Halide::UInt(8) : halide_type(problem.x_type);
+}
+
+// Rows of positions and channels from the first position that is read, zeros where that is outside x.
+void define_merged_rows(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                        const Operands &operands) {
+    const auto channels = static_cast<int>(problem.out_channels);
+    std::vector<Var> at = vars("i", s.axes.size() + 2), row(at.begin() + 1, at.end());
+    Halide::Region bounds(at.size());
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        s.reads.push_back(s.axes[a].reads());
+        if (a > 0) {
+            bounds[a + 1] = {0, s.axes[a].in};
+        }
+    }
+    // Vectors of x are stored as whole lines of the cache.
+    const int before = -s.reads[0].first * channels;
+    s.row_start = before > 0 ? round_up(before, schedule.lanes) : before;
+    const int first = std::max(s.reads[0].first, 0), last = std::min(s.reads[0].last, s.axes[0].in - 1);
+    s.inside = RDom(first * channels, std::max(last - first + 1, 0) * channels, "inside");
+    const Expr zero = Halide::Internal::make_zero(Halide::Float(32));
+    Func wide("wide");
+    wide(at) = operands.x(std::vector<Expr>(at.begin(), at.end()));
+    std::vector<Expr> from(at.begin(), at.end()), to(row.begin(), row.end());
+    from[0] = s.inside % channels;
+    from[1] = s.inside / channels;
+    to[0] = s.inside + s.row_start;
+    s.padded = Func("padded");
+    s.padded(row) = zero;
+    s.padded(to) = Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(from);
+    s.copies = true;
+    if (problem.bias) {
+        const Var lane("lane");
+        s.lane_bias = Func("lane_bias");
+        s.lane_bias(lane) = operands.bias(lane % channels);
+    }
 }
 
 // x widened, or 8-bit where taps are dotted, and what stands for 0 outside it.
@@ -224,6 +260,10 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
                  Halide::cast<int>(s.gathered(position));
 }
 
+Expr merged_position(const DepthwiseStages &s, const Problem &problem) {
+    return s.c + s.q[0] * static_cast<int>(problem.out_channels);
+}
+
 // The sum of the products of one phase of every axis.
 Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
             const Operands &operands, const std::vector<int> &phase) {
@@ -242,6 +282,13 @@ Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSch
             position.push_back(s.q[a] * axis.step + constant(axis.offset(phase[a])) + tap[a] * axis.tap_step);
         }
         position.push_back(s.n);
+        if (schedule.merged) {
+            const auto channels = static_cast<int>(problem.out_channels);
+            const int ahead = constant(s.axes[0].offset(0)) + tap[0] * s.axes[0].tap_step;
+            position.erase(position.begin());
+            position[0] = merged_position(s, problem) + (ahead * channels + s.row_start);
+            weight[1] = merged_position(s, problem) % schedule.period(problem);
+        }
         const Expr product = cast(type, operands.packed(weight)) * cast(type, s.padded(position));
         sum = sum.defined() ? sum + product : product;
     });
@@ -273,6 +320,16 @@ bool applies(const Problem &problem) {
     return true;
 }
 
+bool allows_merged(const Problem &problem) {
+    bool dense = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && problem.x_type == DType::f32 &&
+                 problem.y_type == DType::f32 && problem.out_channels == problem.groups && !problem.residual;
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    for (const AxisMap &axis : axes) {
+        dense = dense && axis.phases == 1;
+    }
+    return dense && axes[0].step == 1;
+}
+
 bool sums_taps(const Problem &problem, int dot) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const bool one_phase = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases == 1; });
@@ -291,6 +348,7 @@ void list(DepthwiseSchedule &schedule, ScheduleText &text) {
     text.flag("along_row", schedule.along_row);
     text.flag("channels_outside", schedule.channels_outside);
     text.flag("parallel", schedule.parallel);
+    text.newer("merged", schedule.merged, false);
 }
 
 }  // namespace
@@ -301,6 +359,10 @@ DepthwiseSchedule DepthwiseSchedule::parse(const std::string &text) {
 
 std::string DepthwiseSchedule::print() const {
     return ScheduleText::print(*this, list);
+}
+
+int DepthwiseSchedule::period(const Problem &problem) const {
+    return std::lcm(lanes, static_cast<int>(problem.out_channels));
 }
 
 void DepthwiseSchedule::check(const Problem &problem) const {
@@ -315,6 +377,11 @@ void DepthwiseSchedule::check(const Problem &problem) const {
     if (!sums_taps(problem, dot)) {
         throw std::invalid_argument("schedule: no instruction sums the products of " + std::to_string(dot) +
                                     " neighbouring taps");
+    }
+    if (merged && (!allows_merged(problem) || along_row || dot > 1)) {
+        throw std::invalid_argument(
+            "schedule: \"merged\" is 1, but rows are not of float32 numbers, channels last, "
+            "with an output for each input");
     }
     if (dot > 1 && !along_row && lanes * vectors > problem.out_channels) {
         throw std::invalid_argument("schedule: " + std::to_string(vectors) + " vectors of " + std::to_string(lanes) +
@@ -332,7 +399,9 @@ std::vector<int> packed_extents(const Problem &problem, const DepthwiseSchedule 
     if (schedule.along_row) {
         extents.push_back(static_cast<int>(problem.out_channels));
     } else {
-        extents.insert(extents.begin(), round_up(problem.out_channels, schedule.lanes * schedule.vectors));
+        extents.insert(extents.begin(), schedule.merged
+                                            ? schedule.period(problem)
+                                            : round_up(problem.out_channels, schedule.lanes * schedule.vectors));
     }
     extents.insert(extents.begin(), schedule.dot);
     return extents;
@@ -353,10 +422,11 @@ Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Func 
     const size_t dotted = dotted_axis(axes);
     const bool shifted = rows_of_group(axes, schedule) > 1;
     const int channels = static_cast<int>(problem.out_channels), fold = channels / static_cast<int>(problem.groups);
-    std::vector<Expr> at = {c, 0};
+    const Expr channel = schedule.merged ? c % channels : Expr(c);
+    std::vector<Expr> at = {channel, 0};
     Halide::Region bounds = {{0, channels}, {0, 1}};
     if (problem.op == Operator::conv_transpose) {
-        at = {c / fold, c % fold};
+        at = {channel / fold, channel % fold};
         bounds = {{0, channels / fold}, {0, fold}};
     }
     for (size_t a = axes.size(); a-- > 0;) {
@@ -377,7 +447,11 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
     s.phase = vars("phase", s.axes.size());
     s.dotted = dotted_axis(s.axes);
     s.group_rows = rows_of_group(s.axes, schedule);
-    define_padded(s, problem, schedule, operands);
+    if (schedule.merged) {
+        define_merged_rows(s, problem, schedule, operands);
+    } else {
+        define_padded(s, problem, schedule, operands);
+    }
     std::vector<Var> at = {s.c};
     Expr phase = 0;
     int step = 1;
@@ -401,6 +475,10 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
         for_each_index(each(s.axes, &AxisMap::phases), [&](const std::vector<int> &phases) {
             sums.push_back(sum_of(s, problem, schedule, operands, phases));
         });
+        if (s.lane_bias.defined()) {
+            sums[0] += s.lane_bias(merged_position(s, problem) % schedule.period(problem));
+            after.bias = Func();
+        }
     }
     s.y = Func("y");
     s.y(at) = epilogue(problem, sums.size() == 1 ? sums[0] : Halide::mux(phase, sums), after, same);

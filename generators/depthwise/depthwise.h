@@ -33,6 +33,10 @@ struct DepthwiseSchedule {
     bool along_row = false;         // whether vectors run along the innermost axis
     bool channels_outside = false;  // whether a vector of channels sweeps the image, or each tile all channels
     bool parallel = false;
+    bool merged = false;  // whether vectors run along rows whose positions and channels are one axis: allows_merged()
+
+    // Of merged rows: after how many lanes, whole vectors of them, the channels repeat.
+    int period(const Problem &problem) const;
 
     static DepthwiseSchedule parse(const std::string &text);
     std::string print() const;
@@ -40,10 +44,15 @@ struct DepthwiseSchedule {
     void check(const Problem &problem) const;
 };
 
+// Whether positions and channels of a row may be one axis, on which taps are whole channels apart: of channels-last
+// float32 rows with as many outputs as inputs.
+bool allows_merged(const Problem &problem);
+
 // Whether one lane may sum the products of `dot` neighbouring taps: by 2 those of 16-bit integers, by 4 of u8 times s8.
 bool sums_taps(const Problem &problem, int dot);
 
-// The packed weights, the innermost first: [dot][channels, filled up with zeros to whole vectors][taps...][phases...],
+// The packed weights, the innermost first: [dot][channels, filled up with zeros to whole vectors, or repeated through a
+// period][taps...][phases...],
 // or [dot][taps...][phases...][channels] where vectors run along a row; the taps of the dotted axis in groups of `dot`,
 // filled up with zeros.
 std::vector<int> packed_extents(const Problem &problem, const DepthwiseSchedule &schedule);
@@ -58,8 +67,11 @@ struct DepthwiseStages {
     Halide::Func padded;  // x widened (or 8-bit, where taps are dotted), with what stands for 0 around it, (c,
                           // positions..., n): inlined, or a copy
     bool copies =
-        false;     // whether it is a copy: x lies otherwise than y, or is of a narrower type, or rows are vectors
-    int fold = 1;  // output channels of a group, which `padded` holds each its own input channel for
+        false;          // whether it is a copy: x lies otherwise than y, or is of a narrower type, or rows are vectors
+    int row_start = 0;  // where rows are merged, `padded` is a copy over (position and channel, other positions..., n),
+                        // with so many numbers ahead of x's position 0
+    Halide::Func lane_bias;  // and this the bias of the lanes of a period
+    int fold = 1;            // output channels of a group, which `padded` holds each its own input channel for
     std::vector<AxisMap::Range> reads;  // of each axis of `padded`
     Halide::RDom inside;                // where `padded` is x, vectors being along a row
     Halide::Func y;                     // (c, q and, where there are several, phase of each axis, n)

@@ -1,5 +1,6 @@
 // Schedules of the depthwise algorithm for x86.
 #include <algorithm>
+#include <numeric>
 
 #include "common/arithmetic.h"
 #include "common/split.h"
@@ -14,6 +15,8 @@ using Halide::Var;
 using Halide::VarOrRVar;
 
 constexpr int most_tile_products = 128;
+constexpr int most_merged_channels = 5;
+constexpr int strip_bytes = 24000;  // of merged rows that are copied together
 
 // Positions first, then the channel: how planes lie.
 std::vector<Var> plane_order(const std::vector<Var> &at) {
@@ -140,6 +143,42 @@ void schedule_surplus(DepthwiseStages &s, const Problem &problem, const Depthwis
     sum.reorder(order).atomic().vectorize(s.all[0]).vectorize(s.c);
 }
 
+// Rows of positions and channels, vector by vector; strips of them are copied with zeros at their ends.
+void schedule_merged(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
+    const Var merged("merged"), vector("vector"), period("period"), rows("rows"), strip("strip");
+    const size_t rank = s.axes.size();
+    const int row = s.axes[0].quotients * static_cast<int>(problem.out_channels), lanes = schedule.lanes;
+    const int repeats = schedule.period(problem);
+    s.y.fuse(s.c, s.q[0], merged);
+    s.y.split(merged, vector, merged, lanes, row % lanes == 0 ? TailStrategy::RoundUp : TailStrategy::PredicateStores);
+    s.y.split(vector, period, vector, repeats / lanes, TailStrategy::GuardWithIf).vectorize(merged);
+    std::vector<VarOrRVar> order = {merged, vector, period};
+    Var place = s.n;
+    if (rank > 1) {
+        const int height = s.axes[1].quotients, of_row = row * static_cast<int>(sizeof(float));
+        const int tiles = std::max(1, strip_bytes / of_row / schedule.rows);
+        const int together = std::min(height, tiles * schedule.rows);
+        s.y.split(s.q[1], strip, s.q[1], together, tail(height, together));
+        s.y.split(s.q[1], rows, s.q[1], schedule.rows, tail(together, schedule.rows)).unroll(s.q[1]);
+        order = {merged, s.q[1], vector, period, rows, strip};
+        order.insert(order.end(), s.q.begin() + 2, s.q.end());
+        place = strip;
+    }
+    order.emplace_back(s.n);
+    s.y.reorder(order);
+    if (schedule.parallel) {
+        s.y.parallel(problem.batch > 1 || rank == 1 ? s.n : rank > 2 ? s.q[rank - 1] : strip);
+    }
+    const int beyond = (s.reads[0].last + 1 - s.axes[0].quotients) * static_cast<int>(problem.out_channels);
+    const Var at = s.padded.args()[0];
+    s.padded.compute_at(s.y, place).bound(at, 0, round_up(s.row_start + round_up(row, repeats) + beyond, lanes));
+    s.padded.vectorize(at, lanes, TailStrategy::RoundUp);
+    s.padded.update().vectorize(s.inside, lanes, TailStrategy::GuardWithIf);
+    if (s.lane_bias.defined()) {
+        s.lane_bias.compute_root().bound(s.lane_bias.args()[0], 0, repeats);
+    }
+}
+
 }  // namespace
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target) {
@@ -169,6 +208,15 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
     // One or two channels are no vector.
     if (problem.is_quantized() && dot > 1 && problem.taps() > 1 && (schedule.along_row || channel_lanes >= 4)) {
         schedule.dot = sums_taps(problem, dot) ? dot : sums_taps(problem, 2) ? 2 : 1;
+    }
+    // Rows of few channels fill whole vectors, but are copied, and weights repeat after many lanes: of 16 lanes, 3
+    // channels take 60% less time than under a mask, 5 46% and 7 40% more; of 8, 42%, 8% and 27% more.
+    schedule.merged = part && allows_merged(problem) && problem.out_channels <= most_merged_channels &&
+                      width * problem.out_channels >= std::lcm(lanes, problem.out_channels);
+    if (schedule.merged) {
+        schedule.lanes = lanes;
+        schedule.rows = std::min({height, sums, 7});
+        return schedule;
     }
     if (schedule.along_row) {
         schedule.lanes = masks && width < lanes ? lanes_around(width, lanes) : lanes_within(width, lanes);
@@ -213,6 +261,10 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
         if (s.axes[a].phases > 1) {
             s.y.bound(s.phase[a], 0, s.axes[a].phases);
         }
+    }
+    if (schedule.merged) {
+        schedule_merged(s, problem, schedule);
+        return;
     }
     const std::vector<VarOrRVar> loops = schedule_tile(s, problem, schedule);
     // The outermost image loop, or the channels of planes.

@@ -17,15 +17,21 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     const int most_lanes = lanes_within(std::max<int64_t>(problem.out_channels, axes[0].quotients),
                                         target.lanes(sum_type(problem).bits()));
     const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
-    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
-             {"vectors", whole_range(1, 4)},
-             {"pixels", whole_range(1, std::min(axes[0].quotients, 16))},
-             {"rows", whole_range(1, std::min(height, 8))},
-             {"along_row", planes ? std::vector<int>{0, 1} : std::vector<int>{0}},
-             {"channels_outside", {0, 1}}},
-            [=, &target](const ScheduleNumbers &n) {
+    std::vector<ScheduleSpace::Choice> choices = {{"lanes", halves(most_lanes, most_lanes / 2)},
+                                                  {"vectors", whole_range(1, 4)},
+                                                  {"pixels", whole_range(1, std::min(axes[0].quotients, 16))},
+                                                  {"rows", whole_range(1, std::min(height, 8))},
+                                                  {"along_row", planes ? std::vector<int>{0, 1} : std::vector<int>{0}},
+                                                  {"channels_outside", {0, 1}}};
+    if (allows_merged(problem)) {
+        choices.push_back({"merged", {0, 1}});
+    }
+    return {choices, [=, &target](const ScheduleNumbers &n) {
                 const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
                 const int width = n["lanes"] * (n["dot"] > 1 ? n["vectors"] : 1);
+                if (n.has("merged") && n["merged"]) {
+                    return n["dot"] == 1 && n["vectors"] == 1 && n["pixels"] == 1 && n["channels_outside"] == 0;
+                }
                 // Halide takes minutes over woven rows of several phases, and over sums of several taps whose channels
                 // are written one by one.
                 if (n["along_row"] && axes[0].phases > 1 && n["rows"] > 2) {
