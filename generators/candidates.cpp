@@ -50,7 +50,7 @@ std::vector<ScheduleNumbers> CandidateSpace::neighbours(const Problem &problem, 
 
 std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const TargetModel &target) {
     const Decision taken = default_decision(problem, target);
-    const Problem folded = fold_pointwise_axes(problem);
+    const Problem folded = reduced(problem);
     std::vector<CandidateSpace> spaces;
     for (const Algorithm &algorithm : algorithms()) {
         if (!algorithm.applies_on(folded, target)) {

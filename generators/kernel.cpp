@@ -58,11 +58,21 @@ FlatSignature kernel_signature(const Problem &problem, const std::vector<Tensor>
     return signature;
 }
 
+// Of an axis' taps that are left out, in the strides of w: (channels, channels, spatial axes...).
+std::vector<int64_t> first_weight(const Problem &problem) {
+    const Axes first = first_taps_left_out(problem);
+    std::vector<int64_t> origin = {0, 0};
+    origin.insert(origin.end(), first.begin(), first.begin() + problem.rank);
+    return origin;
+}
+
 FlatSignature pack_signature(const Problem &problem, const std::vector<Tensor> &tensors) {
     FlatSignature signature = {.arguments = {"w", "strides", "zero_points", "sizes", "packed"},
                                .output = "packed",
                                .strides = "strides",
                                .strided = "w",
+                               .origin = first_weight(problem),
+                               .strided_bytes = halide_type(problem.w_type).bytes(),
                                .sizes = "sizes",
                                .dimensions = dimensions_of(tensors)};
     if (problem.w_zero_points) {
@@ -160,7 +170,7 @@ class CollectLaunches : public Halide::Internal::IRVisitor {
 
 // Of packed weights, from constants or open sizes.
 Halide::Expr packed_bytes(const Problem &problem, const Decision &decision) {
-    const Problem folded = fold_pointwise_axes(problem);
+    const Problem folded = reduced(problem);
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
     Halide::Expr bytes =
         Halide::Internal::make_const(Halide::Int(32), algorithm.packed_type(folded, decision.schedule).bytes());
@@ -215,7 +225,7 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
     if (const std::string part = unsupported_part(problem, target); !part.empty()) {
         throw std::invalid_argument(part);
     }
-    const Problem folded = fold_pointwise_axes(problem);
+    const Problem folded = reduced(problem);
     for (const Algorithm &algorithm : algorithms()) {
         if (algorithm.applies_on(folded, target) && (algorithm.pays == nullptr || algorithm.pays(folded, target))) {
             return {algorithm.name, algorithm.default_schedule(folded, target)};
@@ -226,7 +236,7 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
 
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target, const std::string &name) {
     const Algorithm &algorithm = find_algorithm(name);
-    const Problem folded = fold_pointwise_axes(problem);
+    const Problem folded = reduced(problem);
     if (!unsupported_part(problem, target).empty() || !algorithm.applies_on(folded, target)) {
         return std::nullopt;
     }
@@ -249,11 +259,10 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
                                     std::to_string(algorithm.revision) + ", the decision at " +
                                     std::to_string(revision));
     }
-    if (target != nullptr && algorithm.applies(fold_pointwise_axes(problem)) &&
-        !algorithm.applies_on(fold_pointwise_axes(problem), *target)) {
+    if (target != nullptr && algorithm.applies(reduced(problem)) && !algorithm.applies_on(reduced(problem), *target)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " is not for " + target->name);
     }
-    const Problem folded = fold_pointwise_axes(problem);
+    const Problem folded = reduced(problem);
     if (!algorithm.applies(folded)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " does not apply");
     }
@@ -261,8 +270,7 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
 }
 
 std::string fallback(const Problem &problem, const Decision &decision) {
-    const Halide::Type packed =
-        find_algorithm(decision.algorithm).packed_type(fold_pointwise_axes(problem), decision.schedule);
+    const Halide::Type packed = find_algorithm(decision.algorithm).packed_type(reduced(problem), decision.schedule);
     if (problem.is_quantized()) {
         return packed.bits() == 16 ? "8-bit products are computed in 16 bits" : "";
     }
@@ -285,7 +293,7 @@ std::string halide_version() {
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
     Halide::Module module(request.symbol, host_target(*request.target).with_feature(Target::NoRuntime));
-    const Problem folded = fold_pointwise_axes(request.problem);
+    const Problem folded = reduced(request.problem);
     const Algorithm &algorithm = find_algorithm(request.decision.algorithm);
     const std::string &schedule = request.decision.schedule, pack = request.symbol + "_pack";
     const Sizes sizes(folded);
@@ -295,7 +303,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     const Scratch scratch = append_flat(module, kernel, request.symbol,
                                         kernel_signature(folded, kernel_tensors(folded, algorithm, schedule, sizes)));
     append_flat(module, lower(request, "pack", pack), pack,
-                pack_signature(folded, pack_tensors(folded, algorithm, schedule, sizes)));
+                pack_signature(request.problem, pack_tensors(folded, algorithm, schedule, sizes)));
     const Halide::Expr packed = packed_bytes(request.problem, request.decision);
     KernelFacts facts;
     if (const int open = open_sizes(request.problem); open > 0) {
@@ -340,7 +348,7 @@ std::vector<LoopCount> count_loops(const KernelRequest &request) try {
 
 std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,
                                   const int64_t *strides, const int32_t *zero_points) try {
-    const Problem folded = fold_pointwise_axes(problem);
+    const Problem folded = reduced(problem);
     const bool transposed = problem.op == Operator::conv_transpose;
     std::vector<halide_dimension_t> shape = {
         {0, static_cast<int>(transposed ? problem.in_channels : problem.out_channels), static_cast<int>(strides[0])},
@@ -352,7 +360,12 @@ std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decisi
     const Halide::Type w_type = halide_type(problem.w_type);
     Halide::ImageParam weights(w_type, static_cast<int>(shape.size())), points(Halide::Int(32), 1);
     weights.dim(0).set_stride(Halide::Expr());
-    weights.set(Halide::Buffer<>(w_type, const_cast<void *>(w), static_cast<int>(shape.size()), shape.data()));
+    const auto *first = static_cast<const uint8_t *>(w);
+    const std::vector<int64_t> origin = first_weight(problem);
+    for (size_t d = 0; d < origin.size(); d++) {
+        first += origin[d] * strides[d] * w_type.bytes();
+    }
+    weights.set(Halide::Buffer<>(w_type, const_cast<uint8_t *>(first), static_cast<int>(shape.size()), shape.data()));
     if (zero_points != nullptr) {
         points.set(Halide::Buffer<>(Halide::Int(32), const_cast<int32_t *>(zero_points),
                                     {static_cast<int>(problem.out_channels)}));

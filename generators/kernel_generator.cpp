@@ -40,7 +40,7 @@ class Kernel : public Halide::Generator<Kernel> {
     GeneratorParam<std::string> part{"part", "kernel"};
 
     void configure() {
-        problem = kiln::fold_pointwise_axes(parse_problem(problem_text));
+        problem = kiln::reduced(parse_problem(problem_text));
         for (int i = 0; i < kiln::open_sizes(problem); i++) {
             open_inputs.push_back(add_input<int32_t>(kiln::open_name(i)));
         }

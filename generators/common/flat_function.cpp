@@ -118,6 +118,9 @@ class Flatten : public IRMutator {
                 return op;  // a part of the module
             }
             const std::string buffer = buffer_of(op);
+            if (buffer == signature_.strided) {
+                return strided_pointer();
+            }
             return pointer((buffer == output_ ? signature_.output : buffer) + ".pointer");
         }
         if (op->name == Call::buffer_get_stride || op->name == Call::buffer_get_extent) {
@@ -180,16 +183,32 @@ class Flatten : public IRMutator {
     }
 
   private:
+    Expr stride(const Expr &dimension) const {
+        return Load::make(Int(64), signature_.strides + ".pointer", dimension, Halide::Buffer<>(), Halide::Parameter(),
+                          const_true(), ModulusRemainder());
+    }
+
+    Expr strided_pointer() const {
+        Expr elements = make_zero(Int(64));
+        for (size_t d = 0; d < signature_.origin.size(); d++) {
+            if (signature_.origin[d] != 0) {
+                elements += make_const(Int(64), signature_.origin[d]) * stride(static_cast<int>(d));
+            }
+        }
+        const Expr first = pointer(signature_.strided + ".pointer");
+        return is_const_zero(elements)
+                   ? first
+                   : offset_pointer(first, elements * make_const(Int(64), signature_.strided_bytes));
+    }
+
     Expr dimension(const Call *op) const {
         const std::string buffer = buffer_of(op);
-        const bool stride = op->name == Call::buffer_get_stride;
-        if (stride && buffer == signature_.strided) {
-            const Expr value = Load::make(Int(64), signature_.strides + ".pointer", op->args[1], Halide::Buffer<>(),
-                                          Halide::Parameter(), const_true(), ModulusRemainder());
-            return cast(Int(32), value);
+        const bool is_stride = op->name == Call::buffer_get_stride;
+        if (is_stride && buffer == signature_.strided) {
+            return cast(Int(32), stride(op->args[1]));
         }
-        const std::string name = (buffer == output_ ? signature_.output : buffer) + (stride ? ".stride." : ".extent.") +
-                                 std::to_string(*as_const_int(op->args[1]));
+        const std::string name = (buffer == output_ ? signature_.output : buffer) +
+                                 (is_stride ? ".stride." : ".extent.") + std::to_string(*as_const_int(op->args[1]));
         const auto found = std::find_if(signature_.dimensions.begin(), signature_.dimensions.end(),
                                         [&](const auto &entry) { return entry.first == name; });
         require(found != signature_.dimensions.end(), "what is read from a buffer: ", Expr(op));

@@ -17,9 +17,11 @@ struct FlatSignature {
     std::string output;        // the one the pipeline writes
     std::string strides = {};  // holds the strides (int64_t, in elements) of the buffer `strided`
     std::string strided = {};
-    std::string workspace = {};  // what large allocations are taken from
-    std::string threads = {};    // kiln_threads, or null
-    std::string sizes = {};      // holds the pipeline's parameters open_name(i), int32_t each
+    std::vector<int64_t> origin = {};  // where in that, as `strides` count, the pipeline's (0, 0, ...) lies
+    int strided_bytes = 0;             //   and the size of its elements
+    std::string workspace = {};        // what large allocations are taken from
+    std::string threads = {};          // kiln_threads, or null
+    std::string sizes = {};            // holds the pipeline's parameters open_name(i), int32_t each
     // Numbers that depend on open sizes, which Halide would read from a buffer: {"x.stride.1", ...}.
     std::vector<std::pair<std::string, Halide::Expr>> dimensions = {};
     // A pipeline that reads a tensor whether it is null or not, and ignores what it read: {"bias", "packed"} reads

@@ -1,12 +1,17 @@
-// Fewer, longer axes where that is the same computation: a 1x1 convolution of an image is one of its rows end to end.
+// A smaller problem where that is the same computation: a 1x1 convolution of an image is one of its rows end to end,
+// and one of a single point needs a single tap.
 #pragma once
 
 #include "kiln/problem.h"
 
 namespace kiln {
 
-// The same computation on the same memory, with the pointwise axes (kernel 1, stride 1, no padding) at the end made
-// one, and with the batch folded in where channels are innermost.
-Problem fold_pointwise_axes(const Problem &problem);
+// The same computation on the same memory, without a Conv's first and last taps that read padding alone, with the
+// pointwise axes (kernel 1, stride 1, no padding) at the end made one, and with the batch folded in where channels are
+// innermost.
+Problem reduced(const Problem &problem);
+
+// How many first taps of each of the problem's axes reduced() leaves out.
+Axes first_taps_left_out(const Problem &problem);
 
 }  // namespace kiln
