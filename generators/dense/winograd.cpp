@@ -170,7 +170,7 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const Win
                 inputs.push_back(steps.back().f(from));
                 continue;
             }
-            std::vector<Expr> x = {s.c};
+            std::vector<Expr> x = {shape.channel_of(s.c)};
             for (size_t b = 0; b < rank; b++) {
                 x.push_back(position[b] + from[1 + b] * (shape.merges_folds ? 1 : shape.axes[b].step));
             }
@@ -312,7 +312,7 @@ void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
             continue;
         }
         UpdateLoops r(extents, 1, "r");
-        const Expr depth = r[0] * shape.pair;
+        const Expr depth = r[0] * (shape.pair * shape.interleaved) + s.c % shape.interleaved;
         std::vector<Expr> weight = {s.c % shape.panel * shape.pair, r[0]},
                           in = {problem.groups == 1 ? depth + 0
                                                     : s.c / (shape.group_panels * shape.panel) * shape.depth + depth};
@@ -488,7 +488,7 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
                                                UpdateLoops(extents, rank, "of_output", kept)};
         TilePosition tile = position_of(transform.r, rank);
         const Expr rows = transform.r[3 * rank + 1], images = transform.r[3 * rank + 2];
-        std::vector<Expr> from = {s.c}, position;
+        std::vector<Expr> from = {shape.column_of(s.c)}, position;
         append(from, tile.inner);
         from.push_back(tile_number(shape, bits, tile.t, tile.u, tile.image));
         for (size_t a = 0; a < rank; a++) {

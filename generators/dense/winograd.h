@@ -13,7 +13,8 @@
 // Few output channels are no vector: then columns are channels and the innermost axis' phases together. Nor are few
 // input channels: then all folds of a position lie together in a copy of the input. Groups of few channels join in a
 // panel, whose weights are block-diagonal; panels that share no input pass all stages one after the other. Where groups
-// are no whole panels, those are filled up with zeros.
+// are no whole panels, those are filled up with zeros. Groups that fill a vector may be interleaved instead: one
+// channel of each after the other, so that a step of the sum multiplies a channel of each group, and nothing by zeros.
 //
 // Of three axes, the outermost may be transformed apart: planes of the input on the other two, and then, one point of
 // those after the other, what is multiplied, the products and their transform, which so pass through the nearest caches
@@ -54,7 +55,8 @@ struct WinogradSchedule {
     bool by_point = false;  // whether the outermost axis is transformed apart, for one point of the others at a time
     bool by_panel = false;  // whether one panel after the other is multiplied and written
     int ahead = 0;          // steps of the sum before which weights are fetched; 0: when they are read
-    bool parallel = false;  // whether the caller's threads share the work
+    bool interleaved = false;  // whether groups that share a vector lie in it lane by lane
+    bool parallel = false;     // whether the caller's threads share the work
 
     int panel() const { return lanes * vectors; }
     // Whether phases may be taken one after the other: y is written in place, by tiles of one size.
@@ -62,6 +64,8 @@ struct WinogradSchedule {
     // Whether panels may be: they are whole blocks of channels, and y is not written in place by tiles of several
     // sizes.
     bool allows_by_panel(const Problem &problem) const;
+    // Whether groups may be interleaved: those of a vector are whole and have as many inputs as outputs.
+    bool allows_interleaved(const Problem &problem) const;
 
     static WinogradSchedule parse(const std::string &text);
     std::string print() const;
@@ -94,6 +98,7 @@ struct WinogradShape {
     int columns;                     // output channels, times the innermost axis' phases where those are merged
     int panel, panels;               // of columns; the last panel, of each group_columns, is filled up with zeros
     int joined;                      // groups that share a panel, whose weights are zero between them
+    int interleaved = 1;             //   or, where those are so many and not 1, which lie in it lane by lane
     int depth;                       // input channels of a group, times joined or, where those are merged, folds
     int group_columns;               // columns that read the same inputs: of joined groups
     int group_panels;                // panels of those
@@ -106,7 +111,10 @@ struct WinogradShape {
     int64_t scale = 1;         // by which products are too large (winograd_exact.h)
 
     int weight_bytes() const { return 4 / pair; }
-    int steps() const { return (depth + pair - 1) / pair; }  // of the sum over depth
+    int steps() const { return (depth + pair - 1) / pair / interleaved; }  // of the sum over depth
+    // The channel, of x or y, in a column of interleaved groups, and the other way around.
+    Halide::Expr channel_of(const Halide::Expr &column) const;
+    Halide::Expr column_of(const Halide::Expr &channel) const;
 
     // Combinations of axes that have a smaller last tile, as bits.
     std::vector<int> tile_classes() const;

@@ -91,7 +91,8 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
             continue;
         }
         const int count = shape.tiles_of_points(bits).count, block = block_of(count, schedule.block);
-        double steps = static_cast<double>(shape.depth) * shape.panels;  // of sums, for one block of tiles
+        double steps =
+            static_cast<double>(shape.depth) / shape.interleaved * shape.panels;  // of sums, for one block of tiles
         for (size_t a = 0; a < shape.axes.size(); a++) {
             const int short_folds = std::max(0, shape.folds(a) - shape.axes[a].first_short_fold());
             const bool at_infinity = (bits >> a & 1) == 0 && shape.axes[a].taps > 1;
@@ -325,6 +326,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
                 continue;
             }
             schedule.block = std::min(20, most_positions(schedule.vectors, target));
+            schedule.interleaved = !target.by_lane && schedule.allows_interleaved(problem);  // measured on x86 alone
             if (!target.by_lane) {
                 schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule, target);
             }

@@ -32,6 +32,7 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
         phase[0] = shape.channels_first ? column / channels : column % phases;
         channel = Halide::select(column < shape.columns, channel, channels);
     }
+    channel = shape.channel_of(channel);
     if (shape.pads_groups()) {
         const int columns = shape.group_panels * shape.panel;
         const Expr of_groups = channel % columns;
@@ -51,7 +52,7 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
     // Outside these bounds, in the last panel's empty lanes, beyond a fold's or a phase's taps and between groups that
     // share a panel, weights are zero.
     Expr group = channel / out_of_group;
-    if (shape.joined > 1) {
+    if (shape.joined > 1 && shape.interleaved == 1) {
         input = Halide::select(k / depth == group % shape.joined, k % depth, -1);
         group = Halide::select(input < 0, static_cast<int>(-problem.groups), group);
     }

@@ -80,6 +80,7 @@ void list(WinogradSchedule &schedule, ScheduleText &text) {
     text.flag("by_point", schedule.by_point);
     text.flag("by_panel", schedule.by_panel);
     text.newer("ahead", schedule.ahead, 0);
+    text.newer("interleaved", schedule.interleaved, false);
     text.flag("parallel", schedule.parallel);
 }
 
@@ -123,6 +124,12 @@ bool WinogradSchedule::allows_by_panel(const Problem &problem) const {
            (!shape.covers_exactly(problem, lanes) || shape.tile_classes().size() == 1);
 }
 
+bool WinogradSchedule::allows_interleaved(const Problem &problem) const {
+    const int of_group = static_cast<int>(problem.out_channels / problem.groups);
+    return vectors == 1 && !problem.is_quantized() && problem.in_channels == problem.out_channels && of_group < lanes &&
+           joined_groups(problem, lanes) * of_group == lanes;
+}
+
 void WinogradSchedule::check(const Problem &problem) const {
     const char *names[] = {"tile_x", "tile_y", "tile_z"};
     const std::vector<WinogradAxis> axes = winograd_axes(problem);
@@ -151,6 +158,10 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (by_point && (problem.rank < max_rank || rows > 0)) {
         throw std::invalid_argument("schedule: \"by_point\" is 1 for " + std::to_string(problem.rank) +
                                     " axes and \"rows\" " + std::to_string(rows));
+    }
+    if (interleaved && !allows_interleaved(problem)) {
+        throw std::invalid_argument("schedule: \"interleaved\" is 1, but \"vectors\" is " + std::to_string(vectors) +
+                                    " or no whole groups fill the " + std::to_string(lanes) + " lanes");
     }
     if (by_panel && !allows_by_panel(problem)) {
         throw std::invalid_argument("schedule: \"by_panel\" is 1 for panels of " + std::to_string(panel()) + " of " +
@@ -215,6 +226,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         shape.pair = 2;
         shape.scale = exact_scale(shape.axes, schedule.tile);
     }
+    shape.interleaved = schedule.interleaved ? shape.joined : 1;
     shape.group_columns = of_group * shape.joined;
     shape.group_panels = ceil_div(shape.group_columns, shape.panel);
     shape.group_chunks = shape.columns / shape.group_columns;
@@ -231,6 +243,18 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.images = schedule.images;
     shape.image_chunks = static_cast<int>(problem.batch) / schedule.images;
     return shape;
+}
+
+Halide::Expr WinogradShape::channel_of(const Halide::Expr &column) const {
+    const int of_group = panel / interleaved;
+    return interleaved == 1 ? column
+                            : column / panel * panel + column % interleaved * of_group + column % panel / interleaved;
+}
+
+Halide::Expr WinogradShape::column_of(const Halide::Expr &channel) const {
+    const int of_group = panel / interleaved;
+    return interleaved == 1 ? channel
+                            : channel / panel * panel + channel % of_group * interleaved + channel % panel / of_group;
 }
 
 // Tiles that are smaller on the innermost axis alone come first, then whole ones, then those smaller on the next axis

@@ -183,6 +183,22 @@ TEST(Decision, narrow_groups_take_winograd) {
     }
 }
 
+// Winograd's groups that fill a vector together are interleaved: no product is by a zero between them.
+TEST(Decision, groups_that_fill_a_vector_are_interleaved) {
+    const Problem of_4 = parsed("conv2d-f32-n1-c128-i56x56-m128-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc");
+    const Problem of_6 = parsed("conv2d-f32-n1-c192-i56x56-m192-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc");
+    for (const char *name : {"x86-64-avx2", "x86-64-avx512"}) {
+        const TargetModel &target = find_target(name);
+        dense::WinogradSchedule schedule = dense::default_winograd_schedule(of_4, target);
+        EXPECT_TRUE(schedule.interleaved) << name;
+        EXPECT_EQ(dense::winograd_shape(of_4, schedule).steps(), 4) << name;
+        schedule = dense::default_winograd_schedule(of_6, target);
+        EXPECT_FALSE(schedule.interleaved) << name;
+        schedule.interleaved = true;
+        EXPECT_THAT(error_of([&] { schedule.check(of_6); }), testing::HasSubstr("\"interleaved\" is 1")) << name;
+    }
+}
+
 TEST(Decision, says_what_has_no_kernels) {
     const TargetModel &target = find_target("x86-64-avx2");
     const std::pair<const char *, const char *> cases[] = {
