@@ -496,6 +496,9 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
             const Expr t = s.in_place && axis.chunks > 1 ? rows * axis.whole + tile.t[a] : tile.t[a];
             const Expr v = shape.tile_class(bits, a).start + t * axis.outputs + tile.inner[a];
             position.push_back(v * axis.subs + tile.u[a]);
+            if (shape.cut && axis.chunks * axis.covered() > axis.out) {
+                transform.r.domain().where(position[a] < axis.out);
+            }
         }
         append(from, s.several(s.p));
         if (s.has(s.rows)) {

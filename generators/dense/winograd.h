@@ -25,7 +25,8 @@
 // it.
 //
 // An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
-// shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous.
+// shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous. Or it ends in a
+// tile that is cut, as chunks of rows may: what lies beyond y is not written then.
 #pragma once
 
 #include <Halide.h>
@@ -56,7 +57,8 @@ struct WinogradSchedule {
     bool by_panel = false;  // whether one panel after the other is multiplied and written
     int ahead = 0;          // steps of the sum before which weights are fetched; 0: when they are read
     bool interleaved = false;  // whether groups that share a vector lie in it lane by lane
-    bool parallel = false;     // whether the caller's threads share the work
+    bool cut = false;       // whether tiles are of one size and those that reach beyond y are cut, to write it in place
+    bool parallel = false;  // whether the caller's threads share the work
 
     int panel() const { return lanes * vectors; }
     // Whether phases may be taken one after the other: y is written in place, by tiles of one size.
@@ -64,6 +66,8 @@ struct WinogradSchedule {
     // Whether panels may be: they are whole blocks of channels, and y is not written in place by tiles of several
     // sizes.
     bool allows_by_panel(const Problem &problem) const;
+    // Whether tiles may be cut: y is then written in place.
+    bool allows_cut(const Problem &problem) const;
     // Whether groups may be interleaved: those of a vector are whole and have as many inputs as outputs.
     bool allows_interleaved(const Problem &problem) const;
 
@@ -109,6 +113,7 @@ struct WinogradShape {
     int images, image_chunks;  // the batch
     int pair = 1;              // neighbours along depth that one lane sums: 2 of 8-bit problems
     int64_t scale = 1;         // by which products are too large (winograd_exact.h)
+    bool cut = false;          // whether outputs beyond y are computed but not written
 
     int weight_bytes() const { return 4 / pair; }
     int steps() const { return (depth + pair - 1) / pair / interleaved; }  // of the sum over depth

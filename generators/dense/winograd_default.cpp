@@ -206,6 +206,7 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
         chunk += work.outputs * copied *
                      (cuts                               ? cut_cycles
                       : turns                            ? turn_cycles
+                      : shape.cut                        ? 0
                       : shape.merges_phases && !in_place ? merged_cycles
                                                          : copy_cycles) +
                  (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
@@ -300,6 +301,19 @@ Choice with_even_chunks(const Problem &problem, const Choice &choice, const Targ
     return best;
 }
 
+// The same, or with tiles cut where y is then written in place and that costs less than copying it.
+Choice with_cut_tiles(const Problem &problem, const Choice &choice, const TargetModel &target) {
+    WinogradSchedule schedule = choice.schedule;
+    if (schedule.rows == 0 || winograd_shape(problem, schedule).covers_exactly(problem, schedule.lanes) ||
+        !schedule.allows_cut(problem)) {
+        return choice;
+    }
+    schedule.cut = true;
+    Choice cut = estimate(problem, schedule, target);
+    cut.cycles /= schedule.by_panel ? panel_gain : 1;
+    return cut.cycles < choice.cycles ? cut : choice;
+}
+
 Choice best_choice(const Problem &problem, const TargetModel &target) {
     WinogradSchedule schedule;
     const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
@@ -363,6 +377,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
             best = best_of_size;
         }
     }
+    best = with_cut_tiles(problem, best, target);
     return best.schedule.parallel ? with_even_chunks(problem, best, target) : best;
 }
 

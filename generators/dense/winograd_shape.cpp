@@ -81,6 +81,7 @@ void list(WinogradSchedule &schedule, ScheduleText &text) {
     text.flag("by_panel", schedule.by_panel);
     text.newer("ahead", schedule.ahead, 0);
     text.newer("interleaved", schedule.interleaved, false);
+    text.newer("cut", schedule.cut, false);
     text.flag("parallel", schedule.parallel);
 }
 
@@ -124,6 +125,12 @@ bool WinogradSchedule::allows_by_panel(const Problem &problem) const {
            (!shape.covers_exactly(problem, lanes) || shape.tile_classes().size() == 1);
 }
 
+bool WinogradSchedule::allows_cut(const Problem &problem) const {
+    WinogradSchedule schedule = *this;
+    schedule.cut = true;
+    return !by_point && winograd_shape(problem, schedule).covers_exactly(problem, lanes);
+}
+
 bool WinogradSchedule::allows_interleaved(const Problem &problem) const {
     const int of_group = static_cast<int>(problem.out_channels / problem.groups);
     return vectors == 1 && !problem.is_quantized() && problem.in_channels == problem.out_channels && of_group < lanes &&
@@ -158,6 +165,10 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (by_point && (problem.rank < max_rank || rows > 0)) {
         throw std::invalid_argument("schedule: \"by_point\" is 1 for " + std::to_string(problem.rank) +
                                     " axes and \"rows\" " + std::to_string(rows));
+    }
+    if (cut && !allows_cut(problem)) {
+        throw std::invalid_argument(
+            "schedule: \"cut\" is 1, but y is not channels last, of whole vectors and one phase");
     }
     if (interleaved && !allows_interleaved(problem)) {
         throw std::invalid_argument("schedule: \"interleaved\" is 1, but \"vectors\" is " + std::to_string(vectors) +
@@ -204,7 +215,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
             const int tiles = ceil_div(axis.length, axis.outputs);
             axis.whole = std::min(schedule.rows, tiles);
             axis.chunks = ceil_div(tiles, axis.whole);
-        } else if (a < 2) {  // on a third axis, some point's tiles would not be contiguous
+        } else if (a < 2 && !schedule.cut) {  // on a third axis, some point's tiles would not be contiguous
             axis.rest = axis.length % axis.outputs;
             axis.rest_points = axis.rest + axis.taps - 1;
         } else {
@@ -240,6 +251,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         schedule.by_phase || schedule.by_point || schedule.by_panel) {
         shape.group_chunks = 1;
     }
+    shape.cut = schedule.cut;
     shape.images = schedule.images;
     shape.image_chunks = static_cast<int>(problem.batch) / schedule.images;
     return shape;
@@ -326,7 +338,7 @@ bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
                  !(merges_phases && problem.residual);
     exact = exact && !pads_groups();
     for (const WinogradAxis &axis : axes) {
-        exact = exact && axis.chunks * axis.covered() * axis.phases == axis.out;
+        exact = exact && (axis.chunks * axis.covered() * axis.phases == axis.out || (cut && axis.phases == 1));
     }
     // Chunks of several combinations would be as many updates of y, which cannot share a loop.
     const bool chunks = axes.back().chunks > 1 || image_chunks > 1 || group_chunks > 1;

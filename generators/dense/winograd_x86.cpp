@@ -218,6 +218,13 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
         for (size_t d = 1 + s.shape.axes.size(); d < at.size(); d++) {
             step.bound_extent(at[d], 1);
         }
+        // Of a tile that is cut, too, so that all are of one size; rows of outputs, one after the other, are one.
+        const bool by_rows = rolled && axis == 0;
+        for (size_t a = 0; a < s.shape.axes.size() && s.shape.cut && &target == &s.y; a++) {
+            if (a == 0 || !by_rows) {
+                step.bound(at[1 + a], 0, a < axis ? s.shape.axes[a].points : s.shape.axes[a].outputs);
+            }
+        }
         for (size_t a = 0; a < s.shape.axes.size(); a++) {
             if (a == axis || !rolled) {
                 step.unroll(at[1 + a]);

@@ -183,6 +183,23 @@ TEST(Decision, narrow_groups_take_winograd) {
     }
 }
 
+// Rows of tiles that y is no whole number of are cut, which saves a copy, where that costs few products.
+TEST(Decision, tiles_that_reach_beyond_y_are_cut) {
+    const TargetModel &target = find_target("x86-64-avx512");
+    const Problem stem = parsed("conv2d-f32-n1-c3-i224x224-m64-o112x112-k7x7-s2x2-d1x1-p3x3,2x2-g1-nxc,nxc-bias");
+    const Problem channels_first =
+        parsed("conv2d-f32-n1-c3-i224x224-m64-o112x112-k7x7-s2x2-d1x1-p3x3,2x2-g1-nxc,ncx-bias");
+    dense::WinogradSchedule schedule = dense::default_winograd_schedule(stem, target);
+    EXPECT_TRUE(schedule.cut);
+    EXPECT_TRUE(dense::winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
+    schedule.cut = false;
+    EXPECT_FALSE(dense::winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
+    schedule = dense::default_winograd_schedule(channels_first, target);
+    EXPECT_FALSE(schedule.cut);
+    schedule.cut = true;
+    EXPECT_THAT(error_of([&] { schedule.check(channels_first); }), testing::HasSubstr("\"cut\" is 1"));
+}
+
 // Winograd's groups that fill a vector together are interleaved: no product is by a zero between them.
 TEST(Decision, groups_that_fill_a_vector_are_interleaved) {
     const Problem of_4 = parsed("conv2d-f32-n1-c128-i56x56-m128-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc");

@@ -31,7 +31,7 @@ class Winograd(unittest.TestCase):
 
     def test_schedules(self):
         """The default, a row of tiles at a time, two, the smallest tiles, three axes' outermost apart, phase by phase,
-        panel by panel, weights fetched ahead, groups side by side rather than interleaved."""
+        panel by panel, weights fetched ahead, groups side by side rather than interleaved, tiles cut."""
         rows = self.verify([{"problem": "*", "algorithm": "winograd"}])
         chunks = "rows:[0-9]+;images:[0-9]+;by_phase:[01];by_point:[01];by_panel:[01]"
         tiles_and_chunks = "tile_x:[0-9]+;tile_y:[0-9]+;tile_z:[0-9]+;" + chunks
@@ -51,6 +51,7 @@ class Winograd(unittest.TestCase):
             ("ahead:[0-9]+", "ahead:48", "(plain_ncx|strided|groups|up_whole|stem_ncx|three_axes)$"),
             ("unroll:[0-9]+;(.*);ahead:[0-9]+", r"unroll:2;\1;ahead:5", "(plain_ncx|up_whole)$"),
             ("interleaved:1", "interleaved:0", "(groups_narrow|up_groups_interleaved)$"),
+            (chunks + "(.*);cut:[01]", r"rows:1;images:1;by_phase:0;by_point:0;by_panel:0\1;cut:1", "(plain|masked|three_axes_dilated|stem|dilated_ends|groups_int8)$"),
         ):
             chosen = [row for row in rows if re.match(among, row["layer"])]
             decisions = kiln_run.changed_decisions(chosen, 4, pattern, replacement)
