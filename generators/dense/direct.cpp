@@ -156,6 +156,7 @@ void list(DirectSchedule &schedule, ScheduleText &text) {
     text.newer("chunk", schedule.chunk, 0);
     text.newer("channels", schedule.channels, 0);
     text.newer("joined", schedule.joined, 0);
+    text.newer("ahead", schedule.ahead, 0);
 }
 
 }  // namespace
@@ -185,6 +186,9 @@ void DirectSchedule::check(const Problem &problem) const {
     if (channels > 0 && problem.out_channels / problem.groups % channels != 0 && problem.groups > 1) {
         throw std::invalid_argument("schedule: \"channels\" must divide the " +
                                     std::to_string(problem.out_channels / problem.groups) + " of a group");
+    }
+    if (ahead > 0 && (channels == 0 || joined > 0)) {
+        throw std::invalid_argument("schedule: \"ahead\" must be 0: x is not read by vectors here");
     }
     if (!is_dot(problem, dot)) {
         throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot) +

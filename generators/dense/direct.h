@@ -33,6 +33,8 @@ struct DirectSchedule {
                        // sweep before they sweep the next part; 0: all of it
     int channels = 0;  // where not 0, lanes are pixels, and a tile is of so many channels: has_row_lanes()
     int joined = 0;    // where not 0, rows of x that those vectors run along end to end: joins_rows()
+    int ahead = 0;  // steps of the sum before which such vectors' part of x is fetched, each step's on its own, where
+                    // rows are not joined; 0: when it is read
     // Not in the text: where sums are matrix tiles (tiles.h), the pixels of one, and how many steps of the sum an
     // instruction takes; else 0.
     int tile_pixels = 0, tile_steps = 0;
@@ -136,6 +138,9 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
 
 // What the direct algorithm is compiled with where nobody tuned it.
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target);
+
+// The steps before which x's vectors are fetched then.
+int default_ahead(const Problem &problem);
 
 // What may be tuned of it.
 ScheduleSpace direct_space(const Problem &problem, const TargetModel &target);

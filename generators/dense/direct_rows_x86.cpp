@@ -1,6 +1,7 @@
 // The direct algorithm's register tiles whose vectors run along channels-first rows (has_row_lanes()), or along rows
 // joined end to end.
 #include "common/arithmetic.h"
+#include "common/prefetch.h"
 #include "common/reduction.h"
 #include "common/split.h"
 #include "dense/direct.h"
@@ -41,6 +42,11 @@ void schedule_row_sum(DirectStages &s, const DirectSchedule &schedule) {
     };
     schedule_tile(s.acc, false);
     schedule_tile(s.acc.update(), true);
+    if (schedule.ahead > 0) {
+        // By each step, between its products: as many at once as several steps read are no faster than none.
+        prefetch(s.acc.update(), s.input, schedule.unroll > 1 ? unrolled_steps() : Halide::RVar(s.r[1]),
+                 schedule.ahead);
+    }
 }
 
 void schedule_joined(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {

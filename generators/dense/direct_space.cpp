@@ -18,7 +18,8 @@ bool fits_registers(const ScheduleNumbers &n, int rows, const TargetModel &targe
 bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, const TargetModel &target) {
     const int joined = n["joined"];
     const int broadcasts = joined > 0 ? n["channels"] : n["channels"] * axes[0].phases;
-    return n["pixels"] == 1 && n["lanes"] * n["vectors"] <= axes[0].quotients * std::max(joined, 1) &&
+    return n["pixels"] == 1 && (joined == 0 || n["ahead"] == 0) &&
+           n["lanes"] * n["vectors"] <= axes[0].quotients * std::max(joined, 1) &&
            (n["rows"] == 1 || (joined == 0 && !axes[1].reads_outside())) &&
            registers_of_tile(n["vectors"] * n["rows"], broadcasts, target) <= target.vector_registers;
 }
@@ -34,10 +35,12 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const int height = axes.size() > 1 ? axes[1].quotients : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
     const int chunk = default_direct_schedule(problem, target).chunk;
-    std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, joined = {0};
+    std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, joined = {0}, ahead = {0};
     if (has_row_lanes(problem) && !target.by_lane) {
         lanes = halves(target.lanes(32), std::min(lanes.front(), target.lanes(32) / 2));
         channels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14};
+        ahead = halves(default_ahead(problem), default_ahead(problem) / 2);
+        ahead.insert(ahead.begin(), 0);
         if (joins_rows(problem)) {
             joined = divisors_among(height, {2, 4, 7, 8, 14, 16});
             joined.insert(joined.begin(), 0);
@@ -60,13 +63,14 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"panels_outside", {0, 1}},
              {"chunk", chunks},
              {"channels", channels},
-             {"joined", joined}},
+             {"joined", joined},
+             {"ahead", ahead}},
             [=, &target](const ScheduleNumbers &n) {
                 if (n["channels"] > 0) {
                     return n["panels_outside"] == 0 && n["chunk"] == chunk && rows_suit(n, axes, target) &&
                            (problem.groups == 1 || out_of_group % n["channels"] == 0);
                 }
-                if (n["lanes"] > most_lanes || n["joined"] > 0) {
+                if (n["lanes"] > most_lanes || n["joined"] > 0 || n["ahead"] > 0) {
                     return false;
                 }
                 // A panel stays within its group, so that its input is one broadcast. Halide does not see that a fourth

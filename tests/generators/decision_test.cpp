@@ -103,6 +103,24 @@ TEST(Decision, refuses_strassen_schedules_that_do_not_fit) {
               "schedule: panels of 32 channels do not fill half of 96");
 }
 
+// Rows of x are fetched ahead where vectors are read of them, but where they are copied end to end.
+TEST(Decision, fetches_rows_ahead) {
+    const TargetModel &target = find_target("x86-64-avx512");
+    const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");
+    const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot:1;panels_outside:0;parallel:1;";
+    EXPECT_EQ(default_decision(rows, target).schedule, lanes + "chunk:0;channels:13;joined:0;ahead:8");
+    const auto check = [&](const Problem &problem, const std::string &rest) {
+        const std::string algorithm = problem.op == Operator::conv ? "direct" : "polyphase";
+        return error_of([&] { check_decision(problem, {algorithm, lanes + rest}, algorithm_revision(algorithm)); });
+    };
+    EXPECT_EQ(check(rows, "channels:13;ahead:3"), "");
+    const Problem up = parsed("convtranspose2d-f32-n1-c8-i28x28-m16-o56x56-k2x2-s2x2-d1x1-p0x0,0x0-g1-ncx,ncx");
+    EXPECT_EQ(check(up, "channels:6;joined:2"), "");
+    const std::string refused = "schedule: \"ahead\" must be 0: x is not read by vectors here";
+    EXPECT_EQ(check(up, "channels:6;joined:2;ahead:8"), refused);
+    EXPECT_EQ(check(rows, "ahead:8"), refused);
+}
+
 TEST(Decision, takes_winograd_for_narrow_floats_too) {
     const std::string shape = "-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
     for (const TargetModel &target : target_models()) {

@@ -70,13 +70,14 @@ TEST(ScheduleText, names_what_is_wrong) {
 
 TEST(DirectSchedule, prints_what_it_parses) {
     const std::string text =
-        "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot:1;panels_outside:1;parallel:0;chunk:7;channels:0;joined:0";
+        "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot:1;panels_outside:0;parallel:0;chunk:7;channels:13;joined:0;"
+        "ahead:8";
     EXPECT_EQ(dense::DirectSchedule::parse(text).print(), text);
 }
 
-TEST(DirectSchedule, reads_texts_from_before_chunks_channels_and_joined_rows) {
+TEST(DirectSchedule, reads_texts_from_before_chunks_and_row_lanes) {
     const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot:1;panels_outside:1;parallel:0";
-    EXPECT_EQ(dense::DirectSchedule::parse(text).print(), text + ";chunk:0;channels:0;joined:0");
+    EXPECT_EQ(dense::DirectSchedule::parse(text).print(), text + ";chunk:0;channels:0;joined:0;ahead:0");
 }
 
 }  // namespace
