@@ -1,4 +1,7 @@
-// The Winograd algorithm's schedule for x86: what its numbers mean. winograd_default.cpp picks them.
+// The Winograd algorithm's schedule for x86: what its numbers mean. winograd_default.cpp picks them;
+// winograd_output_x86.cpp schedules what follows the products.
+#include "dense/winograd_x86.h"
+
 #include <algorithm>
 
 #include "common/arithmetic.h"
@@ -8,89 +11,17 @@
 #include "common/vars.h"
 #include "dense/direct.h"
 #include "dense/register_tile.h"
-#include "dense/winograd.h"
 
 namespace kiln::dense {
-namespace {
 
 using Halide::Func;
 using Halide::MemoryType;
 using Halide::RVar;
 using Halide::Stage;
-using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-// Beyond so many points a tile's transform no longer fits the code and the registers it takes unrolled.
-constexpr int most_unrolled_points = 36;
-
-// The largest power of two that is at most n.
-int power_of_two(int n) {
-    int power = 1;
-    while (2 * power <= n) {
-        power *= 2;
-    }
-    return power;
-}
-
-bool is_rolled(const WinogradShape &shape, int bits) {
-    int points = 1;
-    for (size_t a = 0; a < shape.axes.size(); a++) {
-        points *= shape.tile_class(bits, a).points;
-    }
-    return points > most_unrolled_points && shape.axes.size() > 1;
-}
-
-// What has several values, of a Func whose dimensions those are (WinogradStages).
-void bound(const WinogradStages &s, Func &f, const Var &var, int begin, int count) {
-    if (s.has(var)) {
-        f.bound(var, begin, count);
-    }
-}
-
-// Where a stage is computed: at the root, or in each chunk of y.
-struct Place {
-    const Func *y = nullptr;
-    VarOrRVar chunk = Var();
-
-    void compute(Func &f) const {
-        if (y != nullptr) {
-            f.compute_at(Halide::LoopLevel(*y, chunk));
-        } else {
-            f.compute_root();
-        }
-    }
-};
-
-// Copies from a source that is contiguous in `dense` to a destination that is so in `fast`, by blocks whose vectors
-// along `dense` are interleaved in registers: vectors of strided elements would be gathered one by one. `around`: loops
-// of parts along `dense`.
-void schedule_turn(Func &to, Func &block, const Var &fast, int fast_extent, int wide, const Var &dense,
-                   int dense_extent, int narrow, const std::vector<VarOrRVar> &around = {}) {
-    const Var fast_outer("fast_outer"), dense_outer("dense_outer");
-    wide = std::min(wide, power_of_two(fast_extent));
-    narrow = std::min(narrow, power_of_two(dense_extent));
-    std::vector<VarOrRVar> order = {fast, dense, fast_outer, dense_outer};
-    append(order, around);
-    std::vector<Var> storage = {fast, dense};
-    for (const Var &var : to.args()) {
-        if (var.name() != fast.name() && var.name() != dense.name()) {
-            order.push_back(var);
-            storage.push_back(var);
-        }
-    }
-    to.split(fast, fast_outer, fast, wide, tail(fast_extent, wide));
-    to.split(dense, dense_outer, dense, narrow, tail(dense_extent, narrow));
-    to.reorder(order).vectorize(fast).unroll(dense);
-    block.compute_at(to, fast_outer).store_in(MemoryType::Stack).reorder_storage(storage);
-    block.bound_extent(fast, wide).bound_extent(dense, narrow).vectorize(dense).unroll(fast);
-}
-
-// Vectors along c, of that extent, the last of which overlaps the one before.
-void vectorize_channels(Func &f, const Var &c, int channels, int lanes) {
-    const int width = std::min(lanes, power_of_two(channels));
-    f.vectorize(c, width, tail(channels, width));
-}
+namespace {
 
 void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule, const Place &place) {
     if (!s.image.defined()) {
@@ -134,110 +65,6 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
         }
     }
     share_loops(s.image, loops);
-}
-
-// The loops over tiles, the outermost first.
-std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const UpdateLoops &r, int bits) {
-    const size_t rank = shape.axes.size();
-    std::vector<SharedLoop> loops = {{r.loop(3 * rank), shape.images}};
-    for (size_t a = rank; a-- > 0;) {
-        loops.push_back({r.loop(rank + 2 * a + 1), shape.axes[a].subs});
-        loops.push_back({r.loop(rank + 2 * a), shape.tile_class(bits, a).count});
-    }
-    return loops;
-}
-
-// Loops of a transform besides those over tiles.
-struct TransformLoops {
-    std::vector<VarOrRVar> between;  // right around a vector of a tile
-    std::vector<VarOrRVar> phases;   // around the chunks of rows
-    int panel_vectors = 0;           // of panels, around the tiles of a chunk; 0: none
-    bool parallel = false;           // panels, or else tiles
-};
-
-// Of y, where panels, or chunks of groups, follow one another.
-const Var panel_of_y("panel_of_y"), groups_of_y("groups_of_y");
-
-// Tiles of one combination go through the steps of their transform vector by vector: all in registers, or, where a tile
-// has too many points, row by row through memory. `axes`: those the steps transform.
-void schedule_transform(Func &target, int update, const WinogradStages &s, const WinogradStages::Transform &transform,
-                        size_t axes, int lanes, const TransformLoops &loops) {
-    const size_t rank = s.shape.axes.size();
-    const Var vector("vector");
-    const bool rolled = is_rolled(axes < rank ? s.shape.plane() : s.shape, transform.bits);
-    Stage stage = target.update(update);
-    const bool whole = &target != &s.y || s.shape.columns % lanes == 0;
-    stage.split(s.c, vector, s.c, lanes, whole ? TailStrategy::RoundUp : TailStrategy::PredicateStores);
-    const bool groups_outermost = &target == &s.y && s.shape.group_chunks > 1;
-    if (loops.panel_vectors > 0) {
-        stage.split(vector, panel_of_y, vector, loops.panel_vectors);
-    } else if (groups_outermost) {
-        stage.split(vector, groups_of_y, vector, s.shape.group_columns / lanes);
-    }
-    std::vector<VarOrRVar> order = {s.c};
-    for (size_t a = 0; a < axes; a++) {
-        order.emplace_back(transform.r.loop(a));
-    }
-    order.emplace_back(vector);
-    append(order, loops.between);
-    for (size_t d = axes; d < transform.r.size(); d++) {
-        if (d == 3 * rank + 1 && loops.panel_vectors > 0) {
-            order.emplace_back(panel_of_y);
-        }
-        if (d == 3 * rank + 2) {
-            append(order, loops.phases);
-        }
-        if (transform.r.has(d)) {
-            order.emplace_back(transform.r.loop(d));
-        }
-    }
-    if (groups_outermost) {
-        order.emplace_back(groups_of_y);
-    }
-    stage.reorder(order).vectorize(s.c).unroll(transform.r.loop(0));
-    for (size_t a = 1; a < axes && !rolled; a++) {
-        stage.unroll(transform.r.loop(a));
-    }
-    if (loops.parallel && loops.panel_vectors > 0) {
-        stage.parallel(panel_of_y);
-    } else if (loops.parallel) {
-        share_loops(stage.allow_race_conditions(), tile_loops(s.shape, transform.r, transform.bits));
-    }
-    for (const auto &[axis, f] : transform.steps) {
-        Func step = f;
-        const std::vector<Var> at = step.args();
-        // All points or outputs of this axis together, which read the same vectors.
-        std::vector<VarOrRVar> step_order = {s.c, at[1 + axis]};
-        for (size_t a = 0; a < s.shape.axes.size(); a++) {
-            if (a != axis) {
-                step_order.emplace_back(at[1 + a]);
-            }
-        }
-        step.reorder(step_order).vectorize(s.c).bound_extent(s.c, lanes);
-        // Where loops over tiles are one, Halide does not see that all of this is one position's.
-        for (size_t d = 1 + s.shape.axes.size(); d < at.size(); d++) {
-            step.bound_extent(at[d], 1);
-        }
-        // Of a tile that is cut, too, so that all are of one size; rows of outputs, one after the other, are one.
-        const bool by_rows = rolled && axis == 0;
-        for (size_t a = 0; a < s.shape.axes.size() && s.shape.cut && &target == &s.y; a++) {
-            if (a == 0 || !by_rows) {
-                step.bound(at[1 + a], 0, a < axis ? s.shape.axes[a].points : s.shape.axes[a].outputs);
-            }
-        }
-        for (size_t a = 0; a < s.shape.axes.size(); a++) {
-            if (a == axis || !rolled) {
-                step.unroll(at[1 + a]);
-            }
-        }
-        if (!rolled) {
-            step.compute_at(target, vector).store_in(MemoryType::Register);
-        } else if (axis == 0) {
-            step.compute_at(target, transform.r.loop(1)).store_in(MemoryType::Register);
-        } else {
-            step.compute_at(target, vector);
-        }
-    }
 }
 
 int all_tiles(const WinogradShape &shape) {
@@ -331,15 +158,6 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     return here;
 }
 
-// A Func of all columns, or of a panel, or of a chunk of groups.
-void bound_columns(Func &f, const WinogradStages &s, const WinogradSchedule &schedule, int all) {
-    if (schedule.by_panel || s.shape.group_chunks > 1) {
-        f.bound_extent(s.c, schedule.by_panel ? s.shape.panel : s.shape.group_columns);
-    } else {
-        f.bound(s.c, 0, all);
-    }
-}
-
 // A matrix product for each point: a panel of its weights stays in the nearest caches while all tiles pass.
 void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where, bool parallel) {
     const WinogradShape &shape = s.shape;
@@ -402,187 +220,6 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
             prefetch(sum, s.packed, steps, ceil_div(schedule.ahead, schedule.unroll));
         }
     }
-}
-
-// Whether threads share y's phases, which have weights of their own: each then reads its own ones alone.
-bool shares_phases(const WinogradShape &shape, const WinogradSchedule &schedule) {
-    int phases = 1;
-    for (size_t a = 0; a < shape.axes.size(); a++) {
-        phases *= shape.phases(a);
-    }
-    return schedule.parallel && schedule.by_phase && shape.image_chunks == 1 && phases >= 8;
-}
-
-void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
-    const WinogradShape &shape = s.shape;
-    // Whole vectors of channels, as the products have them.
-    int lanes = schedule.lanes;
-    while (shape.panels * shape.panel % lanes != 0) {
-        lanes /= 2;
-    }
-    TransformLoops loops;
-    std::vector<VarOrRVar> &phases = schedule.by_phase ? loops.phases : loops.between;
-    for (size_t a = 0; a < shape.axes.size(); a++) {
-        append(phases, s.several({s.p[a]}));
-    }
-    loops.panel_vectors = s.in_place && schedule.by_panel ? schedule.panel() / lanes : 0;
-    loops.parallel = parallel && (s.in_place || !schedule.by_panel);
-    Func &target = s.in_place ? s.y : s.result;
-    if (!s.in_place) {
-        place.compute(target);
-        bound_columns(target, s, schedule,
-                      shape.pads_groups() ? shape.panels * shape.panel : round_up(shape.columns, lanes));
-        for (size_t a = 0; a < shape.axes.size(); a++) {
-            bound(s, target, s.q[a], 0, shape.axes[a].covered());
-            bound(s, target, s.p[a], 0, shape.phases(a));
-        }
-        target.bound(s.n, 0, shape.images);
-    }
-    for (size_t k = 0; k < s.outputs.size(); k++) {
-        const size_t rank = shape.axes.size();
-        schedule_transform(target, static_cast<int>(k), s, s.outputs[k], schedule.by_point ? rank - 1 : rank, lanes,
-                           loops);
-    }
-    if (shares_phases(shape, schedule)) {
-        std::vector<SharedLoop> shared;
-        for (size_t a = shape.axes.size(); a-- > 0;) {
-            shared.push_back({s.p[a], shape.phases(a)});
-        }
-        share_loops(s.y.update(), shared);
-    }
-}
-
-// Where the stages are: the copy of the input, its transform, and what follows it.
-struct Places {
-    Place image, inputs, rest;
-};
-
-// The loop over panels of y, outside all others but those over chunks. `channels`: the loop over vectors or blocks of
-// `width` channels.
-void split_panels(WinogradStages &s, const WinogradSchedule &schedule, const Var &channels, int width,
-                  const Place &chunk) {
-    s.y.split(channels, panel_of_y, channels, schedule.panel() / width);
-    std::vector<VarOrRVar> order;
-    for (const Halide::Internal::Dim &dim : s.y.get_schedule().dims()) {
-        const std::string name = dim.var.substr(dim.var.rfind('.') + 1);  // loops of splits are called "whole.part"
-        if (chunk.y != nullptr && name == chunk.chunk.name()) {
-            break;
-        }
-        if (name != panel_of_y.name() && name != Var::outermost().name()) {
-            order.emplace_back(Var(name));
-        }
-    }
-    order.emplace_back(panel_of_y);
-    s.y.reorder(order);
-}
-
-// One output phase after the other is written in place: within it, in chunks of rows where there are several.
-Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
-    const size_t rank = s.shape.axes.size();
-    const RVar rows = s.outputs[0].r.loop(3 * rank + 1), images = s.outputs[0].r.loop(3 * rank + 2);
-    Places places;
-    if (s.shape.image_chunks > 1) {
-        places.inputs = {&s.y, VarOrRVar(images)};
-    }
-    places.rest = {&s.y, VarOrRVar(rows)};
-    if (schedule.parallel && !shares_phases(s.shape, schedule) &&
-        (s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1)) {
-        s.y.update().allow_race_conditions().parallel(s.shape.image_chunks > 1 ? images : rows);
-    }
-    if (schedule.by_panel) {
-        places.rest = {&s.y, panel_of_y};
-    }
-    return places;
-}
-
-// The copy from the scratch to y, a chunk at a time where there are several.
-Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
-    const WinogradShape &shape = s.shape;
-    const size_t rank = shape.axes.size();
-    const bool of_groups = shape.group_chunks > 1;
-    const Place image = of_groups ? Place{&s.y, groups_of_y} : Place();
-    Place place = image;
-    if (s.in_place) {
-        const bool of_rows = shape.axes.back().chunks > 1;
-        if (of_rows || shape.image_chunks > 1) {
-            const UpdateLoops &loops = s.outputs[0].r;
-            place = {&s.y, VarOrRVar(loops.loop(3 * rank + (of_rows ? 1 : 2)))};
-            if (schedule.parallel && !of_groups) {
-                const size_t chunk = 3 * rank + (of_rows && problem.batch == 1 ? 1 : 2);
-                s.y.update().allow_race_conditions().parallel(loops.loop(chunk));
-            }
-        }
-        return {image, place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
-    }
-    const std::vector<Var> at = s.y.args();
-    // y's dimensions: c, each axis, and after those seen by phases their phase, n.
-    const std::vector<int> phases = s.seen_phases;
-    Var outermost = at[at.size() - 2];
-    if (phases[rank - 1] > 1) {
-        outermost = at[at.size() - 3];
-    }
-    Var shared = problem.batch > 1 ? s.n : outermost;
-    int channels = static_cast<int>(problem.out_channels);
-    if (of_groups) {
-        channels = shape.group_columns;
-        std::vector<VarOrRVar> order(at.begin(), at.end());
-        order.emplace_back(groups_of_y);
-        s.y.split(s.c, groups_of_y, s.c, channels).reorder(order);
-    }
-    std::vector<VarOrRVar> groups;
-    if (shape.pads_groups()) {
-        const Var group("group");
-        channels = shape.group_columns;
-        s.y.split(s.c, group, s.c, channels);
-        groups.emplace_back(group);
-    }
-    const WinogradAxis &axis = shape.axes[rank - 1];
-    const Var chunk("chunk");
-    const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : shape.phases(rank - 1));
-    if (axis.chunks > 1) {
-        place = {&s.y, chunk};
-        s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
-        shared = problem.batch > 1 ? s.n : chunk;
-    }
-    if (shape.y_has_columns()) {
-        vectorize_channels(s.y, s.c, shape.columns, schedule.lanes);
-    } else if (shape.merges_phases) {
-        s.y.reorder({s.p[0], at[1], s.c});
-        vectorize_channels(s.y, s.p[0], phases[0], schedule.lanes);
-    } else if (s.turned_y.defined()) {
-        int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
-        extent = rank == 1 && axis.chunks > 1 ? size : extent;
-        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, channels, turned_channels, groups);
-        if (rank == 1 && axis.chunks == 1 && problem.batch == 1) {
-            shared = Var("dense_outer");  // the row itself is cut into vectors
-        }
-    } else {
-        vectorize_channels(s.y, s.c, channels, schedule.lanes);
-    }
-    if (axis.chunks > 1) {
-        if (phases[rank - 1] > 1 && !(shape.merges_phases && rank == 1)) {
-            s.y.reorder({s.p[rank - 1], chunk, s.n});
-        } else {
-            s.y.reorder({chunk, s.n});
-        }
-    } else if (shape.image_chunks > 1) {
-        place = {&s.y, s.n};
-        if (shape.images > 1) {
-            s.y.split(s.n, chunk, s.n, shape.images);
-            place.chunk = shared = chunk;
-        }
-    }
-    Places places = {image, place, place};
-    if (schedule.by_panel) {
-        const bool turns = s.turned_y.defined();
-        split_panels(s, schedule, turns ? Var("dense_outer") : s.c, turns ? turned_channels : schedule.lanes, place);
-        places.rest = {&s.y, panel_of_y};
-        shared = place.y == nullptr ? panel_of_y : shared;
-    }
-    if (schedule.parallel) {
-        s.y.parallel(of_groups ? groups_of_y : shared);
-    }
-    return places;
 }
 
 }  // namespace
