@@ -46,10 +46,26 @@ Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const 
     return type.bits() == 8 || type == x.type() ? narrow_x(type, x) : widen_x(problem, sizes, x);
 }
 
+// flat = wide inside bounds, zero outside, a row's positions and their channels being one axis.
+void define_flat(DirectStages &s, const Func &wide, const Expr &zero, const Halide::Region &bounds) {
+    std::vector<Var> row = vars("i", s.axes.size() + 2);  // as `padded` names the other axes
+    row.erase(row.begin());
+    std::vector<Expr> from = {row[0] % s.channels, row[0] / s.channels};
+    from.insert(from.end(), row.begin() + 1, row.end());
+    Func inside("inside");
+    inside(row) = wide(from);
+    Halide::Region of_rows(bounds.begin() + 1, bounds.end());
+    if (of_rows[0].extent.defined()) {
+        of_rows[0].extent *= s.channels;
+    }
+    s.flat = Func("flat");
+    s.flat(row) = Halide::BoundaryConditions::constant_exterior(inside, zero, of_rows)(row);
+}
+
 // The input with channels innermost and what stands for 0 outside it on the axes that pad and for groups that do not
 // exist; undefined where x itself will do, unless copies_x.
 Func pad(const Problem &problem, const DirectSchedule &schedule, DirectStages &s, const Operands &operands,
-         Halide::Type type, bool staged, bool copies_x) {
+         Halide::Type type, bool staged, bool copies_x, bool by_rows) {
     const Func &x = operands.x;
     Halide::Region bounds(s.axes.size() + 2);
     bool pads = s.channels > problem.in_channels;
@@ -83,6 +99,25 @@ Func pad(const Problem &problem, const DirectSchedule &schedule, DirectStages &s
     }
     const Expr zero = has_surplus(problem, type) ? Halide::cast(type, narrow_zero_point(problem, type))
                                                  : Halide::Internal::make_zero(type);
+    // Channels that are no whole vectors lie side by side with those of the next position, and a row is copied as one;
+    // rows of a few channels-first planes are copied as they are.
+    const bool planes = problem.x_layout == Layout::ncx;
+    if (by_rows && pads && s.channels == problem.in_channels && s.channels % schedule.lanes != 0 &&
+        (!planes || s.channels < schedule.lanes)) {
+        s.copies_rows = problem.op == Operator::conv && s.axes.size() > 1;
+        for (size_t a = 0; a < s.axes.size(); a++) {
+            if (s.copies_rows && s.axes[a].reads_outside()) {  // a tile reads as many rows everywhere
+                bounds[a + 1] = {0, s.axes[a].in};
+            }
+        }
+        if (!planes) {
+            define_flat(s, wide, zero, bounds);
+            std::vector<Expr> in_row(at.begin() + 1, at.end());
+            in_row[0] = at[1] * s.channels + at[0];
+            padded(at) = s.flat(in_row);
+            return padded;
+        }
+    }
     padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at) : wide(same);
     return padded;
 }
@@ -367,7 +402,7 @@ Expr define_sum(DirectStages &s, const Problem &problem, const PackedWeights &pa
         }
         if (axis.reads_outside() && !s.pads[a]) {
             s.r.where(in >= 0 && in < axis.in);
-            in = Halide::clamp(in, 0, axis.in - 1);
+            in = s.copies_rows ? in : Halide::clamp(in, 0, axis.in - 1);
         }
         weight.push_back(j);
         position.push_back(in);
@@ -539,7 +574,8 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     s.channels = channels_read(problem, packed);
     s.padded = schedule.pixel_lanes
                    ? pair_channels(problem, schedule, s, operands, type)
-                   : pad(problem, schedule, s, operands, type, stages_inputs(problem, schedule, target), copies_x);
+                   : pad(problem, schedule, s, operands, type, stages_inputs(problem, schedule, target), copies_x,
+                         !target.is_gpu() && !target.by_lane && schedule.tile_steps == 0);
     Halide::Region domain = {{0, packed.dot}, {0, packed.steps() / std::max(half, 1)}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);

@@ -82,6 +82,10 @@ struct DirectStages {
     int channels = 0;     // of the input that are read: more than it has, where pairs or grouped panels reach beyond it
     Halide::Func padded;  // the input with channels innermost, zeros around it and widened; undefined where x will
                           //   do
+    // The copy that `padded` is a view of where channels are no whole vectors: (a row's positions and their channels,
+    // the other axes, n); else undefined.
+    Halide::Func flat;
+    bool copies_rows = false;  // whether a row of tiles copies the rows that it reads, rather than all before the first
     // Channels-first x, widened, with channels innermost, and the squares it is turned by (turn.h); undefined where
     // products or `padded` read x itself.
     Halide::Func turned, squares;

@@ -88,12 +88,33 @@ void schedule_turned(DirectStages &s, const Problem &problem, const DirectSchedu
     }
 }
 
+// Rows that several rows of tiles read are copied by each of them, which takes little beside their products, and leaves
+// them in the first cache.
+void copy_rows(const DirectStages &s, Func copy, const DirectSchedule &schedule) {
+    const std::vector<Var> at = s.padded.args();
+    const AxisMap::Range range = s.axes[0].reads();
+    const int width = range.last - range.first + 1, channels = s.flat.defined() ? s.channels : 1;
+    if (!s.flat.defined()) {
+        std::vector<Var> order = at;
+        std::swap(order[0], order[1]);
+        copy.bound(at[0], 0, s.channels).reorder_storage(order).reorder({order.begin(), order.end()});
+    }
+    copy.compute_at(s.product, Var("rows")).bound(at[1], range.first * channels, width * channels);
+    copy.vectorize(at[1], schedule.lanes * 4 / copy.types()[0].bytes(), TailStrategy::GuardWithIf);
+}
+
 // A copy ahead of everything else. Its bounds are stated: Halide's own would be wider where phases are involved, and
 // reach outside the input.
 void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
+    const bool flat = s.flat.defined();
+    Func copy = flat ? s.flat : s.padded;
     const std::vector<Var> at = s.padded.args();
-    s.padded.compute_root();
+    if (s.copies_rows) {
+        copy_rows(s, copy, schedule);
+        return;
+    }
+    copy.compute_root();
     int rows = 1;
     for (size_t a = 0; a < rank; a++) {
         AxisMap::Range range = s.axes[a].reads();
@@ -101,14 +122,20 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
             range = {std::clamp(range.first, 0, s.axes[a].in - 1), std::clamp(range.last, 0, s.axes[a].in - 1)};
         }
         rows = std::max(range.last - range.first, 0) + 1;
-        s.padded.bound(at[a + 1], range.first, rows);
+        const int width = a == 0 && flat ? s.channels : 1;
+        copy.bound(at[a + 1], range.first * width, rows * width);
     }
-    s.padded.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
+    copy.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
     // Whole registers: the sums' lanes are of four bytes.
-    vectorize_channels(s.padded, at[0], s.channels, schedule.lanes * 4 / s.padded.types()[0].bytes());
-    if (schedule.parallel) {
+    const int lanes = schedule.lanes * 4 / copy.types()[0].bytes();
+    if (flat) {
+        copy.vectorize(at[1], lanes, TailStrategy::GuardWithIf);
+    } else {
+        vectorize_channels(copy, at[0], s.channels, lanes);
+    }
+    if (schedule.parallel && (rank > 1 || problem.batch > 1 || !flat)) {
         const auto images = static_cast<int>(problem.batch);
-        share_loops(s.padded, {problem.batch > 1 ? SharedLoop{at[rank + 1], images} : SharedLoop{at[rank], rows}});
+        share_loops(copy, {problem.batch > 1 ? SharedLoop{at[rank + 1], images} : SharedLoop{at[rank], rows}});
     }
 }
 
