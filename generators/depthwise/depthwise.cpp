@@ -144,6 +144,9 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
     const Halide::Type type = padded_type(problem, schedule);
+    s.fold = static_cast<int>(problem.out_channels / problem.groups);
+    const bool along = problem.x_layout == (schedule.along_row ? Layout::ncx : Layout::nxc);
+    s.copies = s.fold > 1 || !along || schedule.along_row || type != halide_type(problem.x_type) || problem.rank > 2;
     Halide::Region bounds(at.size()), inside;
     bool pads = false;
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -151,13 +154,13 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
         s.reads.push_back(range);
         const int first = std::max(range.first, 0), last = std::min(range.last, s.axes[a].in - 1);
         inside.emplace_back(first, std::max(last - first + 1, 0));
-        if (range.first <= range.last && (range.first < 0 || range.last >= s.axes[a].in)) {
+        const bool skipped = schedule.rolled && !s.copies && a > 0;  // such rows of taps are not read
+        if (!skipped && range.first <= range.last && (range.first < 0 || range.last >= s.axes[a].in)) {
             bounds[a + 1] = {0, s.axes[a].in};
             pads = true;
         }
     }
     const bool dots = schedule.dot > 1;
-    s.fold = static_cast<int>(problem.out_channels / problem.groups);
     std::vector<Expr> of_group = same;
     of_group[0] = at[0] / s.fold;
     Func wide("wide");
@@ -165,8 +168,6 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     wide(at) = dots ? narrow_x(type, x) : widen_x(problem, operands.sizes, x);
     const Expr zero = dots ? Halide::cast(type, narrow_zero_point(problem, type)) : Halide::Internal::make_zero(type);
     s.padded = Func("padded");
-    const bool along = problem.x_layout == (schedule.along_row ? Layout::ncx : Layout::nxc);
-    s.copies = s.fold > 1 || !along || schedule.along_row || type != halide_type(problem.x_type) || problem.rank > 2;
     if (schedule.along_row) {  // filled and then written over, so that no vector is partly outside
         s.padded(at) = zero;
         s.inside = RDom(inside, "inside");
@@ -264,6 +265,36 @@ Expr merged_position(const DepthwiseStages &s, const Problem &problem) {
     return s.c + s.q[0] * static_cast<int>(problem.out_channels);
 }
 
+// The sum of the products where rows of taps are a loop, from which those in the padding are left out.
+void define_rolled_sum(DepthwiseStages &s, const Problem &problem, const Operands &operands) {
+    Halide::Region domain;
+    for (int taps : each(s.axes, &AxisMap::taps)) {
+        domain.emplace_back(0, taps);
+    }
+    s.r = RDom(domain, "r");
+    std::vector<Var> at = {s.c};
+    std::vector<Expr> position = {s.c}, weight = {0, s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        const AxisMap &axis = s.axes[a];
+        const Expr tap = s.r[static_cast<int>(a)];
+        Expr in = s.q[a] * axis.step + constant(axis.offset(0)) + tap * axis.tap_step;
+        if (a > 0 && axis.reads_outside()) {
+            s.r.where(in >= 0 && in < axis.in);
+            in = Halide::clamp(in, 0, axis.in - 1);
+        }
+        at.push_back(s.q[a]);
+        position.push_back(in);
+        weight.push_back(tap);
+    }
+    at.push_back(s.n);
+    position.push_back(s.n);
+    weight.resize(weight.size() + s.axes.size(), 0);  // the only phase
+    const Halide::Type type = sum_type(problem);
+    s.sum = Func("sum");
+    s.sum(at) = Halide::Internal::make_zero(type);
+    s.sum(at) += cast(type, operands.packed(weight)) * cast(type, s.padded(position));
+}
+
 // The sum of the products of one phase of every axis.
 Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
             const Operands &operands, const std::vector<int> &phase) {
@@ -330,9 +361,20 @@ bool allows_merged(const Problem &problem) {
     return dense && axes[0].step == 1;
 }
 
+namespace {
+
+bool has_one_phase(const std::vector<AxisMap> &axes) {
+    return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases == 1; });
+}
+
+}  // namespace
+
+bool rolls_taps(const Problem &problem) {
+    return problem.rank > 1 && !problem.is_quantized() && has_one_phase(axis_maps(problem));
+}
+
 bool sums_taps(const Problem &problem, int dot) {
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const bool one_phase = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases == 1; });
+    const bool one_phase = has_one_phase(axis_maps(problem));
     const bool narrow = dot == 4 && problem.w_type == DType::s8 && !problem.w_zero_points;
     return dot == 1 || (problem.is_quantized() && one_phase && (dot == 2 || narrow));
 }
@@ -349,6 +391,7 @@ void list(DepthwiseSchedule &schedule, ScheduleText &text) {
     text.flag("channels_outside", schedule.channels_outside);
     text.flag("parallel", schedule.parallel);
     text.newer("merged", schedule.merged, false);
+    text.newer("rolled", schedule.rolled, false);
 }
 
 }  // namespace
@@ -383,7 +426,10 @@ void DepthwiseSchedule::check(const Problem &problem) const {
             "schedule: \"merged\" is 1, but rows are not of float32 numbers, channels last, "
             "with an output for each input");
     }
-    if (dot > 1 && !along_row && lanes * vectors > problem.out_channels) {
+    if (rolled && (!rolls_taps(problem) || along_row || merged || dot > 1 || rows > 1)) {
+        throw std::invalid_argument("schedule: \"rolled\" must be 0: rows of taps cannot be a loop here");
+    }
+    if ((dot > 1 || rolled) && !along_row && lanes * vectors > problem.out_channels) {
         throw std::invalid_argument("schedule: " + std::to_string(vectors) + " vectors of " + std::to_string(lanes) +
                                     " are more than the " + std::to_string(problem.out_channels) + " channels");
     }
@@ -471,6 +517,9 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
         define_dotted_sum(s, problem, schedule, operands);
         sums = {s.sum(same)};
         after.bias = starts_at_bias(problem, operands) ? Func() : operands.bias;
+    } else if (schedule.rolled) {
+        define_rolled_sum(s, problem, operands);
+        sums = {s.sum(same)};
     } else {
         for_each_index(each(s.axes, &AxisMap::phases), [&](const std::vector<int> &phases) {
             sums.push_back(sum_of(s, problem, schedule, operands, phases));

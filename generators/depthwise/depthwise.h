@@ -34,6 +34,7 @@ struct DepthwiseSchedule {
     bool channels_outside = false;  // whether a vector of channels sweeps the image, or each tile all channels
     bool parallel = false;
     bool merged = false;  // whether vectors run along rows whose positions and channels are one axis: allows_merged()
+    bool rolled = false;  // whether rows of taps are a loop, rather than all taps one after the other: rolls_taps()
 
     // Of merged rows: after how many lanes, whole vectors of them, the channels repeat.
     int period(const Problem &problem) const;
@@ -50,6 +51,10 @@ bool allows_merged(const Problem &problem);
 
 // Whether one lane may sum the products of `dot` neighbouring taps: by 2 those of 16-bit integers, by 4 of u8 times s8.
 bool sums_taps(const Problem &problem, int dot);
+
+// Whether rows of taps may be a loop, in which the taps of one are unrolled: of sums of floats of a Conv whose image
+// has rows.
+bool rolls_taps(const Problem &problem);
 
 // The packed weights, the innermost first: [dot][channels, filled up with zeros to whole vectors, or repeated through a
 // period][taps...][phases...],
@@ -75,7 +80,7 @@ struct DepthwiseStages {
     std::vector<AxisMap::Range> reads;  // of each axis of `padded`
     Halide::RDom inside;                // where `padded` is x, vectors being along a row
     Halide::Func y;                     // (c, q and, where there are several, phase of each axis, n)
-    // Where an instruction sums several taps; else undefined.
+    // Where an instruction sums several taps; of these only r and sum where rows of taps are a loop; else undefined.
     size_t dotted = 0;   // the axis of those taps
     int group_rows = 1;  // how many of its outputs a group of taps serves
     Halide::Var lane{"lane"}, group{"group"};

@@ -17,6 +17,7 @@ using Halide::VarOrRVar;
 constexpr int most_tile_products = 128;
 constexpr int most_merged_channels = 5;
 constexpr int strip_bytes = 24000;  // of merged rows that are copied together
+constexpr int least_rolled_taps = 20;
 
 // Positions first, then the channel: how planes lie.
 std::vector<Var> plane_order(const std::vector<Var> &at) {
@@ -122,6 +123,24 @@ void schedule_dotted_sum(DepthwiseStages &s, const DepthwiseSchedule &schedule, 
     if (rank > 1) {
         s.gathered.bound_extent(at[3], gathered_extent(s, 1, schedule.rows)).unroll(at[3]);
     }
+}
+
+// The sums of a tile in registers, which a row's taps pass one after the other: what neighbouring outputs read is
+// loaded once.
+void schedule_rolled_sum(DepthwiseStages &s, const DepthwiseSchedule &schedule, const VarOrRVar &around_tile) {
+    const Var vector("vector");
+    const auto unroll_tile = [&](Halide::Stage stage) { stage.vectorize(s.c).unroll(vector).unroll(s.q[0]); };
+    s.sum.compute_at(s.y, around_tile.var).store_in(Halide::MemoryType::Register);
+    s.sum.split(s.c, vector, s.c, schedule.lanes, TailStrategy::RoundUp);
+    unroll_tile(s.sum);
+    Halide::Stage sum = s.sum.update();
+    sum.split(s.c, vector, s.c, schedule.lanes);
+    std::vector<VarOrRVar> order = {s.c, vector, s.q[0]};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        order.push_back(s.r[static_cast<int>(a)]);
+    }
+    sum.reorder(order).unroll(s.r[0]);
+    unroll_tile(sum);
 }
 
 // Once a run, ahead of everything else.
@@ -245,6 +264,18 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
         schedule.channels_outside = true;
         return schedule;
     }
+    // Of many taps a row's at a time, for as much of a row of outputs as leaves registers to their weights, a vector of
+    // channels after the other, so that the rows it reads stay in the first cache: 7x7 of 768 channels at 7x7 takes
+    // .016 ms in place of .077.
+    if (problem.rank == 2 && rolls_taps(problem) && problem.taps() >= least_rolled_taps &&
+        schedule.lanes <= problem.out_channels) {
+        const int most_pixels = (target.vector_registers - 2) / 2;
+        schedule.pixels = ceil_div(width, ceil_div(width, most_pixels));
+        const int vectors = 2 * schedule.lanes <= problem.out_channels ? 2 : 1;
+        schedule.vectors = schedule.pixels * vectors <= most_pixels ? vectors : 1;
+        schedule.rolled = schedule.channels_outside = true;
+        return schedule;
+    }
     // Tall tiles read rows of x fewer times. With strides that pays where the image is large (C7 takes 7% less time,
     // half its size 20% more).
     schedule.pixels = std::min({width, sums, axes[0].step > 1 && width < 28 ? 7 : 2});
@@ -272,7 +303,9 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
     if (schedule.parallel) {
         s.y.parallel(shared);
     }
-    if (s.sum.defined()) {
+    if (schedule.rolled) {
+        schedule_rolled_sum(s, schedule, loops.front());
+    } else if (s.sum.defined()) {
         schedule_dotted_sum(s, schedule, loops.front());
     }
     if (s.surplus.sum.defined()) {

@@ -26,9 +26,16 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     if (allows_merged(problem)) {
         choices.push_back({"merged", {0, 1}});
     }
+    if (rolls_taps(problem)) {
+        choices.push_back({"rolled", {0, 1}});
+    }
     return {choices, [=, &target](const ScheduleNumbers &n) {
                 const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
-                const int width = n["lanes"] * (n["dot"] > 1 ? n["vectors"] : 1);
+                const bool rolled = n.has("rolled") && n["rolled"];
+                const int width = n["lanes"] * (n["dot"] > 1 || rolled ? n["vectors"] : 1);
+                if (rolled && (n["along_row"] || n["rows"] > 1 || (n.has("merged") && n["merged"]))) {
+                    return false;
+                }
                 if (n.has("merged") && n["merged"]) {
                     return n["dot"] == 1 && n["vectors"] == 1 && n["pixels"] == 1 && n["channels_outside"] == 0;
                 }
