@@ -334,6 +334,7 @@ constexpr Algorithm row(const char *name, int revision, const char *summary, dec
         summary,
         applies,
         [](const Problem &problem, const TargetModel &target) { return A::default_schedule(problem, target).print(); },
+        [](const std::string &schedule) { return Schedule::parse(schedule).print(); },
         output_phases,
         [](const Problem &problem, const std::string &schedule, const Operands &operands, const TargetModel &target) {
             return A::build(problem, Schedule::parse(schedule), operands, target);

@@ -21,6 +21,9 @@ struct Algorithm {
     bool (*applies)(const Problem &problem);
     // The schedule's text where nobody tuned it.
     std::string (*default_schedule)(const Problem &problem, const TargetModel &target);
+    // A schedule's text with all its numbers: one from before some of them came lacks those. Throws
+    // std::invalid_argument where it is wrong.
+    std::string (*whole_schedule)(const std::string &schedule);
     // In how many phases build() sees each axis of y, the innermost first: an axis whose phases are not the constant 1
     // is two dimensions, its position being q * phases + phase; the residual is seen likewise.
     std::vector<Halide::Expr> (*output_phases)(const Problem &problem, const std::string &schedule, const Sizes &sizes);

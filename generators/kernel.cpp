@@ -285,6 +285,10 @@ int algorithm_revision(const std::string &algorithm) {
     return find_algorithm(algorithm).revision;
 }
 
+std::string whole_schedule(const Decision &decision) {
+    return find_algorithm(decision.algorithm).whole_schedule(decision.schedule);
+}
+
 std::string halide_version() {
     return std::to_string(HALIDE_VERSION_MAJOR) + "." + std::to_string(HALIDE_VERSION_MINOR) + "." +
            std::to_string(HALIDE_VERSION_PATCH);

@@ -42,6 +42,10 @@ std::string fallback(const Problem &problem, const Decision &decision);
 // The revision of an algorithm, for decisions and manifests.
 int algorithm_revision(const std::string &algorithm);
 
+// A decision's schedule with all its numbers: a text from before some of them came lacks those. Throws
+// std::invalid_argument where it is no schedule of the algorithm's.
+std::string whole_schedule(const Decision &decision);
+
 // "21.0.0"
 std::string halide_version();
 

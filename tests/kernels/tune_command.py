@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import stat
@@ -180,6 +181,20 @@ class TuneCommand(unittest.TestCase):
         self.assertGreater(len(after), len(damaged))
         tried = [key(json.loads(line)) for line in after[len(damaged):] if not json.loads(line).get("final")]
         self.assertFalse({key(json.loads(line)) for line in lines[1:] if not json.loads(line).get("final")} & set(tried))
+
+    def test_records_from_before_a_number_came(self):
+        self.assertEqual(self.tune("--budget", "4c").returncode, 0)
+        before = self.timings.read_text()
+        self.timings.write_text(re.sub(";(ahead|chunk|channels|joined):0", "", before))
+        self.assertNotEqual(self.timings.read_text(), before)
+        tried = {key(record) for record in self.records()}
+        process = self.tune("--budget", "4c", "--resume", "--json")  # all four are there
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(json.loads(process.stdout)["problems"][0]["tried"], 4)
+        self.assertEqual(len(tried), len({key(json.loads(line)) for line in before.splitlines()}))
+        record = self.records()[0] | {"schedule": "lanes:8;knots:2"}  # a number that is no more
+        self.timings.write_text(json.dumps(record) + "\n" + self.timings.read_text())
+        self.assertEqual(self.tune("--budget", "4c", "--resume").returncode, 0)
 
     def test_a_full_disk(self):
         filled = "\n" * (8 << 20)

@@ -149,9 +149,11 @@ void Tuning::read_known() {
     for (const Record &record : file.records) {
         try {
             if (record.target == target_.name && record.revision == algorithm_revision(record.decision.algorithm)) {
-                known_.push_back(record);
+                Record known = record;
+                known.decision.schedule = whole_schedule(record.decision);
+                known_.push_back(known);
             }
-        } catch (const std::invalid_argument &) {  // an algorithm that is no more
+        } catch (const std::invalid_argument &) {  // an algorithm or a number that is no more
         }
     }
 }
