@@ -1,6 +1,8 @@
 // What the Winograd algorithm is compiled with where nobody tuned it, and whether at all: by an estimate of its cycles.
 #include <algorithm>
+#include <cstdlib>
 
+#include "common/types.h"
 #include "dense/cook_toom.h"
 #include "dense/direct.h"
 #include "dense/register_tile.h"
@@ -26,6 +28,7 @@ constexpr double ahead_bytes = 9.5;    //   of weights that are fetched ahead wh
 constexpr double late_share = 0.25;    //   and how much of the time they would take otherwise they still do
 constexpr double fetch_cycles = 0.15;  // to ask for a line of the cache, for each block of tiles
 constexpr double unroll_gain = 0.05;   // of products, that sums of several steps in a loop's body take less
+constexpr double wait_cycles = 10;     // for a line that nothing fetched ahead
 constexpr double cold_bytes = 10;      // a cycle, of weights that no cache holds
 constexpr double cold_share = 0.5;     //   and how much of that counts
 constexpr int lines_ahead = 64;        // by which weights are fetched ahead
@@ -117,6 +120,24 @@ double image_cycles(const Problem &problem, int lanes) {
     return vectors * (problem.x_layout != Layout::nxc    ? turn_cycles
                       : problem.in_channels % lanes != 0 ? copy_cycles
                                                          : 0);
+}
+
+// What the direct algorithm waits for x where a group's channels of a pixel are within a line: the next pixel's lie
+// beyond all other groups', and nothing fetches those ahead.
+double group_waits(const Problem &problem, const DirectSchedule &schedule) {
+    const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
+    if (problem.groups == 1 || schedule.channels > 0 || bytes > line_bytes) {
+        return 0;
+    }
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    double lines = static_cast<double>(problem.batch * problem.groups);
+    for (size_t a = 0; a < axes.size(); a++) {
+        const AxisMap &axis = axes[a];
+        const int together = a == 0 ? axis.quotients : a == 1 ? schedule.rows : 1;  // outputs that share what they read
+        const int span = (together - 1) * axis.step + (axis.taps - 1) * std::abs(axis.tap_step) + 1;
+        lines *= axis.phases * ceil_div(axis.quotients, together) * std::min(span, together * axis.taps);
+    }
+    return lines * wait_cycles;
 }
 
 struct Choice {
@@ -401,7 +422,11 @@ bool winograd_pays(const Problem &problem, const TargetModel &target) {
     if (problem.is_quantized() && target.by_lane) {
         return false;  // pairs of products are no instruction there
     }
-    double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
+    const DirectSchedule other = default_direct_schedule(problem, target);
+    double direct = direct_cycles(problem, other, target);
+    if (!target.by_lane && !problem.is_quantized()) {  // measured so
+        direct += group_waits(problem, other);
+    }
     if (problem.x_layout != Layout::nxc) {  // turned by both, which only this estimate counts
         direct += image_cycles(problem, target.lanes(32));
     }
