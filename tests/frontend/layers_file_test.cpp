@@ -71,7 +71,7 @@ TEST(LayersFile, NamedAfterItsFileOtherwise) {
 }
 
 TEST(LayersFile, TheSpeedSuite) {
-    const Spec spec = load_spec(KILN_SUITE);
+    const Spec spec = load_spec(KILN_BENCH "suite.toml");
     EXPECT_TRUE(spec.failures.empty());
     ASSERT_EQ(spec.layers.size(), 36u);  // 11 Conv, 7 ConvTranspose, 2 DeformConv, and 16 of other types
     EXPECT_EQ(find(spec, "C1_uint8").dtype, DType::u8);
@@ -79,6 +79,15 @@ TEST(LayersFile, TheSpeedSuite) {
     EXPECT_TRUE(find(spec, "D2").mask);
     for (const LayerSpec &layer : spec.layers) EXPECT_TRUE(layer.bias) << layer.name;
     for (const LayerSpec &layer : spec.layers) EXPECT_NO_THROW(resolve(layer)) << layer.name;
+}
+
+TEST(LayersFile, OtherLayersThatAreTimed) {
+    for (const char *path : {KILN_BENCH "networks.toml", KILN_BENCH "shapes.toml"}) {
+        const Spec spec = load_spec(path);
+        EXPECT_TRUE(spec.failures.empty()) << path;
+        EXPECT_GE(spec.layers.size(), 30u) << path;
+        for (const LayerSpec &layer : spec.layers) EXPECT_NO_THROW(resolve(layer)) << layer.name;
+    }
 }
 
 TEST(LayersFile, OneBadLayerLeavesTheOthers) {
