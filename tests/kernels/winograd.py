@@ -42,7 +42,7 @@ class Winograd(unittest.TestCase):
             (chunks, "rows:1;images:1;by_phase:0;by_point:0;by_panel:0", ""),
             (chunks, "rows:2;images:1;by_phase:0;by_point:0;by_panel:0", ""),
             ("tile_([xyz]):[2-9];", r"tile_\1:2;", ""),
-            (chunks, "rows:0;images:1;by_phase:0;by_point:1;by_panel:0", "three_axes"),
+            (chunks + "(.*);cut:[01]", r"rows:0;images:1;by_phase:0;by_point:1;by_panel:0\1;cut:0", "three_axes"),
             (everything, small + "rows:0;images:1;by_phase:1;by_point:0;by_panel:0", "up_whole"),
             (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:0", "up_whole"),
             (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:1", "up_whole$"),
