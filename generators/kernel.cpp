@@ -259,10 +259,10 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
                                     std::to_string(algorithm.revision) + ", the decision at " +
                                     std::to_string(revision));
     }
-    if (target != nullptr && algorithm.applies(reduced(problem)) && !algorithm.applies_on(reduced(problem), *target)) {
+    const Problem folded = reduced(problem);
+    if (target != nullptr && algorithm.applies(folded) && !algorithm.applies_on(folded, *target)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " is not for " + target->name);
     }
-    const Problem folded = reduced(problem);
     if (!algorithm.applies(folded)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " does not apply");
     }

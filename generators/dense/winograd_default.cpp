@@ -232,7 +232,8 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
                                                          : copy_cycles) +
                  (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
     }
-    return {schedule, chunk * chunks + image_cycles(problem, lanes), packed_bytes};
+    const double gain = schedule.by_panel ? panel_gain : 1;
+    return {schedule, (chunk * chunks + image_cycles(problem, lanes)) / gain, packed_bytes};
 }
 
 // Of the sizes of a tile, those that may pay, by fewest points.
@@ -311,8 +312,7 @@ Choice with_even_chunks(const Problem &problem, const Choice &choice, const Targ
     Choice best = choice;
     WinogradSchedule schedule = choice.schedule;
     while (--schedule.rows > 0) {
-        Choice other = estimate(problem, schedule, target);
-        other.cycles /= schedule.by_panel ? panel_gain : 1;
+        const Choice other = estimate(problem, schedule, target);
         const bool allowed = (!schedule.by_phase || schedule.allows_by_phase(problem)) &&
                              (!schedule.by_panel || schedule.allows_by_panel(problem));
         if (allowed && cost(other) < cost(best)) {
@@ -330,8 +330,7 @@ Choice with_cut_tiles(const Problem &problem, const Choice &choice, const Target
         return choice;
     }
     schedule.cut = true;
-    Choice cut = estimate(problem, schedule, target);
-    cut.cycles /= schedule.by_panel ? panel_gain : 1;
+    const Choice cut = estimate(problem, schedule, target);
     return cut.cycles < choice.cycles ? cut : choice;
 }
 
@@ -384,8 +383,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
                             (rows == 0 || by_phase || chunks_groups || !schedule.allows_by_panel(problem))) {
                             continue;
                         }
-                        Choice choice = estimate(problem, schedule, target);
-                        choice.cycles /= by_panel ? panel_gain : 1;
+                        const Choice choice = estimate(problem, schedule, target);
                         if (best_of_size.cycles == 0 || choice.cycles < best_of_size.cycles) {
                             best_of_size = choice;
                         }
