@@ -277,6 +277,100 @@ class Activations(ImportTest):
                                     [value("x", [1, 1, 4])], [value("y", None)], [tensor("w", [[[1]]])]))["layers"]
         return layer
 
+    # What several nodes are: (operator, inputs) that make v0, v1, and so on of c; a number is a constant.
+    FORMS = {
+        "Clip [0, 6]": [[("Max", "c", 0), ("Min", "v0", 6)], [("Min", 6, "c"), ("Max", "v0", 0)],
+                        [("Relu", "c"), ("Min", "v0", 6)]],
+        "LeakyRelu [0.25]": [[("Mul", "c", 0.25), ("Max", "c", "v0")]],
+        "Sigmoid []": [[("Neg", "c"), ("Exp", "v0"), ("Add", "v1", 1), ("Div", 1, "v2")]],
+        "HardSigmoid [0.25, 0.75]": [
+            [("Add", "c", 3), ("Clip", "v0", 0, 4), ("Div", "v1", 4)],
+            [("Add", 3, "c"), ("Clip", "v0", 0, 4), ("Mul", 0.25, "v1")],
+            [("Mul", "c", 0.25), ("Add", "v0", 0.75), ("Clip", "v1", 0, 1)],
+            [("Div", "c", 4), ("Add", "v0", 0.75), ("Clip", "v1", 0, 1)],
+            [("Add", "c", 3), ("Mul", "v0", 0.25), ("Clip", "v1", 0, 1)],
+            [("Add", "c", 3), ("Div", "v0", 4), ("Clip", "v1", 0, 1)],
+            [("Add", "c", 3), ("Max", "v0", 0), ("Min", "v1", 4), ("Div", "v2", 4)]],
+        "HardSwish []": [
+            [("HardSigmoid", "c"), ("Mul", "c", "v0")],
+            [("Add", "c", 3), ("Clip", "v0", 0, 6), ("Mul", "c", "v1"), ("Div", "v2", 6)],
+            [("Add", "c", 3), ("Clip", "v0", 0, 6), ("Div", "v1", 6), ("Mul", "v2", "c")],
+            [("Add", "c", 3), ("Relu", "v0"), ("Min", "v1", 6), ("Mul", "v2", 1 / 6), ("Mul", "c", "v3")],
+            [("Add", 3, "c"), ("Clip", "v0", 0, 6), ("Mul", "v1", "c"), ("Mul", "v2", 1 / 6)],
+            [("Add", 3, "c"), ("Clip", "v0", 0, 6), ("Mul", "c", 1 / 6), ("Mul", "v1", "v2")],
+            [("Add", 3, "c"), ("Clip", "v0", 0, 6), ("Div", "c", 6), ("Mul", "v1", "v2")]],
+    }
+
+    def form(self, steps):
+        """The answer for a convolution with these steps behind it."""
+        nodes, constants = [helper.make_node("Conv", ["x", "w"], ["c"], "conv")], [tensor("w", [[[1]]])]
+        for place, (op, *inputs) in enumerate(steps):
+            names = [item if isinstance(item, str) else f"k{place}_{index}" for index, item in enumerate(inputs)]
+            constants += [tensor(name, item) for name, item in zip(names, inputs) if not isinstance(item, str)]
+            more = {"alpha": 1 / 6, "beta": 0.5} if op == "HardSigmoid" else {}
+            nodes.append(helper.make_node(op, names, [f"v{place}"], **more))
+        self.model = model_of(nodes, [value("x", [1, 1, 64])], [value(nodes[-1].output[0], None)], constants)
+        return self.read(self.model)
+
+    def check_values(self, layer):
+        """That the activation's own operator computes what self.model does; its convolution passes x on."""
+        names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"]}.get(layer["activation"], [])
+        parameters = layer.get("activation_params", [])
+        constants = [] if names else [tensor(f"p{index}", number) for index, number in enumerate(parameters)]
+        node = helper.make_node(layer["activation"], ["x", *(item.name for item in constants)], ["y"],
+                                **dict(zip(names, parameters)))
+        own = model_of([node], [value("x", [1, 1, 64])], [value("y", None)], constants)
+        x = np.linspace(-9, 9, 64, dtype=np.float32).reshape(1, 1, 64)
+        got, expected = (ReferenceEvaluator(model).run(None, {"x": x})[0] for model in (own, self.model))
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+    def test_forms_of_several_nodes(self):
+        for expected, forms in self.FORMS.items():
+            for steps in forms:
+                with self.subTest(steps):
+                    answer = self.form(steps)
+                    layer, = answer["layers"]
+                    parameters = [round(number, 6) for number in layer.get("activation_params", [])]
+                    self.assertEqual(f"{layer.get('activation')} {parameters}".replace(".0", ""), expected)
+                    self.assertEqual(answer["notes"][0].split(" (")[0], f"fused: {layer['activation']}", answer["notes"])
+                    self.assertFalse([note for note in answer["notes"] if "skipped" in note])
+                    self.check_values(layer)
+
+    def test_forms_with_other_numbers(self):
+        for steps in ([("Add", "c", 3), ("Clip", "v0", 0, 6), ("Mul", "c", "v1"), ("Div", "v2", 5)],
+                      [("Add", "c", 2), ("Clip", "v0", 0, 6), ("Mul", "c", "v1"), ("Div", "v2", 6)],
+                      [("Mul", "c", 1.5), ("Max", "c", "v0")], [("Exp", "c"), ("Add", "v0", 1), ("Div", 1, "v1")]):
+            self.assertNotIn("activation", self.form(steps)["layers"][0])
+        # The sum goes into the bias, Clip is the activation, and the division stays.
+        answer = self.form([("Add", "c", 3), ("Clip", "v0", 0, 6), ("Div", "v1", 5)])
+        self.assertEqual(answer["layers"][0]["activation"], "Clip")
+        self.assertIn("skipped: Div x1", answer["notes"])
+
+    def test_what_several_nodes_compute_is_read_elsewhere(self):
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("Add", ["c", "three"], ["a"]),
+                 helper.make_node("Clip", ["a", "zero", "six"], ["b"]), helper.make_node("Mul", ["c", "b"], ["m"]),
+                 helper.make_node("Div", ["m", "six"], ["y"])]
+        constants = [tensor("w", [[[1]]]), tensor("zero", 0), tensor("three", 3), tensor("six", 6)]
+        for extra, output in (([helper.make_node("Neg", ["b"], ["z"])], "z"), ([helper.make_node("Neg", ["c"], ["z"])], "z"),
+                              ([], "m")):
+            layer, = self.read(model_of([*nodes, *extra], [value("x", [1, 1, 4])],
+                                        [value("y", None), value(output, None)], constants))["layers"]
+            self.assertNotIn("activation", layer)
+
+    def test_copies_in_between(self):
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("Identity", ["c"], ["i"]),
+                 helper.make_node("Dropout", ["i"], ["d", "mask"]), helper.make_node("Relu", ["d"], ["y"])]
+        inputs, w = [value("x", [1, 1, 4])], tensor("w", [[[1]]])
+        answer = self.read(model_of(nodes, inputs, [value("y", None)], [w]))
+        self.assertEqual(answer["layers"][0]["activation"], "Relu")
+        self.assertIn("left out, being copies: Identity x1, Dropout x1", answer["notes"])
+        answer = self.read(model_of(nodes, inputs, [value("y", None), value("mask", None)], [w]))
+        self.assertNotIn("activation", answer["layers"][0])
+        training = numpy_helper.from_array(np.array(True), "t")
+        nodes[2] = helper.make_node("Dropout", ["i", "", "t"], ["d"])
+        answer = self.read(model_of(nodes, inputs, [value("y", None)], [w, training]))
+        self.assertNotIn("activation", answer["layers"][0])
+
     def test_others_stay_outside(self):
         self.assertNotIn("activation", self.fused(helper.make_node("Elu", ["c"], ["y"])))
 

@@ -26,16 +26,18 @@ from graph import Graph
 from importer import Importer
 from loading import infer_shapes, load_model, open_inputs, parse_shapes, set_shapes
 from names import to_identifier
+from simplify import take_out_copies
 from terms import ModelError
 
 def import_model(path, shapes, weights_folder):
     """The importer's answer for a model."""
     model, folder = load_model(path)
     set_shapes(path, model.graph, shapes)
+    copies = take_out_copies(model)
     graph = Graph(infer_shapes(model, folder), folder)
     if weights_folder:
         os.makedirs(weights_folder, exist_ok=True)
-    importer = Importer(graph, weights_folder)
+    importer = Importer(graph, weights_folder, copies)
     with np.errstate(all="ignore"):  # what overflows is told with its layer's name
         importer.run()
     if not importer.tables and not importer.failures:

@@ -5,17 +5,17 @@ import collections
 import numpy as np
 
 import quantization
+from activations import find_activation
 from layer import Layer, layer_table
 from names import Names
-from terms import (ACTIVATIONS, DIALECTS, DTYPES, FOLDED, HIGHEST, LOWEST, NodeError, attribute_values, is_layer,
-                   is_onnx, subgraphs)
+from terms import DIALECTS, DTYPES, FOLDED, NodeError, attribute_values, is_layer, is_onnx, subgraphs
 
 
 class Importer:
     """Turns a graph into layers, notes and failures."""
 
-    def __init__(self, graph, weights_folder):
-        self.graph, self.weights_folder = graph, weights_folder
+    def __init__(self, graph, weights_folder, copies):
+        self.graph, self.weights_folder, self.copies = graph, weights_folder, copies
         self.notes, self.failures, self.tables = [], [], []
         self.fused = collections.Counter()
         self.used = set()  # ids of nodes that became part of a layer
@@ -73,6 +73,8 @@ class Importer:
     # BatchNormalization in inference form, and products and sums with constants, change channels by factor * y + shift.
     def fold_affine(self, layer):
         while (node := self.graph.only_reader(layer.end)) is not None and is_onnx(node):
+            if find_activation(self.graph, layer.end):
+                return  # its sums and products are part of it
             try:
                 affine = self.affine_of(layer, node)
             except NodeError as error:
@@ -162,31 +164,13 @@ class Importer:
                                       f"{chosen.name}, the later one, as its residual")
 
     def fuse_activation(self, layer):
-        node = self.graph.only_reader(layer.end)
-        if node is None or not is_onnx(node) or node.input[0] != layer.end:
+        found = find_activation(self.graph, layer.end)
+        if found is None:
             return
-        if node.op_type in ACTIVATIONS:
-            attributes = attribute_values(node)
-            parameters = [float(attributes.get(name, value)) for name, value in ACTIVATIONS[node.op_type].items()]
-            layer.activation = (node.op_type, parameters)
-        elif node.op_type == "Clip" and (bounds := self.clip_bounds(node)) is not None:
-            layer.activation = ("Clip", bounds)
-        if layer.activation:
-            self.take(layer, node, node.op_type)
-
-    def clip_bounds(self, node):
-        """[min, max], or None if they are not constants."""
-        attributes = attribute_values(node)
-        bounds = [attributes.get("min", LOWEST), attributes.get("max", HIGHEST)]
-        for index, name in enumerate(node.input[1:3]):
-            if name and name not in self.graph.constants:
-                return None
-            if name:
-                try:
-                    bounds[index] = float(self.graph.value(name).reshape(()))
-                except (NodeError, ValueError):
-                    return None
-        return None if any(np.isnan(bounds)) else [min(max(bound, LOWEST), HIGHEST) for bound in bounds]
+        layer.activation = (found.name, found.parameters)
+        self.used.update(id(node) for node in found.nodes)
+        self.fused[found.what()] += 1
+        layer.end = found.output
 
     # ---- Quantisation
 
@@ -243,7 +227,7 @@ class Importer:
             else:
                 skipped[f"{node.domain}.{node.op_type}" if node.domain not in DIALECTS else node.op_type] += 1
                 inner.update(convolutions_inside(node))
-        for verb, counter in (("computed as constants", folded), ("skipped", skipped),
+        for verb, counter in (("left out, being copies", self.copies), ("computed as constants", folded), ("skipped", skipped),
                               ("skipped inside If, Loop or Scan", inner)):
             if counter:
                 yield f"{verb}: " + ", ".join(f"{kind} x{count}" for kind, count in counter.most_common())

@@ -17,10 +17,6 @@ NHWC = "com.ms.internal.nhwc"  # ONNX Runtime's own: x and y have their channels
 DIALECTS = {"": "onnx", "ai.onnx": "onnx", NHWC: "ms-nhwc"}
 ATTRIBUTES = {"auto_pad", "dilations", "group", "kernel_shape", "offset_group", "output_padding", "output_shape",
               "pads", "strides"}
-# Operators that can be fused as an activation, with their attributes' defaults in the order of activation_params; Clip
-# is one more.
-ACTIVATIONS = {"Relu": {}, "LeakyRelu": {"alpha": 0.01}, "Tanh": {}, "Sigmoid": {},
-               "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}}
 DTYPES = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOAT16": "bfloat16", "INT8": "int8",
           "UINT8": "uint8"}
 BYTES = ("INT8", "UINT8")

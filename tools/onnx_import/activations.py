@@ -1,0 +1,198 @@
+"""Activations as models have them: the operators that are one, and the nodes that exporters write one as."""
+
+import ast
+import collections
+
+import numpy as np
+
+from terms import HIGHEST, LOWEST, NodeError, attribute_values, is_onnx
+
+# Operators that a layer can have as its activation, with the parameters that a node gives, in the order of
+# activation_params, and their defaults. Clip's are inputs since opset 11.
+ACTIVATIONS = {"Relu": {}, "LeakyRelu": {"alpha": 0.01}, "Tanh": {}, "Sigmoid": {},
+               "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}, "Clip": {"min": LOWEST, "max": HIGHEST}}
+
+# The same in several nodes: (activation, expression, activation_params of the expression's letters). An expression names
+# operators; x is the layer's result, other letters are numbers, one and the same wherever they stand. An operator that is
+# an activation stands for its other forms too. Parameters of None: these numbers make something else.
+FORMS = [
+    ("Clip", "Min(Max(x, a), b)", lambda a, b: (a, b) if a <= b else None),
+    ("Clip", "Max(Min(x, b), a)", lambda a, b: (a, b) if a <= b else None),
+    ("Clip", "Min(Relu(x), b)", lambda b: (0, b) if b >= 0 else None),
+    ("LeakyRelu", "Max(x, Mul(x, a))", lambda a: (a,) if 0 <= a <= 1 else None),
+    ("Sigmoid", "Div(1, Add(1, Exp(Neg(x))))", lambda: ()),
+    # Clip(x + b, 0, c) / c is Clip(x / c + b / c, 0, 1).
+    ("HardSigmoid", "Div(Clip(Add(x, b), 0, c), c)", lambda b, c: (1 / c, b / c) if c > 0 else None),
+    ("HardSigmoid", "Mul(Clip(Add(x, b), 0, c), a)", lambda a, b, c: (a, a * b) if c > 0 and is_near(a * c, 1) else None),
+    ("HardSigmoid", "Clip(Add(Mul(x, a), b), 0, 1)", lambda a, b: (a, b)),
+    ("HardSigmoid", "Clip(Add(Div(x, a), b), 0, 1)", lambda a, b: (1 / a, b)),
+    ("HardSigmoid", "Clip(Mul(Add(x, b), a), 0, 1)", lambda a, b: (a, a * b)),
+    ("HardSigmoid", "Clip(Div(Add(x, b), a), 0, 1)", lambda a, b: (1 / a, b / a)),
+    ("HardSwish", "Mul(x, HardSigmoid(x, 1 / 6, 1 / 2))", lambda: ()),
+    ("HardSwish", "Div(Mul(x, Clip(Add(x, 3), 0, 6)), 6)", lambda: ()),
+    ("HardSwish", "Mul(Mul(x, Clip(Add(x, 3), 0, 6)), 1 / 6)", lambda: ()),
+    ("HardSwish", "Mul(Mul(x, 1 / 6), Clip(Add(x, 3), 0, 6))", lambda: ()),
+    ("HardSwish", "Mul(Div(x, 6), Clip(Add(x, 3), 0, 6))", lambda: ()),
+]
+COMMUTATIVE = {"Add", "Mul", "Min", "Max"}
+# More nodes than any form has, and more readers of one value: no search goes further.
+MOST_NODES, MOST_READERS = 12, 4
+
+
+class Found(collections.namedtuple("Found", "name parameters nodes output")):
+    """An activation that was found: the nodes that it is, of which the last makes `output`."""
+
+    def what(self):
+        """What notes call it."""
+        kinds = sorted(node.op_type for node in self.nodes)
+        return self.name if kinds == [self.name] else f"{self.name} ({', '.join(kinds)})"
+
+
+
+def find_activation(graph, start):
+    """The activation behind a value, of as many nodes as possible; None where there is none that takes all its readers."""
+    return Search(graph, start).longest()
+
+
+def is_near(number, wanted, tolerance=1e-6):
+    """Whether they differ by no more than roundings."""
+    return bool(np.isclose(number, wanted, rtol=tolerance, atol=0))
+
+
+def own_parameters(graph, node):
+    """Those of a node that is an activation by itself, or None where they are not constant numbers."""
+    attributes = attribute_values(node)
+    parameters = [float(attributes.get(name, value)) for name, value in ACTIVATIONS[node.op_type].items()]
+    for index, name in enumerate(node.input[1:]):
+        if name and index < len(parameters):
+            number = constant_number(graph, name)
+            if number is None:
+                return None
+            parameters[index] = number[0]
+    return None if any(np.isnan(parameters)) else [min(max(number, LOWEST), HIGHEST) for number in parameters]
+
+
+def constant_number(graph, name):
+    """(a constant of one element, how far rounding to its type may have moved it), or None."""
+    if name not in graph.constants:
+        return None
+    try:
+        value = graph.value(name)
+    except NodeError:
+        return None
+    if value.size != 1 or value.dtype.kind not in "fiu":
+        return None
+    coarse = value.dtype.kind == "f" and value.dtype.itemsize < 4
+    return float(value.reshape(-1)[0]), 2e-3 if coarse else 1e-6
+
+
+class Search:
+    """Looks for activations among the nodes nearest behind a value that are computed from it and constants alone."""
+
+    def __init__(self, graph, start):
+        self.graph, self.start = graph, start
+        self.makers = {}
+        values, pending = {start}, [start]
+        while pending and len(self.makers) < MOST_NODES:
+            readers = graph.readers[pending.pop(0)]
+            for node in readers if len(readers) <= MOST_READERS else ():
+                made = node.output[0] if len(node.output) == 1 and is_onnx(node) else ""
+                if made and made not in values and self.reads_only(node, values):
+                    values.add(made)
+                    pending.append(made)
+                    self.makers[made] = node
+
+    def reads_only(self, node, values):
+        return all(name in values or name in self.graph.constants for name in node.input if name)
+
+    def longest(self):
+        best = None
+        for output in self.makers:
+            for name in ACTIVATIONS:
+                for parameters, source, nodes in self.ways(output, name):
+                    if source == self.start and self.takes_all_readers(nodes, output):
+                        nodes = list({id(node): node for node in nodes}.values())
+                        if best is None or len(nodes) > len(best.nodes):
+                            best = Found(name, parameters, nodes, output)
+        return best
+
+    def takes_all_readers(self, nodes, output):
+        """Whether nobody but these nodes reads the value in front of them and those between."""
+        ids = {id(node) for node in nodes}
+        between = {self.start, *(node.output[0] for node in nodes)} - {output}
+        return all(name not in self.graph.outputs and all(id(reader) in ids for reader in self.graph.readers[name])
+                   for name in between)
+
+    def ways(self, value, activation):
+        """Every way in which a value is an activation of another: (parameters, that other value, nodes)."""
+        node = self.makers.get(value)
+        if node is None:
+            return
+        if node.op_type == activation:
+            parameters = own_parameters(self.graph, node)
+            if parameters is not None:
+                yield parameters, node.input[0], [node]
+        for expression, parameters_of in PARSED[activation]:
+            for letters, nodes in self.matches(value, expression, {}):
+                source = letters.pop("x")
+                try:
+                    parameters = parameters_of(**letters)
+                except ZeroDivisionError:
+                    continue
+                if parameters is not None and np.isfinite(parameters).all():
+                    yield [float(number) for number in parameters], source, nodes
+
+    def matches(self, value, expression, letters):
+        """Every way in which a value is an expression, some of whose letters stand for something: (letters, nodes)."""
+        if isinstance(expression, tuple):
+            operator, arguments = expression
+            if operator in ACTIVATIONS:
+                yield from self.matches_of_activation(value, operator, arguments, letters)
+            else:
+                yield from self.matches_of_node(value, operator, arguments, letters)
+        elif expression == "x":
+            if letters.get("x", value) == value and value not in self.graph.constants:
+                yield {**letters, "x": value}, []
+        elif (number := constant_number(self.graph, value)) is not None:
+            found = with_number(expression, letters, *number)
+            if found is not None:
+                yield found, []
+
+    def matches_of_activation(self, value, activation, arguments, letters):
+        for parameters, source, nodes in self.ways(value, activation):
+            for found, more in self.matches(source, arguments[0], letters):
+                for number, wanted in zip(parameters, arguments[1:]):
+                    found = None if found is None else with_number(wanted, found, number)
+                if found is not None:
+                    yield found, [*more, *nodes]
+
+    def matches_of_node(self, value, operator, arguments, letters):
+        node = self.makers.get(value)
+        if node is None or node.op_type != operator or len(node.input) != len(arguments):
+            return
+        for order in [arguments, arguments[::-1]] if operator in COMMUTATIVE else [arguments]:
+            ways = [(letters, [])]
+            for name, wanted in zip(node.input, order):
+                ways = [(found, [*nodes, *more]) for known, nodes in ways
+                        for found, more in self.matches(name, wanted, known)]
+            yield from ((found, [*nodes, node]) for found, nodes in ways)
+
+
+def with_number(expression, letters, number, tolerance=1e-6):
+    """The letters with this number for an expression's letter, or in place of its number; None where it is another."""
+    wanted = letters.get(expression, number) if isinstance(expression, str) else expression
+    if number != wanted and not is_near(number, wanted, tolerance):
+        return None
+    return {**letters, expression: wanted} if isinstance(expression, str) else letters
+
+
+def parsed(node):
+    """An expression as a text for a letter, a float for a number, (operator, arguments) for a call."""
+    if isinstance(node, ast.Call):
+        return node.func.id, [parsed(argument) for argument in node.args]
+    return node.id if isinstance(node, ast.Name) else float(eval(ast.unparse(node)))  # arithmetic of FORMS
+
+
+PARSED = collections.defaultdict(list)
+for _activation, _text, _parameters_of in FORMS:
+    PARSED[_activation].append((parsed(ast.parse(_text, mode="eval").body), _parameters_of))
