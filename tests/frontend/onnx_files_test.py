@@ -87,6 +87,68 @@ class BadModels(ImportTest):
         self.assertEqual((result.returncode, "No such file" in result.stderr), (1, True))
 
 
+class UnusualModels(ImportTest):
+    W = tensor("w", np.ones((4, 4, 3, 3)))
+
+    def conv(self, x, y, w="w", name=""):
+        return helper.make_node("Conv", [x, w], [y], name or y, pads=[1, 1, 1, 1])
+
+    def model(self, nodes, initializers=(), x=(1, 4, 8, 8)):
+        return model_of(nodes, [value("x", x)], [value(nodes[-1].output[0], None)], [self.W, *initializers])
+
+    def test_ten_thousand_nodes(self):
+        nodes = [self.conv("x", "v0", name="свёртка")]
+        for number in range(1, 5000):
+            operator = self.conv if number % 10 == 0 else lambda x, y: helper.make_node("Relu", [x], [y])
+            nodes.append(operator(f"v{number - 1}", f"v{number}"))
+        # Constants that are made of each other, and a convolution by the last of them.
+        weights = [helper.make_node("Neg", ["w" if number == 0 else f"w{number}"], [f"w{number + 1}"])
+                   for number in range(5001)]
+        model = self.model([*weights, *nodes, self.conv("v4999", "y", "w5001")])
+        layers = self.read(model, "--weights", self.folder)["layers"]
+        self.assertEqual(len(layers), 501)
+        self.assertEqual(np.load(layers[-1]["weights"]).max(), -1)
+
+    def test_names_of_other_scripts(self):
+        model = model_of([self.conv("вход", "выход", "вес", "свёртка"), self.conv("выход", "出力", "вес", "畳み込み")],
+                         [value("вход", [1, 4, "высота", 8])], [value("出力", None)],
+                         [tensor("вес", np.ones((4, 4, 3, 3)))])
+        path = self.save(model, "сеть.onnx")
+        self.assertIn('input "вход" has [1, 4, высота, 8]', self.refused(path))
+        answer = self.read(path, "--shape", "вход=1x4x8x8", "--weights", self.folder)
+        self.assertEqual([layer["name"] for layer in answer["layers"]], ["layer", "layer_2"])
+        self.assertIn('"свёртка" to layer', "\n".join(answer["notes"]))
+        self.assertEqual(answer["name"], "model")
+
+    def test_nodes_in_a_circle(self):
+        add = helper.make_node("Add", ["a", "c"], ["b"], "add")
+        circles = {
+            '"add", "conv"': [add, self.conv("b", "c", name="conv"), helper.make_node("Neg", ["x"], ["a"])],
+            '"relu"': [helper.make_node("Relu", ["y"], ["y"], "relu"), self.conv("y", "z")],
+            '"p", "q"': [helper.make_node("Neg", ["q"], ["p"]), helper.make_node("Neg", ["p"], ["q"]),
+                         self.conv("x", "y", "q")],
+        }
+        for names, nodes in circles.items():
+            message = self.refused(self.model(nodes))
+            self.assertIn("its nodes need each other's results in a circle: ", message)
+            self.assertEqual(sorted(message.strip().split("circle: ")[1].split(", ")), names.split(", "))
+        out_of_order = [self.conv("a", "b"), self.conv("x", "a")]
+        self.assertEqual(len(self.read(self.model(out_of_order))["layers"]), 2)
+
+    def test_tensors_of_2_31_elements(self):
+        huge = TensorProto(name="huge", data_type=TensorProto.FLOAT, dims=[1 << 16, 1 << 13, 2, 2])
+        shape = onnx.numpy_helper.from_array(np.array(huge.dims), "shape")
+        nodes = [self.conv("x", "small"), self.conv("x", "stated", "huge"),
+                 helper.make_node("ConstantOfShape", ["shape"], ["made"]), self.conv("x", "computed", "made")]
+        answer = self.read(self.model(nodes, [huge, shape]), "--weights", self.folder)
+        self.assertEqual([layer["name"] for layer in answer["layers"]], ["small"])
+        for failure, name in zip(answer["failures"], ("huge", "made"), strict=True):
+            self.assertEqual(failure["message"], f'constant "{name}" of shape [65536, 8192, 2, 2] is too large')
+        # As an input it is nothing special here: the kernels' generators say what they cannot do.
+        layer, = self.read(self.model([self.conv("x", "y")], x=(1, 4, 1 << 15, 1 << 14)))["layers"]
+        self.assertEqual(layer["x"], [1, 4, 32768, 16384])
+
+
 class ExternalData(ImportTest):
     def model(self, location, length=16):
         weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1, 1, 4], data_location=TensorProto.EXTERNAL)
@@ -111,6 +173,10 @@ class ExternalData(ImportTest):
         path = self.model("here")
         os.symlink(self.folder / "secret", path.parent / "here")
         self.assertIn('tensor "w" keeps its data in "here", outside the model\'s folder: refused', self.refused(path))
+        (self.folder / "other").mkdir()
+        np.zeros(4, np.float32).tofile(self.folder / "other" / "data")
+        os.symlink(self.folder / "other", path.parent / "folder")
+        self.assertIn("outside the model's folder: refused", self.refused(self.model("folder/data")))
         for location in ("../secret", "/etc/hostname", "data/../../secret"):
             self.assertIn(f'"{location}", outside the model\'s folder: refused', self.refused(self.model(location)))
 

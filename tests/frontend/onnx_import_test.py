@@ -96,7 +96,7 @@ class Names(ImportTest):
         answer = self.read(model_of(nodes, [value("x", [1, 1, 4])], outputs, [tensor("w", [[[1]]])]))
         made = [layer["name"] for layer in answer["layers"]]
         self.assertEqual(made, ["a_b_0", "a_b_0_2", "layer_1st", "out_3", "conv", "Conv_2", "conv_pack_2", "library_2",
-                                "_"])
+                                "layer"])
         notes = "\n".join(answer["notes"])
         self.assertIn('renamed, to be C identifiers: "a/b:0" to a_b_0', notes)
         self.assertIn('renamed, because another layer has the name: "a b 0" to a_b_0_2', notes)

@@ -53,23 +53,36 @@ class Graph:
 
     def value(self, name):
         """The value of a constant, as an array. Raises NodeError where it cannot be computed."""
-        if name not in self._values:
-            shape = self.shape(name)
-            if shape is not None and np.prod(shape, dtype=np.float64) > MAX_CONSTANT_ELEMENTS:
-                raise NodeError(f'constant "{name}" of shape {shape} is too large')
-            try:
-                self._values[name] = self._compute(name)
-            except NodeError:
-                raise
-            except Exception as error:  # whatever the reference implementation of an operator raises
-                raise NodeError(f'constant "{name}" cannot be computed: {error}') from error
+        waiting = [name]  # not by recursion: a model may have thousands of constants made of each other
+        while waiting:
+            needed = [] if waiting[-1] in self._values else self._not_computed(waiting[-1])
+            if not needed:
+                self._keep(waiting.pop())
+            waiting += needed
         return self._values[name]
+
+    def _not_computed(self, name):
+        """The constants that one is computed from and that are not known yet."""
+        if name in self.initializers:
+            return []
+        return [item for item in self.makers[name].input if item and item not in self._values]
+
+    def _keep(self, name):
+        if name in self._values:
+            return
+        shape = self.shape(name)
+        if shape is not None and np.prod(shape, dtype=np.float64) > MAX_CONSTANT_ELEMENTS:
+            raise NodeError(f'constant "{name}" of shape {shape} is too large')
+        try:
+            self._values[name] = self._compute(name)
+        except Exception as error:  # whatever the reference implementation of an operator raises
+            raise NodeError(f'constant "{name}" cannot be computed: {error}') from error
 
     def _compute(self, name):
         if name in self.initializers:
             return onnx.numpy_helper.to_array(self.initializers[name], self.folder)
         node = self.makers[name]
-        inputs = {item: self.value(item) for item in node.input if item}
+        inputs = {item: self._values[item] for item in node.input if item}
         make, type_of = onnx.helper.make_tensor_value_info, onnx.helper.np_dtype_to_tensor_dtype
         infos = [make(item, type_of(value.dtype), value.shape) for item, value in inputs.items()]
         graph = onnx.helper.make_graph([node], "constant", infos, [onnx.ValueInfoProto(name=name)])

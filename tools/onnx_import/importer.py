@@ -17,6 +17,7 @@ class Importer:
     def __init__(self, graph, weights_folder, copies):
         self.graph, self.weights_folder, self.copies = graph, weights_folder, copies
         self.notes, self.failures, self.tables = [], [], []
+        self.failed = set()  # names of layers
         self.fused = collections.Counter()
         self.used = set()  # ids of nodes that became part of a layer
         self.rounded = collections.defaultdict(list)  # names of layers in coarse types with something folded, by type
@@ -45,13 +46,15 @@ class Importer:
 
     def attempt(self, layer, act):
         """Does something for a layer that has not failed yet; what is wrong with its node becomes its failure."""
-        if any(failure["layer"] == layer.name for failure in self.failures):
+        if layer.name in self.failed:
             return
         try:
             act(layer)
         except NodeError as error:
+            self.failed.add(layer.name)
             self.failures.append({"layer": layer.name, "code": error.code, "message": str(error)})
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # a malformed node
+            self.failed.add(layer.name)
             self.failures.append({"layer": layer.name, "code": "invalid_argument", "message": str(error)})
 
     def take(self, layer, node, what):

@@ -9,7 +9,7 @@ import onnx.external_data_helper
 import onnx.shape_inference
 from google.protobuf.message import DecodeError
 
-from terms import INPUTS, NHWC, ModelError, input_name, shape_of, shape_text, subgraphs
+from terms import INPUTS, NHWC, ModelError, input_name, outer_names, shape_of, shape_text, subgraphs
 
 
 def load_model(path):
@@ -23,6 +23,7 @@ def load_model(path):
     if not model.opset_import or not model.graph.node:
         raise ModelError(f"{path} is not an ONNX model, or is cut short: it holds "
                          + ("no nodes" if model.opset_import else "no operator set"))
+    check_acyclic(path, model.graph)
     folder = os.path.dirname(os.path.abspath(path))
     if model.functions:
         from onnx import inliner  # not in releases before 1.15
@@ -33,6 +34,34 @@ def load_model(path):
             check_external_data(path, folder, tensor)
     drop_initializer_inputs(model)
     return model, folder
+
+
+def check_acyclic(path, graph):
+    """Refuses a graph with a node that needs its own result. Nodes may stand in any order."""
+    makers = {name: number for number, node in enumerate(graph.node) for name in node.output if name}
+    needs = [{makers[name] for name in [*node.input, *outer_names(node)] if name in makers} for node in graph.node]
+    readers = [[] for _ in needs]
+    for number, needed in enumerate(needs):
+        for other in needed:
+            readers[other].append(number)
+    left = [len(needed) for needed in needs]
+    ready = [number for number, count in enumerate(left) if count == 0]
+    while ready:
+        for reader in readers[ready.pop()]:
+            left[reader] -= 1
+            if left[reader] == 0:
+                ready.append(reader)
+    waiting = [number for number, count in enumerate(left) if count > 0]
+    if not waiting:
+        return
+    # Backwards from one that waits, until one is met again: what lies between is the cycle.
+    way = [waiting[0]]
+    while way[-1] not in way[:-1]:
+        way.append(min(other for other in needs[way[-1]] if left[other] > 0))
+    cycle = [graph.node[number] for number in reversed(way[way.index(way[-1]):-1])]
+    names = [f'"{node.name or node.output[0]}"' for node in cycle[:6]]
+    raise ModelError(f"{path} makes no sense as a model: its nodes need each other's results in a circle: "
+                     + ", ".join(names) + (", ..." if len(cycle) > 6 else ""))
 
 
 def drop_initializer_inputs(model):

@@ -5,6 +5,8 @@ import re
 
 def to_identifier(text, prefix):
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    if not name.strip("_"):  # of another script
+        return prefix
     return f"{prefix}_{name}" if not name or name[0].isdigit() else name
 
 
@@ -13,6 +15,7 @@ class Names:
 
     def __init__(self):
         self.taken = {"library"}
+        self.counts = {}  # of names that were wanted again
         self.renamed, self.collided = [], []
 
     def _collides(self, name):
@@ -23,10 +26,11 @@ class Names:
 
     def unique(self, original):
         base = to_identifier(original, "layer")
-        name, count = base, 1
+        name, count = base, self.counts.get(base, 1)
         while self._collides(name):
             count += 1
             name = f"{base}_{count}"
+        self.counts[base] = count
         self.taken.add(name.lower())
         if name != base:
             self.collided.append((original, name))
