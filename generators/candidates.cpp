@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "algorithm.h"
-#include "common/fold.h"
+#include "algorithms/algorithm.h"
+#include "axes/simplify_problem.h"
 
 namespace kiln {
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "common/schedule_space.h"
-#include "common/target_model.h"
+#include "algorithms/schedule_space.h"
 #include "kernel.h"
 #include "kiln/problem.h"
+#include "targets/target_model.h"
 
 namespace kiln {
 

@@ -9,16 +9,16 @@
 #include <ranges>
 #include <stdexcept>
 
-#include "algorithm.h"
-#include "common/bf16_instruction.h"
-#include "common/flat_function.h"
-#include "common/fold.h"
-#include "common/gpu_module.h"
-#include "common/loops.h"
-#include "common/prefetch.h"
-#include "common/types.h"
-#include "dense/matrix_tiles.h"
-#include "stack_frames.h"
+#include "algorithms/algorithm.h"
+#include "axes/simplify_problem.h"
+#include "expressions/types.h"
+#include "lowering/amx/matrix_tiles.h"
+#include "lowering/bf16_instruction.h"
+#include "lowering/flat_function.h"
+#include "lowering/gpu_module.h"
+#include "lowering/innermost_loops.h"
+#include "lowering/prefetch.h"
+#include "lowering/stack_frames.h"
 #include "tensors.h"
 
 namespace kiln {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/target_model.h"
 #include "kiln/problem.h"
+#include "targets/target_model.h"
 
 namespace kiln {
 

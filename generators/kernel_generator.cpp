@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "algorithm.h"
-#include "common/fold.h"
-#include "common/types.h"
-#include "common/vars.h"
+#include "algorithms/algorithm.h"
+#include "axes/simplify_problem.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
 #include "kiln/kernel.h"
 #include "kiln/problem.h"
 #include "tensors.h"

@@ -1,7 +1,7 @@
 // How tensors lie in memory.
 #include "tensors.h"
 
-#include "common/types.h"
+#include "expressions/types.h"
 
 namespace kiln {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithm.h"
-#include "common/sizes.h"
+#include "algorithms/algorithm.h"
+#include "expressions/sizes.h"
 #include "kiln/problem.h"
 
 namespace kiln {

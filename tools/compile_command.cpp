@@ -7,10 +7,10 @@
 
 #include "choice.h"
 #include "commands.h"
-#include "common/target_model.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "library.h"
+#include "targets/target_model.h"
 #include "temp_folder.h"
 
 namespace kiln::tools {

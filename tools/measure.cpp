@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "common/target_model.h"
 #include "fmt/format.h"
 #include "progress.h"
 #include "suggest.h"
+#include "targets/target_model.h"
 
 namespace kiln::tools {
 void select_layers(Spec *spec, const std::vector<std::string> &wanted) {

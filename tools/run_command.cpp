@@ -11,7 +11,6 @@
 
 #include "cases.h"
 #include "commands.h"
-#include "common/target_model.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "generic.h"
@@ -20,6 +19,7 @@
 #include "process.h"
 #include "programs.h"
 #include "progress.h"
+#include "targets/target_model.h"
 #include "temp_folder.h"
 
 namespace kiln::tools {

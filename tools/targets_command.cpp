@@ -1,11 +1,11 @@
 // `kiln targets`: what Kiln compiles for.
 #include "commands.h"
-#include "common/target_model.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "kiln/cpu.h"
 #include "kiln/gpu.h"
 #include "nlohmann/json.hpp"
+#include "targets/target_model.h"
 
 namespace kiln::tools {
 namespace {

@@ -2,9 +2,9 @@
 #include <fstream>
 
 #include "../parsed.h"
-#include "common/target_model.h"
 #include "decisions.h"
 #include "nlohmann/json.hpp"
+#include "targets/target_model.h"
 #include "testing.h"
 
 namespace kiln::tools {

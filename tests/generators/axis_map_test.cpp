@@ -1,5 +1,5 @@
 // The reduction of an axis to phases and taps, against the definition of a convolution.
-#include "common/axis_map.h"
+#include "axes/axis_map.h"
 
 #include <gtest/gtest.h>
 

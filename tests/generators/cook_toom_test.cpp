@@ -1,5 +1,5 @@
 // Winograd's transforms, in exact arithmetic, and the index arithmetic of their tiles against the definition.
-#include "dense/cook_toom.h"
+#include "algorithms/winograd/transforms/cook_toom.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "dense/winograd_axis.h"
+#include "algorithms/winograd/transforms/axis.h"
 #include "kiln/problem.h"
 
 namespace kiln::dense {

@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "../parsed.h"
-#include "dense/direct.h"
-#include "dense/winograd.h"
+#include "algorithms/direct/direct.h"
+#include "algorithms/winograd/winograd.h"
 #include "kernel.h"
 
 namespace kiln {

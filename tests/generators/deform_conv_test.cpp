@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "../parsed.h"
-#include "deform_conv/sampled.h"
+#include "algorithms/deformable/deformable.h"
 #include "kernel.h"
 
 namespace kiln::deform_conv {

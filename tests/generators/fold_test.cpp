@@ -1,9 +1,8 @@
 // Reduced problems: the taps that are left out, and the axes that become one.
-#include "common/fold.h"
-
 #include <gtest/gtest.h>
 
 #include "../parsed.h"
+#include "axes/simplify_problem.h"
 
 namespace kiln {
 namespace {

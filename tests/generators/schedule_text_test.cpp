@@ -1,12 +1,12 @@
 // Schedules' texts.
-#include "common/schedule_text.h"
+#include "algorithms/schedule_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
-#include "dense/direct.h"
+#include "algorithms/direct/direct.h"
 
 namespace kiln {
 namespace {

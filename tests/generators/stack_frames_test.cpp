@@ -1,5 +1,5 @@
 // Stack frames read from machine code are those that LLVM's own listing of the same code tells.
-#include "stack_frames.h"
+#include "lowering/stack_frames.h"
 
 #include <gtest/gtest.h>
 

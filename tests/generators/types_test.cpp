@@ -1,5 +1,5 @@
 // Conversions that Halide's own do not do as needed.
-#include "common/types.h"
+#include "expressions/types.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <sstream>
 
+#include "algorithms/schedule_space.h"
 #include "archive.h"
-#include "common/schedule_space.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "jobs.h"

@@ -1,0 +1,57 @@
+// The direct algorithm in matrix tiles (AMX): the same sums, a tile of 16 channels and up to 16 pixels at a time, of
+// which several stay in registers.
+//
+// Applies to Conv and ConvTranspose of one group: u8 and s8 x with s8 weights without zero points (exact), bf16
+// (products of pairs summed in f32, subnormal numbers taken for 0). Multiplications and error: those of the direct
+// algorithm.
+#pragma once
+
+#include <Halide.h>
+
+#include <optional>
+#include <string>
+
+#include "algorithms/direct/direct.h"
+#include "algorithms/schedule_space.h"
+#include "kiln/problem.h"
+#include "lowering/amx/tile_stream.h"
+#include "targets/target_model.h"
+
+namespace kiln::dense {
+
+// Channels-first x and y: a tile's rows are channels then, and its lanes pixels, so that rows of x and y stay rows.
+// Else rows are pixels.
+bool has_pixel_lanes(const Problem &problem);
+
+struct TilesSchedule {
+    int vectors = 1;  // tiles of 16 channels, by
+    int rows = 1;     //   rows of the image, by
+    int blocks = 1;   //   tiles along the innermost axis
+    int pixels = 1;   // of a tile
+    int steps = 1;    // of the sum over input channels, four bytes each, that one instruction takes
+    bool panels_outside = false, parallel = false;  // as DirectSchedule's
+
+    static TilesSchedule parse(const std::string &text);
+    std::string print() const;
+    // Throws std::invalid_argument unless the tiles fit into the problem's image and the registers.
+    void check(const Problem &problem) const;
+
+    // The stages are the direct algorithm's.
+    DirectSchedule direct(const Problem &problem) const;
+};
+
+bool has_tiles(const TargetModel &target);
+bool tiles_apply(const Problem &problem);
+bool tiles_pay(const Problem &problem, const TargetModel &target);
+TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &target);
+
+// The operand that passes the first cache while the other stays there; nothing where both stay.
+std::optional<TileOperand> streamed_operand(const Problem &problem, const TilesSchedule &schedule);
+
+// What may be tuned of it.
+ScheduleSpace tiles_space(const Problem &problem, const TargetModel &target);
+
+// The sums of a register tile, inside the loop `around_tile` of the product.
+void schedule_tile_sums(DirectStages &stages, const DirectSchedule &schedule, const Halide::Var &around_tile);
+
+}  // namespace kiln::dense

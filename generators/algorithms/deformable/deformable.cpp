@@ -1,0 +1,277 @@
+// The sampled algorithm's stages; schedule_*.cpp beside it schedules them.
+#include "algorithms/deformable/deformable.h"
+
+#include <stdexcept>
+
+#include "algorithms/schedule_text.h"
+#include "expressions/epilogue.h"
+#include "expressions/types.h"
+
+namespace kiln::deform_conv {
+namespace {
+
+using Halide::cast;
+using Halide::Expr;
+using Halide::Func;
+using Halide::reinterpret;
+using Halide::Type;
+using Halide::Var;
+
+// The coordinates of point or tap number `index`, the innermost first.
+std::vector<Expr> coordinates(Expr index, const std::vector<Expr> &sizes) {
+    std::vector<Expr> at;
+    for (size_t a = 0; a < sizes.size(); a++) {
+        const bool last = a + 1 == sizes.size();
+        at.push_back(last ? index : index % sizes[a]);
+        index = index / sizes[a];
+    }
+    return at;
+}
+
+Expr product(const std::vector<Expr> &sizes) {
+    Expr result = 1;
+    for (const Expr &size : sizes) {
+        result *= size;
+    }
+    return Halide::Internal::simplify(result);
+}
+
+// NaN, infinite and huge offsets become plus or minus 2^30, on their bits: two integer minima. Halide lets LLVM assume
+// that no float is NaN or infinite, so no float comparison may see one.
+Expr finite(const Expr &offset) {
+    const Type type = offset.type(), as_int = Halide::Int(type.bits()), as_uint = Halide::UInt(type.bits());
+    const Expr most = Halide::Internal::make_const(type, 1 << 30);
+    const Expr bits = Halide::min(reinterpret(as_int, offset), reinterpret(as_int, most));
+    return reinterpret(type, Halide::min(reinterpret(as_uint, bits), reinterpret(as_uint, -most)));
+}
+
+// A copy of `value`, an expression of (c, p, n).
+SampledStages::Copy copy(const SampledStages &s, const std::string &name, const Expr &value, bool turns) {
+    SampledStages::Copy c;
+    c.result = Func(name);
+    if (turns) {
+        c.squares = Func(name + "_squares");
+        c.squares(s.c, s.p, s.n) = value;
+        c.result(s.c, s.p, s.n) = c.squares(s.c, s.p, s.n);
+    } else {
+        c.result(s.c, s.p, s.n) = value;
+    }
+    return c;
+}
+
+bool known(const Expr &size) {
+    return Halide::Internal::as_const_int(size).has_value();
+}
+
+void define_image(SampledStages &s, const Problem &problem, const SampledSizes &derived, const Operands &operands) {
+    const bool open = !known(derived.in_points), turns = problem.x_layout == Layout::ncx;
+    if (problem.x_layout == Layout::nxc && !open && halide_type(problem.x_type) == sum_type(problem)) {
+        return;
+    }
+    // What is beyond the last point is never used.
+    const Expr p = open ? Halide::min(Halide::likely(s.p), derived.in_points - 1) : Expr(s.p);
+    Expr value = widen_x(problem, operands.sizes, operands.x(s.c, p, s.n));
+    if (open) {
+        s.x_is_empty = derived.in_points == 0;
+        value = Halide::select(s.x_is_empty, Halide::Internal::make_zero(value.type()), value);
+    }
+    s.image = copy(s, "image", value, turns && known(operands.sizes.in_channels));
+}
+
+// Offsets and masks of chunks whose points are whole vectors, whatever there is beyond the last point.
+void define_offsets(SampledStages &s, const Problem &problem, const SampledSizes &derived, const Operands &operands) {
+    if (problem.x_layout == Layout::ncx && derived.whole_chunks) {
+        return;
+    }
+    const bool turns = problem.x_layout == Layout::nxc && known(operands.sizes.offset_groups) && known(derived.taps);
+    const Expr p = derived.whole_chunks ? Expr(s.p)
+                   : turns              ? Halide::min(s.p, derived.out_points - 1)
+                                        : Halide::min(Halide::likely(s.p), derived.out_points - 1);
+    s.offset = copy(s, "offsets", operands.offset(s.c, p, s.n), turns);
+    if (operands.mask.defined()) {
+        s.mask = copy(s, "masks", operands.mask(s.c, p, s.n), turns);
+    }
+}
+
+// corner(q, p, k, g, n): bit a of q chooses the lower or the upper neighbour on axis a.
+void define_corners(SampledStages &s, const Problem &problem, const SampledSizes &derived, const Sizes &sizes,
+                    const Func &offsets, const Func &mask) {
+    const std::vector<Expr> point = coordinates(s.p, sizes.out), tap = coordinates(s.k, sizes.kernel);
+    const Expr of_group = s.g * derived.taps + s.k;
+    std::vector<Expr> origins;
+    for (int a = 0; a < problem.rank; a++) {
+        origins.push_back(point[a] * sizes.stride[a] - sizes.pad_begin[a]);
+    }
+    s.origin = Func("origin");
+    s.origin(s.a, s.p) = Halide::mux(s.a, origins);
+
+    const Type type = sum_type(problem);
+    const Expr zero = Halide::Internal::make_zero(type), one = Halide::Internal::make_one(type);
+    Expr weight = one;
+    if (mask.defined()) {
+        const Expr value = cast(type, mask(of_group, s.p, s.n));
+        weight = problem.open_epilogue ? Halide::select(sizes.has_mask, value, one) : value;
+    }
+    Expr address = 0, points = 1, corner_inside = Halide::Internal::const_true(), any_inside = corner_inside;
+    for (int a = 0; a < problem.rank; a++) {
+        const int document_axis = problem.rank - 1 - a;
+        const Expr offset = finite(cast(type, offsets(of_group * problem.rank + document_axis, s.p, s.n)));
+        const Expr whole = Halide::floor(offset), fraction = offset - whole;
+        const Expr low = cast<int>(whole) + (s.origin(a, s.p) + tap[a] * sizes.dilation[a]);
+        const Expr upper = (s.q >> a) % 2;
+        const Expr at = low + upper;
+        // On the border itself at -1 no neighbour is inside; behind it one is.
+        any_inside = any_inside && (low >= 0 || (low == -1 && fraction > zero)) && low < sizes.in[a];
+        corner_inside = corner_inside && at >= 0 && at < sizes.in[a];
+        weight *= Halide::select(upper == 1, fraction, one - fraction);
+        address += Halide::max(Halide::min(at, sizes.in[a] - 1), 0) * points;
+        points *= sizes.in[a];
+    }
+    weight = Halide::select(corner_inside, weight, zero);
+    if (!known(derived.in_points)) {
+        address = Halide::select(derived.in_points == 0, 0, address);
+    }
+    const Expr is_corner = s.q < (1 << problem.rank);
+    s.corner = Func("corner");
+    s.corner(s.q, s.p, s.k, s.g, s.n) = {
+        Halide::select(is_corner, weight, zero),
+        reinterpret(Halide::Float(32), Halide::select(is_corner, address, cast<int>(any_inside)))};
+}
+
+// Corners outside have weight 0 and read an inside corner of the same sample; where all are outside nothing counts, as
+// what they read may be NaN.
+void define_sample(SampledStages &s, const Problem &problem, const SampledSizes &derived, const Func &image) {
+    const int corners = 1 << problem.rank;
+    const auto corner = [&](const Expr &q) { return s.corner(q, s.p, s.k, s.g, s.n); };
+    const auto term = [&](const Expr &q) {
+        const Expr bits = reinterpret(Halide::Int(32), corner(q)[1]);
+        const Expr point = Halide::unsafe_promise_clamped(bits, 0, derived.in_points - 1);
+        return Expr(corner(q)[0]) * image(s.g * derived.offset_depth + s.c, point, s.n);
+    };
+    const Expr zero = Halide::Internal::make_zero(sum_type(problem));
+    const Expr inside = reinterpret(Halide::Int(32), corner(corners)[1]) != 0;
+    s.sample = Func("sample");
+    if (unrolls_corners(problem)) {
+        Expr sum = term(0);
+        for (int q = 1; q < corners; q++) {
+            sum += term(q);
+        }
+        s.sample(s.c, s.g, s.p, s.k, s.n) = Halide::select(inside, sum, zero);
+    } else {
+        s.rq = Halide::RDom(0, corners, "rq");
+        s.rq.where(inside);
+        s.sample(s.c, s.g, s.p, s.k, s.n) = zero;
+        s.sample(s.c, s.g, s.p, s.k, s.n) += term(s.rq);
+    }
+}
+
+void define_sum(SampledStages &s, const Problem &problem, int panel, const SampledSizes &derived,
+                const Operands &operands) {
+    const Sizes &sizes = operands.sizes;
+    const bool splits = splits_groups(problem);
+    s.r = Halide::RDom({{0, sizes.depth()}, {0, derived.taps}}, "r");
+    Expr channel = s.r.x;
+    if (splits) {
+        channel += s.h * sizes.depth();
+    } else if (problem.groups != 1) {
+        const bool depthwise = problem.in_channels == problem.groups && problem.out_channels == problem.groups;
+        channel = depthwise ? Expr(s.c) : s.c / sizes.out_of_group() * sizes.depth() + s.r.x;
+    }
+    const Expr one_offset_group = sizes.offset_groups == 1;
+    const Expr of_group = Halide::select(one_offset_group, channel, channel % derived.offset_depth);
+    const Expr group = Halide::select(one_offset_group, 0, channel / derived.offset_depth);
+    std::vector<Var> at = {s.c};
+    if (splits) {
+        at.push_back(s.h);
+    }
+    at.insert(at.end(), {s.p, s.n});
+    s.acc = Func("acc");
+    s.acc(at) = Halide::Internal::make_zero(sum_type(problem));
+    s.acc(at) += operands.packed(s.c % panel, s.r.x, s.r.y, s.c / panel, splits ? Expr(s.h) : Expr(0)) *
+                 s.sample(of_group, group, s.p, s.r.y, s.n);
+}
+
+void define_output(SampledStages &s, const Problem &problem, const Operands &operands) {
+    const std::vector<Var> vars = s.acc.args();
+    const std::vector<Expr> at(vars.begin(), vars.end());
+    const bool splits = splits_groups(problem);
+    const Expr channel = splits ? s.h * operands.sizes.out_of_group() + s.c : Expr(s.c);
+    s.y = Func("y");
+    s.product = s.y;
+    Func sum = s.acc;
+    if (problem.y_layout == Layout::ncx && !splits && known(operands.sizes.out_channels)) {
+        s.product = Func("product");
+        s.product(vars) = s.acc(at);
+        s.squares = Func("y_squares");
+        s.squares(vars) = s.product(at);
+        sum = s.squares;
+    }
+    s.y(vars) = epilogue(problem, sum(at), operands, at, channel);
+}
+
+void list(SampledSchedule &schedule, ScheduleText &text) {
+    text.number("lanes", schedule.lanes, 1, 64);
+    text.number("vectors", schedule.vectors, 1, 64);
+    text.number("pixels", schedule.pixels, 1, 64);
+    text.number("tiles", schedule.tiles, 1, 64);
+    text.number("blocks", schedule.blocks, 1, 64);
+    text.number("sample_lanes", schedule.sample_lanes, 1, 64);
+    text.number("unroll", schedule.unroll, 1, 64);
+    text.flag("parallel", schedule.parallel);
+}
+
+}  // namespace
+
+SampledSchedule SampledSchedule::parse(const std::string &text) {
+    return ScheduleText::parse(text, list);
+}
+
+std::string SampledSchedule::print() const {
+    return ScheduleText::print(*this, list);
+}
+
+std::vector<Expr> packed_extents(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes) {
+    const bool splits = splits_groups(problem);
+    const Expr channels = splits ? sizes.out_of_group() : sizes.out_channels;
+    const Expr panels = (channels + schedule.panel() - 1) / schedule.panel();
+    return {schedule.panel(), Halide::Internal::simplify(sizes.depth()), product(sizes.kernel),
+            Halide::Internal::simplify(panels), splits ? sizes.groups : Expr(1)};
+}
+
+Func pack(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes, const Func &w) {
+    const bool splits = splits_groups(problem);
+    const Var lane("lane"), depth("depth"), tap("tap"), block("block"), group("group");
+    const Expr channels = splits ? sizes.out_of_group() : sizes.out_channels;
+    const Expr c = block * schedule.panel() + lane, inside = Halide::min(c, channels - 1);
+    const std::vector<Expr> taps = coordinates(tap, sizes.kernel);
+    std::vector<Expr> at = {splits ? group * channels + inside : inside, depth};
+    at.insert(at.end(), taps.rbegin(), taps.rend());
+    Func result("packed");
+    result(lane, depth, tap, block, group) = Halide::select(c < channels, w(at), Halide::Internal::make_zero(w.type()));
+    return result;
+}
+
+SampledSizes::SampledSizes(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes)
+    : in_points(product(sizes.in)),
+      out_points(product(sizes.out)),
+      taps(product(sizes.kernel)),
+      offset_depth(Halide::Internal::simplify(sizes.in_channels / sizes.offset_groups)),
+      whole_chunks(known(out_points) && problem.out_points() >= schedule.chunk()) {}
+
+SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, const Operands &operands) {
+    const SampledSizes derived(problem, schedule, operands.sizes);
+    SampledStages s;
+    const auto or_operand = [](const SampledStages::Copy &c, const Func &operand) {
+        return c.result.defined() ? c.result : operand;
+    };
+    define_image(s, problem, derived, operands);
+    define_offsets(s, problem, derived, operands);
+    define_corners(s, problem, derived, operands.sizes, or_operand(s.offset, operands.offset),
+                   or_operand(s.mask, operands.mask));
+    define_sample(s, problem, derived, or_operand(s.image, operands.x));
+    define_sum(s, problem, schedule.panel(), derived, operands);
+    define_output(s, problem, operands);
+    return s;
+}
+
+}  // namespace kiln::deform_conv

@@ -1,0 +1,97 @@
+// The sampled algorithm: the samples of a block of output points are gathered into scratch, then multiplied by packed
+// weights in register tiles.
+//
+// Applies to every DeformConv; any of its numbers may be read at run time. Multiplications: those of the definition,
+// and 2^rank for each sample. Error: a sum of in_channels / groups * taps products in the order of the loops. A
+// position is its whole part and its fraction, so that its rounding is the offset's alone.
+//
+// Points of an image, and of the output, are numbered through, the innermost axis fastest: tensors are seen as
+// (channel, point, batch), whatever the rank.
+#pragma once
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithm.h"
+#include "kiln/problem.h"
+#include "targets/target_model.h"
+
+namespace kiln::deform_conv {
+
+// The numbers a schedule of the sampled algorithm is made of.
+struct SampledSchedule {
+    int lanes = 8;          // of a vector: output channels
+    int vectors = 1;        // a register tile is vectors of channels
+    int pixels = 1;         //   by output points
+    int tiles = 1;          // of one block of samples
+    int blocks = 1;         // that share one computation of positions: a chunk
+    int sample_lanes = 8;   // of a vector of samples: input channels; of positions: output points
+    int unroll = 1;         // of the sum over input channels
+    bool parallel = false;  // whether the caller's threads share the chunks
+
+    int panel() const { return lanes * vectors; }
+    int block() const { return pixels * tiles; }
+    int chunk() const { return block() * blocks; }
+
+    static SampledSchedule parse(const std::string &text);
+    std::string print() const;
+};
+
+// The packed weights: [panel lane][input channel of the group][tap][panels][groups], the innermost first; the last
+// panel is filled up with zeros. Where the number of groups is open a panel holds channels of one group, and elsewhere
+// of any: the last dimension is then 1.
+std::vector<Halide::Expr> packed_extents(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes);
+Halide::Func pack(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes, const Halide::Func &w);
+
+// What stages and schedule both need of the sizes.
+struct SampledSizes {
+    Halide::Expr in_points, out_points, taps;
+    Halide::Expr offset_depth;  // input channels of an offset group
+    bool whole_chunks;          // whether chunks lie within the output; else the last may reach beyond its last point
+
+    SampledSizes(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes);
+};
+
+// The stages of the kernel, not scheduled. `channel` stands for c, or for c and h where the number of groups is open.
+struct SampledStages {
+    // Corner, channel, output point, tap, offset group, group, batch, axis.
+    Halide::Var q{"q"}, c{"c"}, p{"p"}, k{"k"}, g{"g"}, h{"h"}, n{"n"}, a{"a"};
+    Halide::RDom r;  // input channel of the group, tap
+    // Copies, over (c, p, n); undefined where the operand will do: of x widened, with channels innermost; of offset and
+    // mask, with points innermost. Those that turn a layout do so in squares.
+    struct Copy {
+        Halide::Func result, squares;
+    };
+    Copy image, offset, mask;
+    Halide::Expr x_is_empty;  // undefined where x cannot be
+    Halide::Func origin;      // (a, p): where the kernel's first tap lies on axis a, the innermost first
+    // (q, p, k, g, n): weight, and point of x as the bits of a float; of q = 2^rank: 0, and whether any corner is
+    // inside.
+    Halide::Func corner;
+    Halide::Func sample;  // (c, g, p, k, n): an expression of all its corners, or a sum over `rq` where they are many
+    Halide::RDom rq;
+    Halide::Func acc;  // (channel, p, n)
+    // (channel, p, n): the finished sums, a register tile at a time: y itself, unless it is turned; then `squares` are
+    // on their way there.
+    Halide::Func product, squares, y;
+};
+
+// Whether a sample's corners are few enough to be written out.
+inline bool unrolls_corners(const Problem &problem) {
+    return problem.rank <= 3;
+}
+
+SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, const Operands &operands);
+
+// What the sampled algorithm is compiled with where nobody tuned it.
+SampledSchedule default_sampled_schedule(const Problem &problem, const TargetModel &target);
+
+// What may be tuned of it.
+ScheduleSpace sampled_space(const Problem &problem, const TargetModel &target);
+
+void schedule_sampled(SampledStages &stages, const Problem &problem, const SampledSchedule &schedule,
+                      const Sizes &sizes);
+
+}  // namespace kiln::deform_conv

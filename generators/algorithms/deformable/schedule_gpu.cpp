@@ -1,0 +1,123 @@
+// The sampled algorithm's schedule for GPUs: which numbers to take where nobody tuned them, and what they mean.
+#include "algorithms/deformable/schedule_gpu.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "algorithms/schedule_text.h"
+#include "expressions/arithmetic.h"
+#include "moves/gpu_schedule.h"
+#include "moves/reduction.h"
+
+namespace kiln::deform_conv {
+
+using Halide::Func;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+namespace {
+
+void list(SampledGpuSchedule &schedule, ScheduleText &text) {
+    text.number("channels", schedule.channels, 1, 64);
+    text.number("points", schedule.points, 1, 64);
+    text.number("vector", schedule.vector, 1, 64);
+    text.number("threads_c", schedule.threads_c, 1, 1024);
+    text.number("threads_p", schedule.threads_p, 1, 1024);
+    text.number("unroll", schedule.unroll, 1, 64);
+}
+
+}  // namespace
+
+SampledGpuSchedule SampledGpuSchedule::parse(const std::string &text) {
+    return ScheduleText::parse(text, list);
+}
+
+std::string SampledGpuSchedule::print() const {
+    return ScheduleText::print(*this, list);
+}
+
+void SampledGpuSchedule::check(const Problem &problem) const {
+    if (problem.out_channels % channels != 0 || channels % vector != 0) {
+        throw std::invalid_argument("schedule: " + std::to_string(channels) + " channels a thread, " +
+                                    std::to_string(vector) + " at once, of " + std::to_string(problem.out_channels));
+    }
+    if (points > problem.out_points() || threads_c * threads_p > 1024) {
+        throw std::invalid_argument("schedule: " + std::to_string(points) + " points a thread of " +
+                                    std::to_string(problem.out_points()) + ", " +
+                                    std::to_string(threads_c * threads_p) + " threads a block: 1024 is the most");
+    }
+}
+
+SampledSchedule SampledGpuSchedule::stages() const {
+    SampledSchedule result;
+    result.lanes = channels * threads_c;
+    result.unroll = unroll;
+    return result;
+}
+
+SampledGpuSchedule default_sampled_gpu_schedule(const Problem &problem, const TargetModel &target) {
+    SampledGpuSchedule s;
+    s.channels = largest_divisor(problem.out_channels, 8);
+    s.vector = vector_of(s.channels);
+    s.points = static_cast<int>(std::min<int64_t>(problem.out_points(), target.gpu.registers / 2 / s.channels));
+    const bool nxc = problem.y_layout == Layout::nxc;
+    s.threads_c = lanes_around(problem.out_channels / s.channels, nxc ? 16 : 4);
+    s.threads_p =
+        lanes_around(ceil_div<int64_t>(problem.out_points(), s.points), target.gpu.threads_per_block / 2 / s.threads_c);
+    s.unroll = largest_divisor(problem.in_channels / problem.groups, 4);
+    return s;
+}
+
+namespace {
+
+// Corners for all channels of an offset group together, then the samples: neighbours' threads are neighbours in memory.
+void schedule_samples(SampledStages &s) {
+    s.corner.compute_root();
+    schedule_elements_gpu(s.corner);
+    s.sample.compute_root();
+    schedule_elements_gpu(s.sample);
+    if (s.sample.has_update_definition()) {
+        const Var block("block"), thread("thread");
+        Halide::Stage sum = s.sample.update();
+        std::vector<VarOrRVar> order = {s.rq[0]};
+        for (const Var &v : s.sample.args()) {
+            order.emplace_back(v);
+        }
+        sum.reorder(order);
+        const Var all = fuse_all(sum, s.sample.args(), "all");
+        sum.gpu_tile(all, block, thread, 128, TailStrategy::GuardWithIf);
+    }
+}
+
+}  // namespace
+
+void schedule_sampled_gpu(SampledStages &s, const Problem &problem, const SampledGpuSchedule &schedule) {
+    schedule_samples(s);
+    const Var vector("vector"), panel("panel"), tc("tc"), tp("tp"), bp("bp"), block("block");
+    Func &f = s.y;
+    f.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));
+    f.bound(s.p, 0, static_cast<int>(problem.out_points()));
+    // A thread's tile is whole: threads that would begin outside do nothing.
+    f.split(s.c, tc, s.c, schedule.channels, TailStrategy::RoundUp).split(s.c, vector, s.c, schedule.vector);
+    f.split(tc, panel, tc, schedule.threads_c, TailStrategy::GuardWithIf);
+    f.split(s.p, tp, s.p, schedule.points, TailStrategy::ShiftInwards);
+    f.split(tp, bp, tp, schedule.threads_p, TailStrategy::GuardWithIf);
+    const bool nxc = problem.y_layout == Layout::nxc;
+    const Var first = nxc ? tc : tp, second = nxc ? tp : tc;
+    f.reorder({s.c, vector, s.p, first, second, bp, s.n, panel});
+    f.unroll(vector).unroll(s.p).gpu_threads(first, second).fuse(bp, s.n, block);
+    store_channels(f, s.c, nxc);
+    f.gpu_blocks(block, panel);
+
+    s.acc.compute_at(f, first).store_in(Halide::MemoryType::Register);
+    s.acc.split(s.c, vector, s.c, schedule.vector).vectorize(s.c).unroll(vector).unroll(s.p);
+    Halide::Stage sum = s.acc.update();
+    sum.split(s.c, vector, s.c, schedule.vector);
+    std::vector<VarOrRVar> order = {s.c, vector, s.p};
+    append_reduction(sum, s.r, 0, schedule.unroll, order);
+    sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.p);
+    keep_loops_whole(s.acc);
+}
+
+}  // namespace kiln::deform_conv

@@ -1,0 +1,35 @@
+// The sampled algorithm on a GPU: one kernel finds every sample's corners, one gathers the samples, both into the
+// workspace, and one multiplies them by packed weights, a tile of channels and points a thread. Stages, sums and error
+// are the sampled algorithm's.
+#pragma once
+
+#include <string>
+
+#include "algorithms/deformable/deformable.h"
+#include "kiln/problem.h"
+#include "targets/target_model.h"
+
+namespace kiln::deform_conv {
+
+// The numbers of its schedule.
+struct SampledGpuSchedule {
+    int channels = 1;   // a thread sums channels, neighbours,
+    int points = 1;     //   by output points
+    int vector = 1;     // channels in one load or store; divides `channels`
+    int threads_c = 1;  // a block has threads along the channels
+    int threads_p = 1;  //   and along the points
+    int unroll = 1;     // of the sum over input channels
+
+    static SampledGpuSchedule parse(const std::string &text);
+    std::string print() const;
+    // Throws std::invalid_argument unless tiles divide the channels and fit into the problem's image.
+    void check(const Problem &problem) const;
+    // What stages and packing need of it.
+    SampledSchedule stages() const;
+};
+
+SampledGpuSchedule default_sampled_gpu_schedule(const Problem &problem, const TargetModel &target);
+
+void schedule_sampled_gpu(SampledStages &stages, const Problem &problem, const SampledGpuSchedule &schedule);
+
+}  // namespace kiln::deform_conv

@@ -1,0 +1,58 @@
+// What may be tuned of the depthwise algorithm's schedule.
+#include <algorithm>
+
+#include "algorithms/depthwise/depthwise.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+
+namespace kiln::depthwise {
+
+ScheduleSpace space(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    int phases = 1;
+    for (const AxisMap &axis : axes) {
+        phases *= axis.phases;
+    }
+    const int most_lanes = lanes_within(std::max<int64_t>(problem.out_channels, axes[0].quotients),
+                                        target.lanes(sum_type(problem).bits()));
+    const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
+    std::vector<ScheduleSpace::Choice> choices = {{"lanes", halves(most_lanes, most_lanes / 2)},
+                                                  {"vectors", whole_range(1, 4)},
+                                                  {"pixels", whole_range(1, std::min(axes[0].quotients, 16))},
+                                                  {"rows", whole_range(1, std::min(height, 8))},
+                                                  {"along_row", planes ? std::vector<int>{0, 1} : std::vector<int>{0}},
+                                                  {"channels_outside", {0, 1}}};
+    if (allows_merged(problem)) {
+        choices.push_back({"merged", {0, 1}});
+    }
+    if (rolls_taps(problem)) {
+        choices.push_back({"rolled", {0, 1}});
+    }
+    return {choices, [=, &target](const ScheduleNumbers &n) {
+                const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
+                const bool rolled = n.has("rolled") && n["rolled"];
+                const int width = n["lanes"] * (n["dot"] > 1 || rolled ? n["vectors"] : 1);
+                if (rolled && (n["along_row"] || n["rows"] > 1 || (n.has("merged") && n["merged"]))) {
+                    return false;
+                }
+                if (n.has("merged") && n["merged"]) {
+                    return n["dot"] == 1 && n["vectors"] == 1 && n["pixels"] == 1 && n["channels_outside"] == 0;
+                }
+                // Halide takes minutes over woven rows of several phases, and over sums of several taps whose channels
+                // are written one by one.
+                if (n["along_row"] && axes[0].phases > 1 && n["rows"] > 2) {
+                    return false;
+                }
+                if (!n["along_row"] && n["dot"] > 1 && problem.y_layout == Layout::ncx && sums > 8) {
+                    return false;
+                }
+                // Sums of several taps a lane take one vector's registers after the other. Where vectors run along a
+                // row, neither pixels nor the channels' place in the loops means anything.
+                return sums <= (n["dot"] > 1 ? 64 : target.vector_registers) &&
+                       (n["along_row"] || width <= problem.out_channels) &&
+                       (!n["along_row"] || (n["pixels"] == 1 && n["channels_outside"] == 0));
+            }};
+}
+
+}  // namespace kiln::depthwise

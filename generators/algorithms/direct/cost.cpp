@@ -1,0 +1,189 @@
+// What the direct algorithm is compiled with where nobody tuned it, by an estimate of what its register tiles cost.
+#include <algorithm>
+
+#include "algorithms/direct/direct.h"
+#include "algorithms/direct/schedule_cpu.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+#include "targets/register_tile.h"
+
+namespace kiln::dense {
+namespace {
+
+// So much of the image that what it reads of x stays in a cache while all panels sweep it; 0 where that is all of it.
+// An even number of such parts, for two threads.
+int default_chunk(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    const int64_t element = halide_type(problem.x_type).bytes(), bytes = problem.x_elements() / problem.batch * element;
+    double read = static_cast<double>(bytes);  // strides may leave positions out
+    for (const AxisMap &axis : axis_maps(problem)) {
+        read *= std::min(1.0, static_cast<double>(axis.taps) / axis.step);
+    }
+    const int parts = round_up(ceil_div(bytes, target.l2_bytes / 2), 2);
+    // Each part reads the weights again, and where there are none each panel reads x again.
+    const double weights = static_cast<double>(problem.w_elements()) * element;
+    const bool rereads =
+        (parts - 1) * weights > ceil_div(static_cast<int>(problem.out_channels), schedule.panel()) * read;
+    const int turns = image_turns(axis_maps(problem), schedule), chunk = ceil_div(turns, parts);
+    return read <= target.l2_bytes / 2 || rereads || chunk == turns ? 0 : chunk;
+}
+
+// What a step of a register tile loads: vectors of one operand, elements of the other, which are broadcast.
+struct TileLoads {
+    int vectors, broadcasts;
+};
+
+TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
+    if (s.channels == 0) {
+        return {s.vectors, s.pixels * s.rows};
+    }
+    return {s.vectors * s.rows, s.joined > 0 ? s.channels : s.channels * axes[0].phases};
+}
+
+// The share of the peak that register tiles reach, those counted of which only a part is needed; 0 where registers do
+// not suffice.
+double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const DirectSchedule &s,
+                     const TargetModel &target) {
+    const auto [vectors, broadcasts] = loads_of(axes, s);
+    if (registers_of_tile(vectors, broadcasts, target) > target.vector_registers) {
+        return 0;
+    }
+    // Where x is read by vectors they mostly are of the second cache, and each line delays a step a little.
+    const double step = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
+    const double lines = vectors * target.vector_bits / 512.0;
+    const double waits = s.channels > 0 ? step / (step + 0.1 * lines) : 1;
+    return waits * tile_rate(vectors, broadcasts, target) *
+           tile_fit(axes[0].quotients * std::max(s.joined, 1), s.width()) *
+           tile_fit(axes.size() > 1 ? axes[1].quotients : 1, std::max(s.rows, s.joined)) *
+           tile_fit(static_cast<int>(channels), s.panel());
+}
+
+// The same where the core has another thread, of somebody else as like as not: they share what issues and loads, and of
+// tiles that reach the same alone those with fewer loads for their products lose less (C4, 2 vectors by 14 pixels: .59
+// and .85 ms, 4 by 6: .59 and .79).
+double share_beside_others(const std::vector<AxisMap> &axes, int64_t channels, const DirectSchedule &s,
+                           const TargetModel &target) {
+    constexpr double cycles_of_load = 0.05;
+    const auto [vectors, broadcasts] = loads_of(axes, s);
+    const double step = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
+    const double loads = target.by_lane ? 0 : vectors + broadcasts;
+    return share_of_peak(axes, channels, s, target) * step / (step + cycles_of_load * loads);
+}
+
+// Cycles that an output takes of channels-first y, storing included.
+double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
+                     const DirectSchedule &s, const TargetModel &target) {
+    const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
+    // An element of a vector of channels is not stored with others (7% of C4's time, a tile of which has 448 of them):
+    // slower where its line is of a far cache. Joined rows are written twice.
+    const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.l2_bytes;
+    const double stores = s.channels == 0 ? (far ? 2 : 1.2) : s.joined > 0 ? 0.3 : 0;
+    return products / (s.lanes * target.fma_per_cycle) / share_beside_others(axes, channels, s, target) + stores;
+}
+
+// The best tile whose vectors are pixels. What it reads of x lies in another page in each step, beyond which the
+// processor fetches nothing ahead by itself: C4 takes 5% less where it is told to, and 13% where the core is shared.
+DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int depth = static_cast<int>(problem.in_channels / problem.groups);
+    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+    DirectSchedule best, s;
+    s.unroll = largest_divisor(depth, 4);
+    s.parallel = problem.flops() > 2e6;
+    s.channels = best.channels = 1;
+    double least = 0;
+    const auto try_tiles = [&] {
+        const int positions = width * std::max(s.joined, 1);
+        s.lanes = lanes_within(positions, target.lanes(sum_type(problem).bits()));
+        for (s.vectors = 1; s.width() <= positions && s.vectors <= 8; s.vectors++) {
+            for (s.channels = 1; s.channels <= std::min<int64_t>(channels, 16); s.channels++) {
+                const double cycles = output_cycles(problem, axes, channels, s, target);
+                if ((problem.groups == 1 || channels % s.channels == 0) && (least == 0 || cycles < least)) {
+                    least = cycles;
+                    best = s;
+                }
+            }
+        }
+    };
+    const int most_rows = axes.size() > 1 && !axes[1].reads_outside() ? std::min(height, 4) : 1;
+    for (s.rows = 1; s.rows <= most_rows; s.rows++) {
+        try_tiles();
+    }
+    // What a block of joined rows reads stays in a cache while all panels pass.
+    s.rows = 1;
+    const int64_t row_bytes = static_cast<int64_t>(width) * depth * halide_type(problem.x_type).bytes();
+    const int most_joined = joins_rows(problem) ? std::min<int64_t>(height, target.l2_bytes / 2 / row_bytes) : 0;
+    for (s.joined = 2; s.joined <= most_joined; s.joined++) {
+        try_tiles();
+    }
+    best.ahead = best.joined > 0 ? 0 : default_ahead(problem);
+    return best;
+}
+
+}  // namespace
+
+int default_ahead(const Problem &problem) {
+    // What the last steps fetch is for nothing: they are to be few.
+    return static_cast<int>(std::min<int64_t>(problem.in_channels / problem.groups / 16, 8));
+}
+
+DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int64_t out_of_group = problem.out_channels / problem.groups;
+    const bool depthwise = problem.groups > 1 && out_of_group == 1;
+    const int64_t channels = depthwise || problem.groups == 1 ? problem.out_channels : out_of_group;
+    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+
+    DirectSchedule best;
+    best.lanes = lanes_around(channels, target.lanes(sum_type(problem).bits()));
+    if (problem.groups > 1 && !depthwise) {  // a panel stays within its group, so that its input is one broadcast
+        while (out_of_group % best.lanes != 0) {
+            best.lanes /= 2;
+        }
+    }
+    best.dot = dot_products(problem, target);
+    // Channels-first x has each step's inputs in another page: longer loops hide what that takes (C4 is 6% faster with
+    // AVX-512, 10% with AVX2), and elsewhere gain nothing.
+    const bool steps_by_pages = problem.x_layout == Layout::ncx && problem.x_type == DType::f32 && !target.by_lane;
+    const int depth = static_cast<int>(problem.in_channels / problem.groups);
+    best.unroll = largest_divisor(ceil_div(depth, best.dot), steps_by_pages ? 8 : 4);
+    const int64_t weights = dot_types(problem, best.dot).w.bytes() * problem.w_elements();
+    best.panels_outside = weights > target.l2_bytes / 2;
+    // Halide does not see that a fourth vector's bytes lie side by side.
+    const int most_vectors = best.dot == 4 ? 3 : 4;
+    const auto with = [&best](const RegisterTile &tile) {
+        DirectSchedule s = best;
+        s.vectors = tile.vectors;
+        s.rows = tile.rows;
+        s.pixels = tile.pixels;
+        return s;
+    };
+    best = with(best_tile(1, most_vectors, height, width, [&](const RegisterTile &tile) {
+        const DirectSchedule s = with(tile);
+        const bool whole = problem.groups == 1 || depthwise || out_of_group % s.panel() == 0;
+        // Weights of a far cache come the faster the fewer of them a step reads (1x1 256->1024 at 14x14, weights in no
+        // cache: 2 vectors by 14 pixels .66 ms, 4 by 6 .76).
+        const auto share = s.panels_outside ? share_of_peak : share_beside_others;
+        return whole ? share(axes, channels, s, target) : 0;
+    }));
+    if (has_row_lanes(problem) && !target.by_lane) {
+        const DirectSchedule rows = row_lanes_schedule(problem, channels, target);
+        if (output_cycles(problem, axes, channels, rows, target) <
+            output_cycles(problem, axes, channels, best, target)) {
+            return rows;
+        }
+    }
+    best.chunk = best.panels_outside ? default_chunk(problem, best, target) : 0;
+    best.parallel = problem.flops() > 2e6;
+    return best;
+}
+
+double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const double share = share_of_peak(axes, problem.out_channels, schedule, target);
+    // 16-bit products take an instruction for two and another to sum them.
+    const int products = problem.is_quantized() && schedule.dot == 2 ? 1 : schedule.dot;
+    const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot);
+    return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * share * pairs);
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,235 @@
+// Schedules of the dense algorithms for GPUs: which numbers to take where nobody tuned them, and what they mean.
+#include "algorithms/direct/schedule_gpu.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "algorithms/schedule_text.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+#include "moves/gpu_schedule.h"
+#include "moves/reduction.h"
+
+namespace kiln::dense {
+namespace {
+
+using Halide::Func;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+// How many positions of the input a block reads on each axis, padding included.
+std::vector<int> input_tile(const std::vector<AxisMap> &axes, const DirectGpuSchedule &schedule) {
+    std::vector<int> result;
+    for (size_t a = 0; a < axes.size(); a++) {
+        const int tile = a == 0 ? schedule.pixels * schedule.threads_x : a == 1 ? schedule.threads_y : 1;
+        result.push_back((tile - 1) * axes[a].step + (axes[a].taps - 1) * std::abs(axes[a].tap_step) + 1);
+    }
+    return result;
+}
+
+int64_t input_bytes(const Problem &problem, const DirectGpuSchedule &schedule) {
+    int64_t bytes = sum_type(problem).bytes() * problem.in_channels / problem.groups;
+    for (const int extent : input_tile(axis_maps(problem), schedule)) {
+        bytes *= extent;
+    }
+    return bytes;
+}
+
+// Whether the size of what a block reads is known.
+bool bounds_input(const std::vector<AxisMap> &axes) {
+    return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.offset_is_bounded(); });
+}
+
+void list(DirectGpuSchedule &schedule, ScheduleText &text) {
+    text.number("channels", schedule.channels, 1, 64);
+    text.number("pixels", schedule.pixels, 1, 64);
+    text.number("vector", schedule.vector, 1, 64);
+    text.number("threads_c", schedule.threads_c, 1, 1024);
+    text.number("threads_x", schedule.threads_x, 1, 1024);
+    text.number("threads_y", schedule.threads_y, 1, 1024);
+    text.number("unroll", schedule.unroll, 1, 64);
+    text.flag("in_shared", schedule.in_shared);
+}
+
+}  // namespace
+
+DirectGpuSchedule DirectGpuSchedule::parse(const std::string &text) {
+    return ScheduleText::parse(text, list);
+}
+
+std::string DirectGpuSchedule::print() const {
+    return ScheduleText::print(*this, list);
+}
+
+void DirectGpuSchedule::check(const Problem &problem) const {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    if (problem.out_channels % channels != 0 || channels % vector != 0) {
+        throw std::invalid_argument("schedule: " + std::to_string(channels) + " channels a thread, " +
+                                    std::to_string(vector) + " at once, of " + std::to_string(problem.out_channels));
+    }
+    if (pixels > axes[0].quotients) {
+        throw std::invalid_argument("schedule: " + std::to_string(pixels) + " pixels a thread of a row of " +
+                                    std::to_string(axes[0].quotients));
+    }
+    if (in_shared && !bounds_input(axes)) {
+        throw std::invalid_argument("schedule: in_shared, of a transposed convolution with strides and dilations");
+    }
+    if (threads_c * threads_x * threads_y > 1024) {
+        throw std::invalid_argument("schedule: a block of " + std::to_string(threads_c * threads_x * threads_y) +
+                                    " threads: 1024 is the most");
+    }
+}
+
+// A thread sums each position of its tile in the order of the loops; rows in the padding are read as zeros.
+DirectSchedule DirectGpuSchedule::stages() const {
+    DirectSchedule result;
+    result.lanes = panel();
+    result.pixels = pixels;
+    result.rows = 2;
+    result.unroll = unroll;
+    return result;
+}
+
+DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int64_t of_group = problem.out_channels / problem.groups;
+    const bool one_to_one = problem.in_channels == problem.groups && of_group == 1;
+    const int64_t channels = one_to_one || problem.groups == 1 ? problem.out_channels : of_group;
+    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+    DirectGpuSchedule s;
+    // Half the registers hold sums: the rest is operands and addresses. Depthwise sums share no operand, so a few do.
+    const int sums = one_to_one ? 8 : target.gpu.registers / 2;
+    s.channels = largest_divisor(channels, 8);
+    s.vector = vector_of(s.channels);
+    s.channels = one_to_one ? s.vector : s.channels;
+    s.pixels = std::clamp(sums / s.channels, 1, std::min(width, 8));
+    while (s.pixels > 1 && width % s.pixels > 0 && width / s.pixels < 4) {
+        s.pixels--;  // a short row: the last tile would be mostly a second time
+    }
+    // A warp's threads read neighbouring elements: channels where y has them innermost, else positions of a row.
+    const bool nxc = problem.y_layout == Layout::nxc;
+    const int across = ceil_div(width, s.pixels);
+    s.threads_c = lanes_around(ceil_div<int64_t>(channels, s.channels), nxc ? 16 : 4);
+    // Half a block along the row at the most where rows are all there is.
+    const int row = target.gpu.threads_per_block / 2 / s.threads_c;
+    s.threads_x = lanes_around(across, height > 1 ? std::min(row, nxc ? 4 : 32) : row);
+    const int rest = std::max(1, target.gpu.threads_per_block / (s.threads_c * s.threads_x));
+    s.threads_y = lanes_around(height, std::min(rest, 8));
+    s.unroll = largest_divisor(problem.in_channels / problem.groups, 4);
+    s.in_shared = bounds_input(axes) && problem.groups == 1 && problem.out_channels >= 8 && problem.taps() > 1 &&
+                  input_bytes(problem, s) <= target.gpu.shared_bytes;
+    return s;
+}
+
+namespace {
+
+struct Blocks {
+    Var thread;  // the innermost loop over threads
+    Var block;   // the innermost over blocks
+};
+
+// Splits the product into tiles, threads and blocks.
+Blocks schedule_tiles(DirectStages &s, const Problem &problem, const DirectGpuSchedule &schedule) {
+    const size_t rank = s.axes.size();
+    const Var vector("vector"), panel("panel"), tc("tc"), tx("tx"), ty("ty"), bx("bx"), by("by");
+    Func &f = s.product;
+    f.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));
+    for (size_t a = 0; a < rank; a++) {
+        f.bound(s.q[a], 0, s.axes[a].quotients);
+        if (s.axes[a].phases > 1) {
+            f.bound(s.phase[a], 0, s.axes[a].phases);
+        }
+    }
+    // A thread's tile is whole: threads that would begin outside do nothing.
+    f.split(s.c, tc, s.c, schedule.channels, TailStrategy::RoundUp).split(s.c, vector, s.c, schedule.vector);
+    f.split(tc, panel, tc, schedule.threads_c, TailStrategy::GuardWithIf);
+    f.split(s.q[0], tx, s.q[0], schedule.pixels, TailStrategy::ShiftInwards);
+    f.split(tx, bx, tx, schedule.threads_x, TailStrategy::GuardWithIf);
+    std::vector<Var> blocks = {bx};
+    if (rank > 1) {
+        f.split(s.q[1], by, ty, schedule.threads_y, TailStrategy::GuardWithIf);
+        blocks.push_back(by);
+    }
+    for (size_t a = 0; a < rank; a++) {
+        if (a > 1) {
+            blocks.push_back(s.q[a]);
+        }
+        if (s.axes[a].phases > 1) {
+            blocks.push_back(s.phase[a]);
+        }
+    }
+    blocks.push_back(s.n);
+    const bool nxc = problem.y_layout == Layout::nxc;
+    std::vector<VarOrRVar> order = {s.c, vector, s.q[0]};
+    std::vector<Var> threads = nxc ? std::vector<Var>{tc, tx} : std::vector<Var>{tx, tc};
+    if (rank > 1) {
+        threads.push_back(ty);
+    }
+    order.insert(order.end(), threads.begin(), threads.end());
+    order.insert(order.end(), blocks.begin(), blocks.end());
+    order.emplace_back(panel);
+    f.reorder(order).unroll(vector).unroll(s.q[0]);
+    store_channels(f, s.c, nxc || f.name() != s.y.name());
+    if (rank > 1) {
+        f.gpu_threads(threads[0], threads[1], threads[2]);
+    } else {
+        f.gpu_threads(threads[0], threads[1]);
+    }
+    const Var block = fuse_all(Halide::Stage(f), blocks, "blocks");
+    f.gpu_blocks(block, panel);
+    return {threads[0], block};
+}
+
+void schedule_sums(DirectStages &s, const DirectGpuSchedule &schedule, const Var &thread) {
+    const Var vector("vector");
+    s.acc.compute_at(s.product, thread).store_in(Halide::MemoryType::Register);
+    s.acc.split(s.c, vector, s.c, schedule.vector).vectorize(s.c).unroll(vector).unroll(s.q[0]);
+    Halide::Stage sum = s.acc.update();
+    sum.split(s.c, vector, s.c, schedule.vector);
+    std::vector<VarOrRVar> order = {s.c, vector, s.q[0], s.r[0]};
+    append_reduction(sum, s.r, 1, schedule.unroll, order);
+    sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.q[0]);
+    keep_loops_whole(s.acc);
+}
+
+// The block's input, loaded by all its threads, neighbours by neighbours.
+void schedule_shared(DirectStages &s, const DirectGpuSchedule &schedule, const Blocks &blocks, bool nxc) {
+    const std::vector<Var> at = s.padded.args();
+    const Var tc("tc"), tx("tx"), ty("ty");
+    Func &f = s.padded;
+    f.compute_at(s.product, blocks.block).store_in(Halide::MemoryType::GPUShared);
+    const std::vector<int> tile = input_tile(s.axes, schedule);
+    for (size_t a = 0; a < tile.size(); a++) {
+        f.bound_extent(at[a + 1], tile[a]);
+    }
+    f.split(at[0], at[0], tc, schedule.threads_c, TailStrategy::GuardWithIf);
+    f.split(at[1], at[1], tx, schedule.threads_x, TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order(at.begin(), at.end());
+    const Var first = nxc ? tc : tx, second = nxc ? tx : tc;  // as the product's threads stand
+    order.insert(order.end(), {first, second});
+    if (s.axes.size() > 1) {
+        f.split(at[2], at[2], ty, schedule.threads_y, TailStrategy::GuardWithIf);
+        order.emplace_back(ty);
+        f.reorder(order).gpu_threads(first, second, ty);
+    } else {
+        f.reorder(order).gpu_threads(first, second);
+    }
+    keep_loops_whole(f);
+}
+
+}  // namespace
+
+void schedule_direct_gpu(DirectStages &s, const Problem &problem, const DirectGpuSchedule &schedule) {
+    const Blocks blocks = schedule_tiles(s, problem, schedule);
+    schedule_sums(s, schedule, blocks.thread);
+    if (schedule.in_shared) {
+        schedule_shared(s, schedule, blocks, problem.y_layout == Layout::nxc);
+    }
+    if (s.y.name() != s.product.name()) {
+        s.product.compute_root();
+        schedule_elements_gpu(s.y);
+    }
+}
+
+}  // namespace kiln::dense

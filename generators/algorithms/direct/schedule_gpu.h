@@ -1,0 +1,39 @@
+// The direct algorithm on a GPU: each thread sums a small tile of channels and positions, a block's threads share a
+// panel of packed weights and the input under it. Stages, sums and error are the direct algorithm's.
+#pragma once
+
+#include <string>
+
+#include "algorithms/direct/direct.h"
+#include "kiln/problem.h"
+#include "targets/target_model.h"
+
+namespace kiln::dense {
+
+// The numbers of its schedule.
+struct DirectGpuSchedule {
+    int channels = 1;        // a thread sums channels, neighbours,
+    int pixels = 1;          //   by positions along the innermost axis
+    int vector = 1;          // channels in one load or store; divides `channels`
+    int threads_c = 1;       // a block has threads along the channels,
+    int threads_x = 1;       //   along the innermost axis
+    int threads_y = 1;       //   and along the next one
+    int unroll = 1;          // of the sum over input channels
+    bool in_shared = false;  // whether a block's input is copied to shared memory first, padding included
+
+    int panel() const { return channels * threads_c; }
+
+    static DirectGpuSchedule parse(const std::string &text);
+    std::string print() const;
+    // Throws std::invalid_argument unless tiles divide the channels and fit into the problem's image.
+    void check(const Problem &problem) const;
+    // What stages and packing need of it.
+    DirectSchedule stages() const;
+};
+
+DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const TargetModel &target);
+
+// Halide takes one shape of loops for both interfaces.
+void schedule_direct_gpu(DirectStages &stages, const Problem &problem, const DirectGpuSchedule &schedule);
+
+}  // namespace kiln::dense

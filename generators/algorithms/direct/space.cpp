@@ -1,0 +1,101 @@
+// What may be tuned of the direct and the open algorithm's schedules.
+#include <algorithm>
+
+#include "algorithms/direct/direct.h"
+#include "algorithms/dynamic/dynamic.h"
+#include "expressions/types.h"
+#include "targets/register_tile.h"
+
+namespace kiln::dense {
+namespace {
+
+// Whether a tile fits into the registers.
+bool fits_registers(const ScheduleNumbers &n, int rows, const TargetModel &target) {
+    return registers_of_tile(n["vectors"], n["pixels"] * rows, target) <= target.vector_registers;
+}
+
+// The same of a tile whose vectors are pixels, which must fit into the image too.
+bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, const TargetModel &target) {
+    const int joined = n["joined"];
+    const int broadcasts = joined > 0 ? n["channels"] : n["channels"] * axes[0].phases;
+    return n["pixels"] == 1 && (joined == 0 || n["ahead"] == 0) &&
+           n["lanes"] * n["vectors"] <= axes[0].quotients * std::max(joined, 1) &&
+           (n["rows"] == 1 || (joined == 0 && !axes[1].reads_outside())) &&
+           registers_of_tile(n["vectors"] * n["rows"], broadcasts, target) <= target.vector_registers;
+}
+
+}  // namespace
+
+ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int64_t out_of_group = problem.out_channels / problem.groups;
+    const bool grouped = problem.groups > 1 && out_of_group > 1;
+    const int most_lanes =
+        lanes_around(grouped ? out_of_group : problem.out_channels, target.lanes(sum_type(problem).bits()));
+    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
+    const int chunk = default_direct_schedule(problem, target).chunk;
+    std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, joined = {0}, ahead = {0};
+    if (has_row_lanes(problem) && !target.by_lane) {
+        lanes = halves(target.lanes(32), std::min(lanes.front(), target.lanes(32) / 2));
+        channels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14};
+        ahead = halves(default_ahead(problem), default_ahead(problem) / 2);
+        ahead.insert(ahead.begin(), 0);
+        if (joins_rows(problem)) {
+            joined = divisors_among(height, {2, 4, 7, 8, 14, 16});
+            joined.insert(joined.begin(), 0);
+        }
+    }
+    const std::vector<int> chunks =
+        chunk == 0 ? std::vector<int>{0} : std::vector<int>{0, ceil_div(chunk, 2), chunk, 2 * chunk};
+    std::vector<int> dots;
+    for (const int products : {1, 2, 4}) {
+        if (is_dot(problem, products) && products <= dot_products(problem, target)) {
+            dots.push_back(products);
+        }
+    }
+    return {{{"lanes", lanes},
+             {"vectors", whole_range(1, 4)},
+             {"pixels", whole_range(1, std::min(axes[0].quotients, 28))},
+             {"rows", whole_range(1, std::min(height, 4))},
+             {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
+             {"dot", dots},
+             {"panels_outside", {0, 1}},
+             {"chunk", chunks},
+             {"channels", channels},
+             {"joined", joined},
+             {"ahead", ahead}},
+            [=, &target](const ScheduleNumbers &n) {
+                if (n["channels"] > 0) {
+                    return n["panels_outside"] == 0 && n["chunk"] == chunk && rows_suit(n, axes, target) &&
+                           (problem.groups == 1 || out_of_group % n["channels"] == 0);
+                }
+                if (n["lanes"] > most_lanes || n["joined"] > 0 || n["ahead"] > 0) {
+                    return false;
+                }
+                // A panel stays within its group, so that its input is one broadcast. Halide does not see that a fourth
+                // vector's bytes lie side by side.
+                return (n["panels_outside"] != 0 || n["chunk"] == chunk) &&  // which means nothing then
+                       fits_registers(n, n["rows"], target) && (n["dot"] < 4 || n["vectors"] < 4) &&
+                       (!grouped || out_of_group % (n["lanes"] * n["vectors"]) == 0);
+            }};
+}
+
+ScheduleSpace open_space(const Problem &problem, const TargetModel &target) {
+    const bool whole = problem.groups == 1 || problem.groups == open_size || problem.out_channels == open_size ||
+                       problem.groups == problem.out_channels;  // a panel may reach beyond its group, or there is none
+    const int64_t out_of_group = whole ? 0 : problem.out_channels / problem.groups;
+    const bool known_depth = problem.in_channels != open_size && problem.groups != open_size;
+    const int steps =
+        known_depth ? ceil_div(static_cast<int>(problem.in_channels / problem.groups), products_per_lane(problem)) : 1;
+    const int most_lanes = target.lanes(sum_type(problem).bits());
+    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
+             {"vectors", whole_range(1, 4)},
+             {"pixels", whole_range(1, 14)},
+             {"unroll", divisors_among(steps, {1, 2, 3, 4})}},
+            [=, &target](const ScheduleNumbers &n) {
+                return fits_registers(n, 1, target) && (whole || out_of_group % (n["lanes"] * n["vectors"]) == 0);
+            }};
+}
+
+}  // namespace kiln::dense

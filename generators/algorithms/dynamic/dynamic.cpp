@@ -1,0 +1,249 @@
+// The open algorithm's stages; schedule_*.cpp beside it schedules them.
+#include "algorithms/dynamic/dynamic.h"
+
+#include "algorithms/schedule_text.h"
+#include "expressions/arithmetic.h"
+#include "expressions/epilogue.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
+
+namespace kiln::dense {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::Var;
+
+// The numbers that the kernel and its pack function share. Where the number of groups is open, channels are seen by
+// group, and a panel holds channels of one group; elsewhere it holds any.
+struct Panels {
+    bool splits_groups;
+    int panel, pair;
+    Expr channels, panels, groups;  // of one group where they are split, of all where not (groups is then 1)
+    Expr depth, steps;
+
+    Panels(const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes)
+        : splits_groups(kiln::splits_groups(problem)),
+          panel(schedule.panel()),
+          pair(products_per_lane(problem)),
+          channels(splits_groups ? sizes.out_of_group() : sizes.out_channels),
+          panels(ceil_div<Expr>(channels, panel)),
+          groups(splits_groups ? sizes.groups : Expr(1)),
+          depth(sizes.depth()),
+          steps(ceil_div<Expr>(depth, pair)) {}
+
+    // The input channel that output channel c (of group g, where they are split) reads at depth k.
+    Expr input_channel(const Problem &problem, const Sizes &sizes, const Expr &c, const Expr &g, const Expr &k) const {
+        if (splits_groups) {
+            return g * depth + k;
+        }
+        return problem.groups == 1 ? k : c / sizes.out_of_group() * depth + k;
+    }
+
+    // How many input channels are reached: those of the last panel's last lane, which need not exist.
+    Expr channels_read(const Problem &problem, const Sizes &sizes) const {
+        const Expr last = splits_groups         ? groups - 1
+                          : problem.groups == 1 ? Expr(0)
+                                                : (panels * panel - 1) / sizes.out_of_group();
+        return last * depth + steps * pair;
+    }
+};
+
+// x with channels innermost, widened, and zeros outside it on the innermost axis and for channels that do not exist.
+Func pad(const Problem &problem, const OpenStages &s, const Operands &operands) {
+    const Sizes &sizes = operands.sizes;
+    const std::vector<Var> at = vars("i", sizes.in.size() + 2);
+    const std::vector<Expr> same(at.begin(), at.end());
+    Halide::Region bounds(at.size());
+    bounds[0] = {0, sizes.in_channels};
+    bounds[1] = {0, sizes.in[0]};
+    Func wide("wide"), padded("padded");
+    wide(at) = widen_x(problem, sizes, operands.x(same));
+    const Expr zero = Halide::Internal::make_zero(operand_type(problem));
+    const Expr value = Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at);
+    padded(at) = s.x_is_empty.defined() ? Halide::select(s.x_is_empty, zero, value) : value;
+    return padded;
+}
+
+// What q and the taps reach of the input on the innermost axis: the first position, and how many.
+std::pair<Expr, Expr> reach(const Problem &problem, const OpenStages &s, const Sizes &sizes, int pixels) {
+    const Expr last = ceil_div<Expr>(s.quotients[0], pixels) * pixels - 1;
+    const Expr k_reach = (sizes.kernel[0] - 1) * sizes.dilation[0];
+    if (problem.op == Operator::conv) {
+        return {-sizes.pad_begin[0], last * sizes.stride[0] + k_reach + 1};
+    }
+    const Expr first = (sizes.pad_begin[0] - k_reach) / s.phases[0];
+    return {first, last + (s.phases[0] - 1 + sizes.pad_begin[0]) / s.phases[0] - first + 1};
+}
+
+// acc += weight * input, over q and phase of every axis.
+void define_sum(OpenStages &s, const Problem &problem, const Panels &panels, const Operands &operands) {
+    const Sizes &sizes = operands.sizes;
+    const Expr k = s.r[1] * panels.pair + s.r[0];
+    std::vector<Var> at = {s.c};
+    std::vector<Expr> weight = {s.r[0], s.c % panels.panel, s.r[1]};
+    std::vector<Expr> position = {panels.input_channel(problem, sizes, s.c, s.g, k)};
+    if (s.splits_groups) {
+        at.push_back(s.g);
+    }
+    for (size_t a = 0; a < s.q.size(); a++) {
+        const Expr tap = s.r[static_cast<int>(a) + 2];
+        Expr in = s.q[a] * sizes.stride[a] + tap * sizes.dilation[a] - sizes.pad_begin[a];
+        if (problem.op == Operator::conv_transpose) {
+            const Expr from = s.phase[a] + sizes.pad_begin[a] - tap * sizes.dilation[a];
+            s.r.where(from % s.phases[a] == 0);
+            in = s.q[a] + from / s.phases[a];
+        }
+        if (a > 0) {
+            s.r.where(in >= 0 && in < sizes.in[a]);
+            in = Halide::clamp(in, 0, sizes.in[a] - 1);
+        }
+        weight.push_back(tap);
+        position.push_back(in);
+        at.insert(at.end(), {s.q[a], s.phase[a]});
+    }
+    weight.push_back(s.c / panels.panel);
+    weight.push_back(s.splits_groups ? Expr(s.g) : Expr(0));
+    position.push_back(s.n);
+    at.push_back(s.n);
+    const Halide::Type sum = sum_type(problem);
+    s.acc(at) = Halide::Internal::make_zero(sum);
+    s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, s.padded(position));
+    s.sums = Func("sums");
+    s.sums(at) = s.acc(std::vector<Expr>(at.begin(), at.end()));
+}
+
+// y = epilogue(acc), at those q and phases of several-phase axes that lie in the image.
+void define_output(OpenStages &s, const Problem &problem, const Operands &operands) {
+    std::vector<Var> pure = {s.c};
+    std::vector<Expr> at = {s.c}, sum_at = {s.c};
+    Expr channel = s.c;
+    if (s.splits_groups) {
+        pure.push_back(s.g);
+        at.push_back(s.g);
+        sum_at.push_back(s.g);
+        channel = s.g * operands.sizes.out_of_group() + s.c;
+    }
+    Halide::Region domain;
+    for (size_t a = 0; a < s.q.size(); a++) {
+        if (!is_one(s.phases[a])) {
+            domain.insert(domain.end(), {{0, s.quotients[a]}, {0, s.phases[a]}});
+        }
+    }
+    if (!domain.empty()) {
+        s.out = Halide::RDom(domain, "out");
+    }
+    int next = 0;
+    for (size_t a = 0; a < s.q.size(); a++) {
+        pure.push_back(s.q[a]);
+        if (is_one(s.phases[a])) {
+            at.push_back(s.q[a]);
+            sum_at.insert(sum_at.end(), {s.q[a], 0});
+            continue;
+        }
+        pure.push_back(s.phase[a]);
+        const Expr q = s.out[next], phase = s.out[next + 1];
+        s.out.where(q * s.phases[a] + phase < operands.sizes.out[a]);
+        at.insert(at.end(), {q, phase});
+        sum_at.insert(sum_at.end(), {q, phase});
+        next += 2;
+    }
+    for (std::vector<Expr> *coordinates : {&at, &sum_at}) {
+        coordinates->push_back(s.n);
+    }
+    pure.push_back(s.n);
+    if (!domain.empty()) {
+        s.y(pure) = Halide::undef(halide_type(problem.y_type));
+    }
+    s.y(at) = epilogue(problem, s.sums(sum_at), operands, at, channel);
+}
+
+void list(OpenSchedule &schedule, ScheduleText &text) {
+    text.number("lanes", schedule.lanes, 1, 64);
+    text.number("vectors", schedule.vectors, 1, 64);
+    text.number("pixels", schedule.pixels, 1, 64);
+    text.number("unroll", schedule.unroll, 1, 64);
+    text.flag("parallel", schedule.parallel);
+}
+
+}  // namespace
+
+OpenSchedule OpenSchedule::parse(const std::string &text) {
+    return ScheduleText::parse(text, list);
+}
+
+std::string OpenSchedule::print() const {
+    return ScheduleText::print(*this, list);
+}
+
+std::vector<Expr> open_packed_extents(const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes) {
+    const Panels panels(problem, schedule, sizes);
+    std::vector<Expr> extents = {panels.pair, panels.panel, panels.steps};
+    extents.insert(extents.end(), sizes.kernel.begin(), sizes.kernel.end());
+    extents.insert(extents.end(), {panels.panels, panels.groups});
+    return extents;
+}
+
+Func open_pack(const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes, const Func &w) {
+    const Panels panels(problem, schedule, sizes);
+    const Var pair("pair"), lane("lane"), step("step"), block("block"), g("g");
+    const std::vector<Var> tap = vars("tap", sizes.kernel.size());
+    const Expr c = block * panels.panel + lane, k = step * panels.pair + pair;
+    const Expr inside = c < panels.channels && k < panels.depth;
+    const Expr c_in = Halide::min(c, panels.channels - 1), k_in = Halide::min(k, panels.depth - 1);
+    std::vector<Expr> at;
+    if (problem.op == Operator::conv) {
+        at = {panels.splits_groups ? g * panels.channels + c_in : c_in, k_in};
+    } else if (panels.splits_groups) {
+        at = {g * panels.depth + k_in, c_in};
+    } else {
+        at = {c_in / sizes.out_of_group() * panels.depth + k_in, c_in % sizes.out_of_group()};
+    }
+    at.insert(at.end(), tap.rbegin(), tap.rend());
+    std::vector<Var> order = {pair, lane, step};
+    order.insert(order.end(), tap.begin(), tap.end());
+    order.insert(order.end(), {block, g});
+    Func packed("packed");
+    packed(order) = Halide::select(inside, w(at), Halide::Internal::make_zero(operand_type(problem)));
+    return packed;
+}
+
+OpenStages open(const Problem &problem, const OpenSchedule &schedule, const Operands &operands) {
+    const Sizes &sizes = operands.sizes;
+    const Panels panels(problem, schedule, sizes);
+    OpenStages s;
+    s.splits_groups = panels.splits_groups;
+    s.q = vars("q", sizes.in.size());
+    s.phase = vars("phase", sizes.in.size());
+    Expr points = 1;
+    for (size_t a = 0; a < s.q.size(); a++) {
+        s.phases.push_back(problem.op == Operator::conv_transpose ? sizes.stride[a] : Expr(1));
+        s.quotients.push_back(is_one(s.phases[a]) ? sizes.out[a] : ceil_div(sizes.out[a], s.phases[a]));
+        points *= sizes.in[a];
+    }
+    if (!Halide::Internal::as_const_int(Halide::Internal::simplify(points))) {
+        s.x_is_empty = points == 0;
+    }
+    s.padded = pad(problem, s, operands);
+    s.padded_min = {0};
+    s.padded_extent = {panels.channels_read(problem, sizes)};
+    const auto [first, extent] = reach(problem, s, sizes, schedule.pixels);
+    for (size_t a = 0; a < s.q.size(); a++) {
+        s.padded_min.push_back(a == 0 ? first : Expr(0));
+        s.padded_extent.push_back(a == 0 ? extent : sizes.in[a]);
+    }
+    s.padded_min.push_back(0);
+    s.padded_extent.push_back(sizes.batch);
+    Halide::Region domain = {{0, panels.pair}, {0, panels.steps}};
+    for (const Expr &taps : sizes.kernel) {
+        domain.emplace_back(0, taps);
+    }
+    s.r = Halide::RDom(domain, "r");
+    s.acc = Func("acc");
+    define_sum(s, problem, panels, operands);
+    s.y = Func("y");
+    define_output(s, problem, operands);
+    return s;
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,31 @@
+// The direct algorithm with sums in f16: products are summed in f16, up to fast_products of a tap's, and these sums in
+// f32.
+//
+// Applies to Conv and ConvTranspose of float16 without groups where accuracy is fast, on targets with f16 arithmetic.
+// Multiplications: the direct algorithm's, twice as many an instruction. Error: tests/reference/error_bound.h; sums of
+// up to fast_products products must be in float16's range.
+#pragma once
+
+#include "algorithms/direct/direct.h"
+
+namespace kiln::dense {
+
+struct HalfSchedule : DirectSchedule {
+    static HalfSchedule parse(const std::string &text);
+};
+
+bool half_applies(const Problem &problem);
+bool has_half(const TargetModel &target);
+
+// How many of a tap's products are summed in f16.
+int half_block(const Problem &problem);
+
+HalfSchedule default_half_schedule(const Problem &problem, const TargetModel &target);
+
+// The direct algorithm's, of vectors as the default has them.
+ScheduleSpace half_space(const Problem &problem, const TargetModel &target);
+
+// The f16 sums of a register tile, in place of what schedule_direct() does for the f32 ones.
+void schedule_half(DirectStages &stages, const DirectSchedule &schedule);
+
+}  // namespace kiln::dense

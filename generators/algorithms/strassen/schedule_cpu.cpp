@@ -1,0 +1,176 @@
+// Strassen's algorithm's schedule for x86: what its numbers mean, and which to take where nobody tuned them.
+#include <algorithm>
+
+#include "algorithms/strassen/strassen.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+#include "moves/tail_strategy.h"
+#include "targets/register_tile.h"
+
+namespace kiln::dense {
+namespace {
+
+using Halide::Func;
+using Halide::Stage;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+}  // namespace
+
+void schedule_strassen(StrassenStages &s, const Problem &problem, const StrassenSchedule &schedule) {
+    const StrassenStages::Loops &loops = s.loops;
+    const size_t rank = s.products.axes.size();
+    Stage y = s.y.update();
+    std::vector<VarOrRVar> order = {loops.lane,   loops.row,      loops.channel_half, loops.half,
+                                    loops.vector, loops.position, loops.tile_row};
+    order.insert(order.end(), loops.image.begin(), loops.image.end());
+    order.insert(order.end(), loops.phases.begin(), loops.phases.end());
+    order.insert(order.end(), {loops.panel, loops.chunk, s.products.n});
+    y.reorder(order).allow_race_conditions().vectorize(loops.lane).unroll(loops.row);
+    y.unroll(loops.channel_half).unroll(loops.half);
+    if (s.square.defined()) {
+        const int row = schedule.pixels * s.products.axes[0].phases;
+        s.square.compute_at(s.y, loops.channel_half).store_in(Halide::MemoryType::Stack);
+        s.square.reorder_storage(s.u, s.products.c).bound_extent(s.u, lanes_within(row, schedule.lanes));
+        s.square.bound_extent(s.products.c, schedule.lanes);
+        s.square.reorder(s.products.c, s.u).vectorize(s.products.c).unroll(s.u);
+    } else {
+        y.unroll(loops.vector);
+    }
+    if (schedule.parallel) {
+        y.parallel(problem.batch > 1 ? VarOrRVar(s.products.n) : VarOrRVar(loops.chunk));
+    }
+
+    Func &products = s.products.product;
+    const Var part("part");
+    products.compute_at(s.y, loops.image[0]);
+    products.bound(s.i, 0, 7);
+    products.split(s.products.c, part, s.products.c, schedule.lanes);
+    order = {s.products.c, part, s.products.q[0]};
+    if (rank > 1) {
+        order.emplace_back(s.products.q[1]);
+    }
+    order.emplace_back(s.i);
+    products.reorder(order).vectorize(s.products.c).unroll(part).unroll(s.products.q[0]);
+    if (rank > 1) {
+        products.unroll(s.products.q[1]);
+    }
+    schedule_sum(s.products, schedule.direct(), s.i);
+
+    s.sums.compute_at(s.y, loops.chunk);
+    const Var vectors("vectors");
+    s.sums.bound(s.k, 0, static_cast<int>(problem.in_channels / 2)).bound(s.i, 0, 7).bound(s.t, 0, schedule.pixels);
+    if (problem.x_layout == Layout::nxc) {
+        const int lanes = lanes_within(problem.in_channels / 2, schedule.lanes);
+        s.sums.split(s.k, vectors, s.k, lanes, tail(static_cast<int>(problem.in_channels / 2), lanes));
+        s.sums.reorder(s.k, s.i, vectors, s.t).vectorize(s.k).unroll(s.i);
+    } else {
+        const int lanes = lanes_within(schedule.pixels, schedule.lanes);
+        s.sums.split(s.t, vectors, s.t, lanes, tail(schedule.pixels, lanes));
+        s.sums.reorder(s.t, s.i, vectors, s.k, s.block).reorder_storage(s.t, s.k, s.i).vectorize(s.t).unroll(s.i);
+    }
+}
+
+bool strassen_runs_on(const TargetModel &target) {
+    return !target.is_gpu() && !target.by_lane;
+}
+
+namespace {
+
+// Of the sums that products read, over the whole of an image.
+int64_t bytes_of_sums(const Problem &problem, const StrassenSchedule &schedule) {
+    const Problem products = strassen_products(problem, schedule);
+    return products.x_elements() / products.batch * halide_type(products.x_type).bytes();
+}
+
+// So much of the image that its sums stay in the second cache while all weights pass, with as few turns done twice as
+// may be, where the last chunk overlaps the one before.
+int default_chunk(const Problem &problem, const StrassenSchedule &schedule, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int turns = strassen_turns(axes, axes.size() - 1, schedule);
+    const int most = ceil_div(turns, static_cast<int>(ceil_div(bytes_of_sums(problem, schedule), target.l2_bytes)));
+    int best = most;
+    for (int chunk = most; chunk > most / 2; chunk--) {
+        best = ceil_div(turns, chunk) * chunk < ceil_div(turns, best) * best ? chunk : best;
+    }
+    return best;
+}
+
+// An estimate of what a call costs with everything in caches, in cycles.
+double strassen_cycles(const Problem &problem, const StrassenSchedule &schedule, const TargetModel &target) {
+    // Measured: cycles for a vector of x to become sums, and for one of y to be summed up, beyond what the direct
+    // algorithm takes to write it; bytes of weights that come from the third cache in a cycle, and half of that hides.
+    constexpr double sums = 7, outputs = 5, weights = 22;
+    const Problem products = strassen_products(problem, schedule);
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int turns = strassen_turns(axes, axes.size() - 1, schedule);
+    const double chunks = ceil_div(turns, schedule.chunk);
+    const double batch = static_cast<double>(problem.batch);
+    const double more_bytes = problem.w_elements() * 0.75 * halide_type(problem.w_type).bytes();
+    return direct_cycles(products, schedule.direct(), target) * chunks * schedule.chunk / turns +
+           (sums * products.x_elements() * 4 / 7 + outputs * problem.y_elements()) / schedule.lanes +
+           chunks * batch * more_bytes / weights;
+}
+
+// The share of the peak that a register tile reaches. Sums are half as deep as the direct algorithm's, so that their
+// ends weigh more: tiles of many sums gain (T1 with AVX2 takes 7% less by 2 x 6 than by 2 x 4, though the image has 2 x
+// 4).
+double rate(int vectors, int positions, const TargetModel &target) {
+    const double steps = vectors * positions / static_cast<double>(target.fma_per_cycle);
+    return steps / (steps / tile_rate(vectors, positions, target) + 1);
+}
+
+}  // namespace
+
+StrassenSchedule default_strassen_schedule(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int width = axes[0].quotients / 2, height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int columns = static_cast<int>(problem.out_channels / 2), depth = static_cast<int>(problem.in_channels / 2);
+    StrassenSchedule best;
+    best.lanes = lanes_within(columns, target.lanes(sum_type(problem).bits()), true);
+    best.unroll = depth % 4 == 0 ? 4 : depth % 2 == 0 ? 2 : 1;
+    // A vector by many positions loads more than it multiplies: slow behind the first cache.
+    const int least_vectors = columns % (2 * best.lanes) == 0 ? 2 : 1;
+    const RegisterTile tile = best_tile(least_vectors, 4, height, width, [&](const RegisterTile &t) {
+        const int positions = t.rows * t.pixels;
+        const bool fits = columns % (t.vectors * best.lanes) == 0 &&
+                          registers_of_tile(t.vectors, positions, target) <= target.vector_registers;
+        return fits ? rate(t.vectors, positions, target) * tile_fit(axes[0].quotients, 2 * t.pixels) *
+                          tile_fit(height, t.rows)
+                    : 0;
+    });
+    best.vectors = tile.vectors;
+    best.rows = tile.rows;
+    best.pixels = tile.pixels;
+    best.chunk = default_chunk(problem, best, target);
+    best.parallel = problem.flops() > 2e6;
+    return best;
+}
+
+bool strassen_pays(const Problem &problem, const TargetModel &target) {
+    // Where caches are cold its weights cost more than it gains, unless it gains much: 1x1 256->1024 at 14x14, of which
+    // 5% were promised, took as long as the direct algorithm, and 11 to 16% longer with weights in no cache.
+    constexpr double least_gain = 0.06;
+    // Channels-first y is turned, where the direct algorithm has vectors of positions: T1 takes as long by either.
+    return problem.y_layout == Layout::nxc &&
+           strassen_cycles(problem, default_strassen_schedule(problem, target), target) <
+               (1 - least_gain) * direct_cycles(problem, default_direct_schedule(problem, target), target);
+}
+
+ScheduleSpace strassen_space(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int most_lanes = lanes_within(problem.out_channels / 2, target.lanes(sum_type(problem).bits()), true);
+    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int chunk = default_strassen_schedule(problem, target).chunk;
+    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
+             {"vectors", whole_range(1, 4)},
+             {"pixels", whole_range(1, std::min(axes[0].quotients / 2, 28))},
+             {"rows", whole_range(1, std::min(height, 4))},
+             {"unroll", divisors_among(static_cast<int>(problem.in_channels / 2), {1, 2, 4, 8})},
+             {"chunk", {ceil_div(chunk, 2), chunk, 2 * chunk}}},
+            [&target](const ScheduleNumbers &n) {
+                return registers_of_tile(n["vectors"], n["pixels"] * n["rows"], target) <= target.vector_registers;
+            }};
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,441 @@
+// What the Winograd algorithm is compiled with where nobody tuned it, and whether at all: by an estimate of its cycles.
+#include <algorithm>
+#include <cstdlib>
+
+#include "algorithms/direct/direct.h"
+#include "algorithms/winograd/transforms/cook_toom.h"
+#include "algorithms/winograd/winograd.h"
+#include "expressions/types.h"
+#include "targets/register_tile.h"
+
+namespace kiln::dense {
+namespace {
+
+// Cycles, measured on what is in the nearest caches and what is not.
+constexpr double operation_cycles = 1;         // of a transform's addition or multiplication of vectors
+constexpr double half_operation_cycles = 0.6;  // where they are half a cache's line
+constexpr double near_cycles = 1.5;            // of a vector that products and transforms pass on to each other
+constexpr double nearest_cycles = 0.5;         //   of a panel's products that the first cache holds
+constexpr double nearest_bytes = 24e3;         //     beside weights and inputs
+constexpr double copy_cycles = 2,
+                 turn_cycles = 6;      // of a vector that is copied, or turned from one layout to the other
+constexpr double cut_cycles = 10;      // of a vector that is turned but may not be needed
+constexpr double merged_cycles = 8;    // of a vector of merged columns, 21 channels by 8 phases
+constexpr double panel_gain = 0.97;    // panels go one by one where that takes a smaller share of the cycles
+constexpr double near_share = 0.8;     // of the second cache, that weights may take
+constexpr double far_bytes = 14;       // a cycle, of what the second cache does not hold
+constexpr double ahead_bytes = 9.5;    //   of weights that are fetched ahead while others are multiplied
+constexpr double late_share = 0.25;    //   and how much of the time they would take otherwise they still do
+constexpr double fetch_cycles = 0.15;  // to ask for a line of the cache, for each block of tiles
+constexpr double unroll_gain = 0.05;   // of products, that sums of several steps in a loop's body take less
+constexpr double wait_cycles = 10;     // for a line that nothing fetched ahead
+constexpr double cold_bytes = 10;      // a cycle, of weights that no cache holds
+constexpr double cold_share = 0.5;     //   and how much of that counts
+constexpr int lines_ahead = 64;        // by which weights are fetched ahead
+constexpr int line_bytes = 64;
+constexpr double least_share = 0.51;        // of panels, that channels of groups take
+constexpr double thread_weight = 1;         // of what several threads leave unused against the cycles of one
+constexpr int enough_chunks = 16;           // for any number of threads
+constexpr int most_unrolled_products = 48;  // of the steps of a sum in one loop's body
+
+// Of the combinations of tile sizes and points in a chunk.
+struct Work {
+    double products = 0;                        // cycles
+    double waits = 0;                           //   that products wait for weights no near cache holds
+    double ahead_waits = 0;                     //     though they are fetched ahead
+    double fetches = 0;                         //   to ask for those
+    double points = 0;                          // tiles times points
+    double plane_points = 0, outer_points = 0;  //   of planes, and of products transformed on the outermost axis
+    double outputs = 0;                         // tiles times outputs
+    double input_operations = 0, output_operations = 0;  // of transforms, for one channel
+};
+
+// Of all tiles of one combination: axes are transformed one after the other, the outermost first, but, by points, the
+// input's planes before their outermost axis.
+void add_transforms(Work &work, const WinogradShape &shape, int bits, bool by_point, double planes) {
+    const size_t outermost = shape.axes.size() - 1;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        const CookToom &f = cook_toom(shape.tile_class(bits, a).outputs, shape.axes[a].taps, shape.filter_points(a));
+        double inputs = shape.tiles(bits), outputs = inputs;
+        if (by_point && a != outermost) {
+            const WinogradAxis &axis = shape.axes[outermost];
+            inputs *= planes / (axis.tile_class(false).count * axis.subs * axis.points);
+        }
+        for (size_t b = 0; b < shape.axes.size(); b++) {
+            const TileClass tile = shape.tile_class(bits, b);
+            inputs *= b == a ? 1 : tile.points;
+            outputs *= b == a ? 1 : b > a ? tile.outputs : tile.points;
+        }
+        work.input_operations += inputs * f.input_operations;
+        work.output_operations += outputs * f.output_operations;
+    }
+}
+
+Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const TargetModel &target) {
+    Work work;
+    const WinogradAxis &outermost = shape.axes.back();
+    const double planes = shape.merges_folds ? outermost.covered() + outermost.taps - 1 : outermost.in;
+    int highest = 0;
+    for (const int bits : shape.tile_classes()) {
+        double points = shape.tiles(bits), outputs = points;
+        for (size_t a = 0; a < shape.axes.size(); a++) {
+            points *= shape.tile_class(bits, a).points;
+            outputs *= shape.tile_class(bits, a).outputs;
+        }
+        add_transforms(work, shape, bits, schedule.by_point, planes);
+        work.points += points;
+        work.plane_points += points * planes / (outermost.whole * outermost.subs * outermost.points);
+        work.outer_points += points * outermost.outputs / outermost.points;
+        work.outputs += outputs;
+        highest |= bits;
+    }
+    for (int bits = 0; bits <= highest; bits++) {
+        if ((bits & ~highest) != 0) {
+            continue;
+        }
+        const int count = shape.tiles_of_points(bits).count, block = block_of(count, schedule.block);
+        double steps =
+            static_cast<double>(shape.depth) / shape.interleaved * shape.panels;  // of sums, for one block of tiles
+        for (size_t a = 0; a < shape.axes.size(); a++) {
+            const int short_folds = std::max(0, shape.folds(a) - shape.axes[a].first_short_fold());
+            const bool at_infinity = (bits >> a & 1) == 0 && shape.axes[a].taps > 1;
+            steps *= shape.phases(a) * (shape.points(bits, a).count * shape.folds(a) - (at_infinity ? short_folds : 0));
+        }
+        const double fmas = schedule.vectors * block;
+        // Two 16-bit products take an instruction for both and another to add them, or one where bytes have one, too.
+        const int summed = shape.pair == 2 && target.int8_products == 4 ? 2 : 1;
+        const double step = fmas / (summed * target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
+        work.products += steps * ceil_div(count, block) * step;
+        const double bytes = schedule.panel() * shape.weight_bytes();
+        work.fetches += steps * ceil_div(count, block) * bytes / line_bytes * fetch_cycles;
+        work.waits += steps * std::max(0.0, bytes / far_bytes - step);
+        work.ahead_waits += steps * std::max(0.0, bytes / ahead_bytes - step);
+    }
+    return work;
+}
+
+// Of a copy of x with whole vectors of channels.
+double image_cycles(const Problem &problem, int lanes) {
+    const double vectors = problem.x_elements() / std::min<double>(lanes, problem.in_channels);
+    return vectors * (problem.x_layout != Layout::nxc    ? turn_cycles
+                      : problem.in_channels % lanes != 0 ? copy_cycles
+                                                         : 0);
+}
+
+// What the direct algorithm waits for x where a group's channels of a pixel are within a line: the next pixel's lie
+// beyond all other groups', and nothing fetches those ahead.
+double group_waits(const Problem &problem, const DirectSchedule &schedule) {
+    const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
+    if (problem.groups == 1 || schedule.channels > 0 || bytes > line_bytes) {
+        return 0;
+    }
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    double lines = static_cast<double>(problem.batch * problem.groups);
+    for (size_t a = 0; a < axes.size(); a++) {
+        const AxisMap &axis = axes[a];
+        const int together = a == 0 ? axis.quotients : a == 1 ? schedule.rows : 1;  // outputs that share what they read
+        const int span = (together - 1) * axis.step + (axis.taps - 1) * std::abs(axis.tap_step) + 1;
+        lines *= axis.phases * ceil_div(axis.quotients, together) * std::min(span, together * axis.taps);
+    }
+    return lines * wait_cycles;
+}
+
+struct Choice {
+    WinogradSchedule schedule;
+    double cycles = 0;
+    double packed_bytes = 0;  // that are read
+};
+
+// Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
+Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
+    schedule.ahead = 0;
+    const WinogradShape shape = winograd_shape(problem, schedule);
+    const Work work = work_of(shape, schedule, target);
+    double packed_bytes = shape.weight_bytes(), inputs = 1, phases = 1;  // of the transforms, for each tile and channel
+    double read = 1;                                                     // the share of packed weights that is read
+    for (const int extent : shape.packed_extents()) {
+        packed_bytes *= extent;
+    }
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        inputs *= shape.folds(a) * shape.axes[a].shifts;
+        phases *= shape.phases(a);
+        if (shape.shares_weights(a)) {
+            const WinogradAxis &axis = shape.axes[a];
+            const int full = axis.first_short_fold();
+            read *= static_cast<double>(full * axis.points + axis.folds - full) / (axis.folds * axis.points);
+        }
+    }
+    packed_bytes *= read;
+    const int lanes = schedule.lanes;
+    inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes * shape.pair);
+    const double columns = ceil_div(shape.pads_groups() ? shape.panels * shape.panel : shape.columns, lanes) * phases;
+    const WinogradAxis &outermost = shape.axes.back();
+    const double plane_inputs = inputs / (shape.folds(shape.axes.size() - 1) * outermost.shifts);
+    const int chunks = outermost.chunks * shape.image_chunks;
+    // Cycles of vectors that are written and read again, so many bytes of them together.
+    const bool halves = lanes * 4 == line_bytes / 2;
+    const double operation = halves ? half_operation_cycles : operation_cycles, lines = halves ? 0.5 : 1;
+    const auto passed_on = [&](double vectors, double together) {
+        const bool far = together * lanes * 4 >= target.l2_bytes;
+        return vectors * 2 * std::max(near_cycles * lines, far ? lanes * 4 / far_bytes : 0);
+    };
+    double chunk = work.products + (work.input_operations * inputs + work.output_operations * columns) * operation;
+    if (schedule.by_point) {
+        const double vectors = work.plane_points * plane_inputs + work.outer_points * columns;
+        chunk += passed_on(vectors, vectors) + passed_on(work.points * (inputs + columns), 0);
+    } else if (schedule.by_phase) {
+        chunk += passed_on(work.points * inputs, work.points * inputs * outermost.chunks) +
+                 passed_on(work.points * columns, work.points * columns / phases);
+    } else if (schedule.by_panel || shape.group_chunks > 1) {
+        const double products = work.points * columns;
+        const double of_panel = products / (schedule.by_panel ? shape.panels : shape.group_chunks);
+        chunk += passed_on(work.points * inputs, work.points * inputs / shape.group_chunks);
+        chunk += of_panel * lanes * 4 < nearest_bytes ? products * 2 * nearest_cycles * lines
+                                                      : passed_on(products, of_panel);
+    } else {
+        chunk += passed_on(work.points * (inputs + columns), work.points * (inputs + columns));
+    }
+    // What a chunk's other numbers leave of the second cache; they take a share of it unless they go panel by panel.
+    const double of_chunk = work.points * (inputs + columns / shape.panels) * lanes * 4;
+    const double near_bytes = schedule.by_panel ? target.l2_bytes - of_chunk : near_share * target.l2_bytes;
+    if (packed_bytes > near_bytes) {
+        // The weights of one phase may stay near while its chunks pass.
+        const bool stay = schedule.by_phase && packed_bytes / phases < near_share * target.l2_bytes;
+        const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes;
+        const double rolled = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
+        const double ahead = work.fetches + rolled + read * work.ahead_waits + late_share * packed_bytes / far_bytes;
+        if (!target.by_lane && ahead < when_read) {  // measured on x86 alone
+            schedule.ahead = static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
+            schedule.unroll = 1;  // fetches of several steps at once took up to 10% longer
+        }
+        chunk += (schedule.ahead > 0 ? ahead : when_read) / (stay ? outermost.chunks : 1);
+    }
+    // In place, chunks store y as slowly as they would copy it.
+    const bool in_place = shape.covers_exactly(problem, lanes);
+    if (!in_place || chunks > 1) {
+        const double bytes = work.outputs * columns * lanes * 4;
+        // Of groups that are padded, each is copied by itself.
+        const int width = lanes_within(shape.group_columns, lanes);
+        const double copied = shape.pads_groups()
+                                  ? shape.columns / shape.group_columns * phases * ceil_div(shape.group_columns, width)
+                                  : columns;
+        const bool turns = problem.y_layout != Layout::nxc && !shape.merges_phases;
+        // A row that is turned in chunks must be cut into whole blocks, or they are stored under conditions.
+        const WinogradAxis &axis = shape.axes.back();
+        const bool cuts =
+            turns && problem.rank == 1 && axis.chunks > 1 && axis.out % (axis.covered() * axis.phases) != 0;
+        chunk += work.outputs * copied *
+                     (cuts                               ? cut_cycles
+                      : turns                            ? turn_cycles
+                      : shape.cut                        ? 0
+                      : shape.merges_phases && !in_place ? merged_cycles
+                                                         : copy_cycles) +
+                 (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
+    }
+    const double gain = schedule.by_panel ? panel_gain : 1;
+    return {schedule, (chunk * chunks + image_cycles(problem, lanes)) / gain, packed_bytes};
+}
+
+// Of the sizes of a tile, those that may pay, by fewest points.
+std::vector<std::vector<int>> tile_sizes(const Problem &problem, const std::vector<WinogradAxis> &axes) {
+    std::vector<std::vector<int>> sizes = {{1, 1, 1}};
+    for (size_t a = 0; a < axes.size(); a++) {
+        std::vector<std::vector<int>> more;
+        const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - axes[a].taps);
+        for (std::vector<int> size : sizes) {
+            for (size[a] = 1; size[a] <= most; size[a]++) {
+                more.push_back(size);
+            }
+        }
+        sizes = more;
+    }
+    const auto points = [&](const std::vector<int> &size) {
+        int product = 1;
+        for (size_t a = 0; a < axes.size(); a++) {
+            product *= size[a] + axes[a].taps - 1;
+        }
+        return product;
+    };
+    std::stable_sort(sizes.begin(), sizes.end(), [&](const auto &a, const auto &b) { return points(a) < points(b); });
+    std::erase_if(sizes, [&](const auto &size) { return !suits_tiles(problem, axes, size); });
+    return sizes;
+}
+
+// How many rows of tiles, or images, to take together: powers of two, divisors, or all.
+std::vector<std::pair<int, int>> chunks(const Problem &problem, const std::vector<int> &tile) {
+    const int batch = static_cast<int>(problem.batch);
+    const WinogradAxis outermost = winograd_axes(problem).back();
+    const int rows_of_tiles = ceil_div(outermost.length, tile[problem.rank - 1]);
+    std::vector<std::pair<int, int>> result = {{0, batch}};
+    for (int rows = std::min(64, rows_of_tiles - 1); rows >= 1; rows--) {
+        if (rows_of_tiles % rows == 0 || (rows <= 16 && (rows & (rows - 1)) == 0)) {
+            result.emplace_back(rows, 1);
+        }
+    }
+    for (int images = 1; images < batch; images *= 2) {
+        if (batch % images == 0) {
+            result.emplace_back(0, images);
+        }
+    }
+    return result;
+}
+
+// Steps of the sum together: small register tiles gain up to 4%, but lose where no register is left.
+int unroll_of(int steps, const WinogradSchedule &schedule, const TargetModel &target) {
+    const bool has_room = registers_of_tile(schedule.vectors, schedule.block, target) < target.vector_registers;
+    int unroll = 1;
+    while (has_room && unroll < 4 && steps % (2 * unroll) == 0 &&
+           2 * unroll * schedule.vectors * schedule.block <= most_unrolled_products) {
+        unroll *= 2;
+    }
+    return unroll;
+}
+
+// The share of the time that threads which share so many chunks, most often two, leave unused.
+double idle_share(int chunks) {
+    double idle = 0;
+    for (const auto &[threads, weight] : {std::pair(2, 0.7), std::pair(4, 0.2), std::pair(8, 0.1)}) {
+        idle += weight * (1 - static_cast<double>(chunks) / round_up(chunks, threads));
+    }
+    return idle;
+}
+
+// The same, or with fewer rows in each chunk where several threads gain more by it than one loses.
+Choice with_even_chunks(const Problem &problem, const Choice &choice, const TargetModel &target) {
+    const auto cost = [&](const Choice &c) {
+        return c.cycles * (1 + thread_weight * idle_share(winograd_shape(problem, c.schedule).axes.back().chunks));
+    };
+    const WinogradShape shape = winograd_shape(problem, choice.schedule);
+    if (problem.batch > 1 || shape.group_chunks > 1 || shape.axes.back().chunks >= enough_chunks) {
+        return choice;  // threads share images or groups, or enough chunks
+    }
+    Choice best = choice;
+    WinogradSchedule schedule = choice.schedule;
+    while (--schedule.rows > 0) {
+        const Choice other = estimate(problem, schedule, target);
+        const bool allowed = (!schedule.by_phase || schedule.allows_by_phase(problem)) &&
+                             (!schedule.by_panel || schedule.allows_by_panel(problem));
+        if (allowed && cost(other) < cost(best)) {
+            best = other;
+        }
+    }
+    return best;
+}
+
+// The same, or with tiles cut where y is then written in place and that costs less than copying it.
+Choice with_cut_tiles(const Problem &problem, const Choice &choice, const TargetModel &target) {
+    WinogradSchedule schedule = choice.schedule;
+    if (schedule.rows == 0 || winograd_shape(problem, schedule).covers_exactly(problem, schedule.lanes) ||
+        !schedule.allows_cut(problem)) {
+        return choice;
+    }
+    schedule.cut = true;
+    const Choice cut = estimate(problem, schedule, target);
+    return cut.cycles < choice.cycles ? cut : choice;
+}
+
+Choice best_choice(const Problem &problem, const TargetModel &target) {
+    WinogradSchedule schedule;
+    const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
+    Choice best;
+    schedule.lanes = target.lanes(32);
+    const auto fits = [&](int vectors) { return share_of_panels(problem, vectors * schedule.lanes) >= least_share; };
+    while (schedule.lanes > 1 &&
+           (problem.groups > 1 ? !fits(1) && !fits(2) && !fits(3) && !fits(4) : of_group <= schedule.lanes / 2)) {
+        schedule.lanes /= 2;
+    }
+    schedule.parallel = problem.flops() > 2e6;
+    if (target.by_lane) {  // whose inputs are read a vector of channels at a time
+        schedule.unroll = lanes_within(winograd_shape(problem, schedule).steps(), target.lanes(32), true);
+    }
+    const WinogradShape untiled = winograd_shape(problem, schedule);
+    bool has_phases = false;  // besides those that are columns
+    for (size_t a = 0; a < untiled.axes.size(); a++) {
+        has_phases = has_phases || untiled.phases(a) > 1;
+    }
+    for (const std::vector<int> &tile : tile_sizes(problem, winograd_axes(problem))) {
+        Choice best_of_size;
+        for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
+            if (!fits(schedule.vectors)) {
+                continue;
+            }
+            schedule.block = std::min(20, most_positions(schedule.vectors, target));
+            schedule.interleaved = !target.by_lane && schedule.allows_interleaved(problem);  // measured on x86 alone
+            if (!target.by_lane) {
+                schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule, target);
+            }
+            schedule.tile = tile;
+            for (const auto &[rows, images] : chunks(problem, tile)) {
+                schedule.rows = rows;
+                schedule.images = images;
+                schedule.by_point = problem.rank == 3 && rows == 0;
+                for (const bool by_phase : {false, true}) {
+                    schedule.by_phase = by_phase;
+                    if (by_phase && (!has_phases || !schedule.allows_by_phase(problem))) {
+                        continue;
+                    }
+                    // Panels of the whole image gained nothing where they were tried.
+                    schedule.by_panel = false;
+                    const bool chunks_groups = winograd_shape(problem, schedule).group_chunks > 1;
+                    for (const bool by_panel : {false, true}) {
+                        schedule.by_panel = by_panel;
+                        if (by_panel &&
+                            (rows == 0 || by_phase || chunks_groups || !schedule.allows_by_panel(problem))) {
+                            continue;
+                        }
+                        const Choice choice = estimate(problem, schedule, target);
+                        if (best_of_size.cycles == 0 || choice.cycles < best_of_size.cycles) {
+                            best_of_size = choice;
+                        }
+                    }
+                }
+            }
+        }
+        // More points grow the weights: in a cold cache they cost more than what they gain in a warm one.
+        if (best.cycles == 0 || best_of_size.cycles < 0.95 * best.cycles) {
+            best = best_of_size;
+        }
+    }
+    best = with_cut_tiles(problem, best, target);
+    return best.schedule.parallel ? with_even_chunks(problem, best, target) : best;
+}
+
+// Whoever asks whether the algorithm pays asks next for its schedule: the last choice is kept.
+Choice choose(const Problem &problem, const TargetModel &target) {
+    static thread_local std::pair<std::string, Choice> last;
+    const std::string key = std::string(print(problem)) + " " + target.name;
+    if (last.first != key) {
+        last = {key, best_choice(problem, target)};
+    }
+    return last.second;
+}
+
+}  // namespace
+
+WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetModel &target) {
+    return choose(problem, target).schedule;
+}
+
+bool winograd_pays(const Problem &problem, const TargetModel &target) {
+    if (problem.is_quantized() && target.by_lane) {
+        return false;  // pairs of products are no instruction there
+    }
+    const DirectSchedule other = default_direct_schedule(problem, target);
+    double direct = direct_cycles(problem, other, target);
+    if (!target.by_lane && !problem.is_quantized()) {  // measured so
+        direct += group_waits(problem, other);
+    }
+    if (problem.x_layout != Layout::nxc) {  // turned by both, which only this estimate counts
+        direct += image_cycles(problem, target.lanes(32));
+    }
+    const Choice winograd = choose(problem, target);
+    double cycles = winograd.cycles;
+    // Weights that are too many for a cache come from memory in a large model and from a far cache where one layer is
+    // called again and again: halfway between.
+    if (winograd.packed_bytes > target.l2_bytes && !problem.is_quantized()) {
+        cycles += cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / cold_bytes;
+    }
+    return cycles < 0.95 * direct;
+}
+
+}  // namespace kiln::dense

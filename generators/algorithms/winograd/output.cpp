@@ -1,0 +1,238 @@
+// The Winograd algorithm's stages from products to y: transforms of outputs, and a copy where y cannot be written in
+// place.
+#include "algorithms/winograd/stages.h"
+#include "algorithms/winograd/transforms/exact.h"
+#include "algorithms/winograd/transforms/transform.h"
+#include "expressions/epilogue.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
+
+namespace kiln::dense {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::Var;
+
+namespace {
+
+// The transform on axis `a` of tiles of one combination, over (c, points of lower axes, outputs of this and higher
+// ones, tile, p of each axis, rows, images), from Funcs by bits of this and the lower axes to Funcs by bits of the
+// lower ones.
+std::map<int, Func> output_step(const WinogradStages &s, size_t a, int bits, const std::map<int, Func> &from) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    const CookToom &f = transform_of(shape, bits, a);
+    std::map<int, Func> to;
+    for (const auto &[from_bits, unused] : from) {
+        // Points that these tiles lack are no part of it.
+        if ((from_bits >> a) != 0 || (from_bits & bits) != 0) {
+            continue;
+        }
+        std::vector<Var> at = {s.c};
+        append(at, std::vector<Var>(s.j.begin(), s.j.begin() + static_cast<std::ptrdiff_t>(a)));
+        append(at, std::vector<Var>(s.i.begin() + static_cast<std::ptrdiff_t>(a), s.i.end()));
+        at.push_back(s.tile);
+        append(at, s.several(s.p));
+        append(at, s.several({s.rows, s.images}));
+        std::vector<Expr> terms;
+        for (int k = 0; k < f.points; k++) {
+            const bool high = k >= shape.points(0, a).count;
+            const Func &source = from.at(from_bits | (high ? 1 << a : 0));
+            std::vector<Expr> with_point(at.begin(), at.end());
+            with_point[1 + a] = k;
+            if (a + 1 == rank) {  // the products: tile follows c
+                std::vector<Expr> in = {s.c, s.tile};
+                append(in, std::vector<Expr>(with_point.begin() + 1,
+                                             with_point.begin() + 1 + static_cast<std::ptrdiff_t>(rank)));
+                append(in,
+                       std::vector<Expr>(with_point.begin() + 2 + static_cast<std::ptrdiff_t>(rank), with_point.end()));
+                with_point = in;
+            }
+            terms.push_back(source(with_point));
+        }
+        const std::vector<Expr> outputs = output_transform(f, terms);
+        Func step("output" + std::to_string(a));
+        step(at) = outputs.size() == 1 ? outputs[0] : Halide::mux(s.i[a], outputs);
+        to[from_bits] = step;
+    }
+    return to;
+}
+
+// The transform of tiles of one combination, the outermost axis first. Where a lower axis has two kinds of points, a
+// step is two Funcs, by bits of the lower axes.
+std::vector<WinogradStages::Step> output_steps(const WinogradStages &s, int bits) {
+    std::map<int, Func> from;
+    size_t a = s.shape.axes.size();
+    for (const WinogradStages::Product &product : s.products) {
+        from[product.bits] = product.outer.defined() ? product.outer : product.product;
+        a = product.outer.defined() ? s.shape.axes.size() - 1 : a;
+    }
+    std::vector<WinogradStages::Step> steps;
+    while (a-- > 0) {
+        from = output_step(s, a, bits, from);
+        for (const auto &[unused, f] : from) {
+            steps.push_back({a, f});
+        }
+    }
+    return steps;
+}
+
+// (c, q and, where there are several, p of each axis): the first of the output's coordinates.
+std::vector<Expr> output_coordinates(const WinogradStages &s, const std::vector<Expr> &q) {
+    std::vector<Expr> at = {s.c};
+    for (size_t a = 0; a < q.size(); a++) {
+        at.push_back(q[a]);
+        append(at, s.several({s.p[a]}));
+    }
+    return at;
+}
+
+// What y holds at `at`, of this column.
+Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const Expr &column, const Operands &operands,
+            const std::vector<Expr> &at) {
+    if (problem.is_quantized()) {
+        return epilogue(problem, exact_sum(value, s.shape.scale), operands, at);
+    }
+    // A vector of merged columns would gather its biases one by one, and one stored under a mask read beyond them.
+    if (!problem.bias || !(s.shape.merges_phases || s.masked)) {
+        return epilogue(problem, value, operands, at);
+    }
+    if (!s.column_bias.defined()) {
+        const int channels = static_cast<int>(problem.out_channels);
+        const bool phases_first = s.shape.merges_phases && !s.shape.channels_first;
+        const Var c("column");
+        s.column_bias = Func("column_bias");
+        s.column_bias(c) = operands.bias(phases_first ? c / s.shape.axes[0].phases : c % channels);
+    }
+    Operands rest = operands;
+    rest.bias = Func();
+    return epilogue(problem, value + s.column_bias(column), rest, at);
+}
+
+}  // namespace
+
+void define_outer(WinogradStages &s) {
+    std::map<int, Func> products;
+    for (const WinogradStages::Product &product : s.products) {
+        products[product.bits] = product.product;
+    }
+    const std::map<int, Func> outer = output_step(s, s.shape.axes.size() - 1, 0, products);
+    for (WinogradStages::Product &product : s.products) {
+        product.outer = outer.at(product.bits);
+    }
+}
+
+void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
+                    const Operands &operands) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    std::vector<Var> at = {s.c};
+    for (size_t a = 0; a < rank; a++) {
+        at.push_back(s.q[a]);
+        append(at, s.several({s.p[a]}));
+    }
+    at.push_back(s.n);
+    if (!s.in_place) {
+        append(at, s.several({s.rows, s.images}));
+    }
+    Func &target = s.in_place ? s.y : s.result;
+    target = Func(s.in_place ? "y" : "result");
+    const Halide::Type type = s.finished ? halide_type(problem.y_type) : s.products[0].product.type();
+    target(at) = Halide::undef(type);
+    for (const int bits : shape.tile_classes()) {
+        std::vector<int> extents = tile_domain(shape, bits, true);
+        extents.push_back(s.in_place ? shape.axes.back().chunks : 1);
+        extents.push_back(s.in_place ? shape.image_chunks : 1);
+        // Phases follow one another in the loop over chunks of rows, also where there is a single one.
+        const std::set<size_t> kept = schedule.by_phase ? std::set<size_t>{3 * rank + 1} : std::set<size_t>{};
+        WinogradStages::Transform transform = {bits, output_steps(s, bits),
+                                               UpdateLoops(extents, rank, "of_output", kept)};
+        TilePosition tile = position_of(transform.r, rank);
+        const Expr rows = transform.r[3 * rank + 1], images = transform.r[3 * rank + 2];
+        std::vector<Expr> from = {shape.column_of(s.c)}, position;
+        append(from, tile.inner);
+        from.push_back(tile_number(shape, bits, tile.t, tile.u, tile.image));
+        for (size_t a = 0; a < rank; a++) {
+            const WinogradAxis &axis = shape.axes[a];
+            const Expr t = s.in_place && axis.chunks > 1 ? rows * axis.whole + tile.t[a] : tile.t[a];
+            const Expr v = shape.tile_class(bits, a).start + t * axis.outputs + tile.inner[a];
+            position.push_back(v * axis.subs + tile.u[a]);
+            if (shape.cut && axis.chunks * axis.covered() > axis.out) {
+                transform.r.domain().where(position[a] < axis.out);
+            }
+        }
+        append(from, s.several(s.p));
+        if (s.has(s.rows)) {
+            from.push_back(s.in_place ? rows : Expr(s.rows));
+        }
+        if (s.has(s.images)) {
+            from.push_back(s.in_place ? images : Expr(s.images));
+        }
+        std::vector<Expr> to = output_coordinates(s, position);
+        to.push_back(s.in_place ? images * shape.images + tile.image : tile.image);
+        Expr value = transform.steps.back().f(from);
+        value = s.finished ? finish(s, problem, value, s.c, operands, to) : value;
+        if (!s.in_place) {
+            append(to, s.several({s.rows, s.images}));
+        }
+        target(to) = value;
+        s.outputs.push_back(transform);
+    }
+}
+
+void define_copy(WinogradStages &s, const Problem &problem, const Operands &operands) {
+    const WinogradShape &shape = s.shape;
+    const std::vector<int> &seen = s.seen_phases;
+    s.y = Func("y");
+    std::vector<Var> at = {s.c};
+    std::vector<Expr> from = {s.c};
+    if (shape.pads_groups()) {
+        from[0] = s.c / shape.group_columns * (shape.group_panels * shape.panel) + s.c % shape.group_columns;
+    }
+    Expr rows = 0;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        const WinogradAxis &axis = shape.axes[a];
+        const Var x("x" + std::to_string(a));
+        at.push_back(x);
+        Expr q = x, p = 0;
+        if (axis.phases > 1 && seen[a] > 1) {
+            at.push_back(s.p[a]);
+            p = s.p[a];
+            if (shape.merges_phases && a == 0) {
+                from[0] = p + s.c * axis.phases;
+                p = 0;
+            }
+        } else if (axis.phases > 1 && !(a == 0 && shape.y_has_columns())) {
+            q = x / axis.phases;
+            p = x % axis.phases;
+        }
+        if (axis.chunks > 1) {
+            const bool interleaved = shape.phases(a) > 1 && seen[a] == 1;  // in one division, which Halide can bound
+            rows = interleaved ? x / (axis.phases * axis.covered()) : q / axis.covered();
+            q = q % axis.covered();
+        }
+        from.push_back(q);
+        if (s.has(s.p[a])) {
+            from.push_back(p);
+        }
+    }
+    at.push_back(s.n);
+    const Expr image = shape.image_chunks > 1 ? s.n % shape.images : s.n;
+    from.push_back(image);
+    if (s.has(s.rows)) {
+        from.push_back(rows);
+    }
+    if (s.has(s.images)) {
+        from.push_back(s.n / shape.images);
+    }
+    const std::vector<Expr> y_at(at.begin(), at.end());
+    Expr value = s.result(from);
+    if (problem.y_layout != Layout::nxc && !shape.merges_phases) {
+        s.turned_y = Func("turned_y");
+        s.turned_y(at) = value;
+        value = s.turned_y(y_at);
+    }
+    s.y(at) = s.finished ? value : finish(s, problem, value, from[0], operands, y_at);
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,255 @@
+// The Winograd algorithm's schedule for x86: what its numbers mean. winograd_default.cpp picks them;
+// schedule_cpu_output.cpp schedules what follows the products.
+#include "algorithms/winograd/schedule_cpu.h"
+
+#include <algorithm>
+
+#include "algorithms/direct/direct.h"
+#include "expressions/arithmetic.h"
+#include "expressions/vars.h"
+#include "lowering/prefetch.h"
+#include "moves/parallel_split.h"
+#include "moves/tail_strategy.h"
+#include "targets/register_tile.h"
+
+namespace kiln::dense {
+
+using Halide::Func;
+using Halide::MemoryType;
+using Halide::RVar;
+using Halide::Stage;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+namespace {
+
+void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule, const Place &place) {
+    if (!s.image.defined()) {
+        return;
+    }
+    const bool chunked = s.shape.group_chunks > 1;
+    const int channels = chunked ? s.shape.depth : static_cast<int>(problem.in_channels);
+    const int batch = static_cast<int>(problem.batch);
+    const std::vector<Var> at = s.image.args();
+    std::vector<int> extents;
+    place.compute(s.image);
+    s.image.align_storage(s.c, schedule.lanes * s.shape.pair);
+    for (size_t a = 0; a < s.shape.axes.size(); a++) {
+        const WinogradAxis &axis = s.shape.axes[a];
+        const int folded = axis.chunks * axis.covered() + axis.taps - 1;
+        extents.push_back(s.shape.merges_folds ? folded : axis.in);
+        s.image.bound(at[a + 1], 0, extents[a]);
+    }
+    s.image.bound(s.n, 0, batch);
+    if (s.shape.merges_folds) {
+        s.image.bound(s.c, 0, s.shape.depth).unroll(s.c);
+    } else if (chunked) {
+        s.image.bound_extent(s.c, channels);
+    } else {
+        s.image.bound(s.c, 0, channels);
+    }
+    if (s.turned_x.defined()) {
+        schedule_turn(s.image, s.turned_x, s.c, channels, schedule.lanes * s.shape.pair, at[1], s.shape.axes[0].in, 8);
+    } else if (!s.shape.merges_folds) {
+        vectorize_channels(s.image, s.c, channels, schedule.lanes);
+    }
+    if (!schedule.parallel || chunked) {
+        return;
+    }
+    std::vector<SharedLoop> loops = {{s.n, batch}};
+    for (size_t a = s.shape.axes.size(); a-- > 0;) {
+        if (a > 0 || !s.turned_x.defined()) {
+            loops.push_back({at[a + 1], extents[a]});
+        } else {  // the row itself is cut into vectors
+            loops.push_back({Var("dense_outer"), ceil_div(extents[a], std::min(8, power_of_two(extents[a])))});
+        }
+    }
+    share_loops(s.image, loops);
+}
+
+int all_tiles(const WinogradShape &shape) {
+    int tiles = 0;
+    for (const int bits : shape.tile_classes()) {
+        tiles += shape.tiles(bits);
+    }
+    return tiles;
+}
+
+void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
+    const WinogradShape shape = schedule.by_point ? s.shape.plane() : s.shape;
+    const size_t axes = shape.axes.size() - (schedule.by_point ? 1 : 0);
+    Func &f = s.transformed;
+    place.compute(f);
+    TransformLoops loops;
+    loops.parallel = parallel && !schedule.by_point;
+    const int lanes = schedule.lanes * shape.pair;
+    if (shape.group_chunks > 1 || shape.panel_inputs) {
+        f.bound_extent(s.c, shape.depth);
+    } else {
+        f.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + lanes);
+    }
+    f.bound(s.tile, 0, all_tiles(shape));
+    for (size_t a = 0; a < axes; a++) {
+        bound(s, f, s.e[a], 0, shape.folds(a));
+        bound(s, f, s.j[a], 0, shape.axes[a].points);
+        bound(s, f, s.z[a], 0, shape.axes[a].shifts);
+        append(loops.between, s.several({s.e[a]}));
+    }
+    for (size_t a = 0; a < axes; a++) {
+        append(loops.between, s.several({s.z[a]}));
+    }
+    for (size_t k = 0; k < s.inputs.size(); k++) {
+        schedule_transform(f, static_cast<int>(k), s, s.inputs[k], axes, lanes, loops);
+        if (parallel && schedule.by_point) {
+            f.update(static_cast<int>(k)).parallel(s.depth);
+        }
+    }
+}
+
+// The outermost axis apart, for each point of the others: what is multiplied, the products and their transform, all in
+// the nearest caches. Returns where the first two are.
+Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, const WinogradSchedule &schedule,
+                     const Place &place, bool parallel) {
+    const WinogradShape &shape = s.shape;
+    const size_t outermost = shape.axes.size() - 1;
+    const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
+    const Var vector("vector"), shared("shared");
+    Func &f = stage.outer, &in = stage.transformed;
+    place.compute(f);
+    f.bound(s.c, 0, shape.panels * shape.panel).bound(s.tile, range.begin, range.count);
+    f.align_storage(s.c, shape.panels * shape.panel + schedule.lanes);
+    f.split(s.c, vector, s.c, schedule.lanes).bound(s.i[outermost], 0, shape.axes[outermost].outputs);
+    std::vector<VarOrRVar> order = {s.c, s.i[outermost], vector, s.tile};
+    std::vector<Var> storage = {s.c, s.tile, s.i[outermost]};
+    for (size_t a = 0; a <= outermost; a++) {
+        bound(s, f, s.p[a], 0, shape.phases(a));
+        append(order, s.several({s.p[a]}));
+        append(storage, s.several({s.p[a]}));
+    }
+    for (size_t a = 0; a < outermost; a++) {
+        const WinogradShape::Range points = shape.points(stage.bits, a);
+        f.bound(s.j[a], points.begin, points.count);
+        order.emplace_back(s.j[a]);
+        storage.push_back(s.j[a]);
+    }
+    f.reorder(order).reorder_storage(storage).vectorize(s.c).unroll(s.i[outermost]);
+    Var point = s.j[0];
+    for (size_t a = 1; a < outermost && parallel; a++) {
+        f.fuse(point, s.j[a], shared);
+        point = shared;
+    }
+    if (parallel) {
+        f.parallel(point);
+    }
+
+    const Place here = {&f, point};
+    here.compute(in);
+    const int lanes = schedule.lanes * shape.pair;
+    in.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + lanes);
+    in.bound(s.tile, range.begin, range.count).bound(s.j[outermost], 0, shape.axes[outermost].points);
+    for (size_t k = 0; k < stage.gathered.size(); k++) {
+        const Halide::RDom &r = stage.gathered[k];
+        std::vector<VarOrRVar> loops = {s.c, s.j[outermost], vector, r[0], r[1], r[2], r[3]};
+        append(loops, s.several(s.e));
+        append(loops, s.several(s.z));
+        Stage update = in.update(static_cast<int>(k));
+        update.split(s.c, vector, s.c, lanes).reorder(loops).vectorize(s.c).unroll(s.j[outermost]);
+    }
+    return here;
+}
+
+// A matrix product for each point: a panel of its weights stays in the nearest caches while all tiles pass.
+void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where, bool parallel) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    const Var panel("panel"), vector("vector"), tiles("tiles");
+    for (WinogradStages::Product &stage : s.products) {
+        const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
+        const int block = block_of(range.count, schedule.block);
+        Func &f = stage.product, &acc = stage.acc;
+        const Place place = schedule.by_point ? schedule_outer(s, stage, schedule, where, parallel) : where;
+        place.compute(f);
+        bound_columns(f, s, schedule, shape.panels * shape.panel);
+        f.bound(s.tile, range.begin, range.count);
+        if (shape.group_chunks == 1) {
+            f.align_storage(s.c, (schedule.by_panel ? 1 : shape.panels) * shape.panel + schedule.lanes);
+        }
+        f.split(s.c, panel, s.c, shape.panel).split(s.c, vector, s.c, schedule.lanes);
+        f.split(s.tile, tiles, s.tile, block, tail(range.count, block));
+        std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
+        std::vector<SharedLoop> loops, phases;  // a point's tiles are read by one thread where there are many points
+        for (size_t a = 0; a < rank; a++) {
+            const WinogradShape::Range points = shape.points(stage.bits, a);
+            if (!schedule.by_point || a + 1 == rank) {
+                f.bound(s.j[a], points.begin, points.count);
+            }
+            if (!schedule.by_phase) {
+                bound(s, f, s.p[a], 0, shape.phases(a));
+                phases.insert(phases.begin(), {s.p[a], shape.phases(a)});
+            }
+            order.emplace_back(s.j[a]);
+            loops.insert(loops.begin(), {s.j[a], points.count});
+        }
+        append(order, s.several(s.p));
+        f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
+        if (parallel && !schedule.by_point) {
+            loops.insert(loops.begin(), phases.begin(), phases.end());
+            loops.push_back({panel, shape.panels});
+            share_loops(f, loops);
+        }
+
+        acc.compute_at(f, tiles).store_in(MemoryType::Register);
+        acc.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.tile);
+        Stage sum = acc.update();
+        const Halide::RVar depth(sum.get_schedule().rvars()[0].var);
+        std::vector<VarOrRVar> sum_order = {s.c, vector, s.tile};
+        sum.split(s.c, vector, s.c, schedule.lanes);
+        RVar steps = depth;
+        if (schedule.unroll > 1) {
+            const RVar inner("inner"), outer("outer");
+            sum.split(depth, outer, inner, schedule.unroll).unroll(inner);
+            sum_order.emplace_back(inner);
+            steps = outer;
+        }
+        sum_order.emplace_back(steps);
+        for (size_t fold = 1; fold < sum.get_schedule().rvars().size(); fold++) {
+            sum_order.emplace_back(RVar(sum.get_schedule().rvars()[fold].var));
+        }
+        sum.reorder(sum_order).vectorize(s.c).unroll(vector).unroll(s.tile);
+        if (schedule.ahead > 0) {
+            prefetch(sum, s.packed, steps, ceil_div(schedule.ahead, schedule.unroll));
+        }
+    }
+}
+
+}  // namespace
+
+void schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+    Places places;
+    if (schedule.by_phase) {
+        places = schedule_phases(s, schedule);
+    } else {
+        places = schedule_copy(s, problem, schedule);
+    }
+    // Else y's chunks or phases are parallel.
+    const bool chunked = schedule.by_phase ? s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1 ||
+                                                 shares_phases(s.shape, schedule)
+                                           : places.inputs.y != nullptr;
+    const bool parallel = schedule.parallel && !chunked;
+    if (s.column_bias.defined()) {
+        const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
+        s.column_bias.compute_root().bound(s.column_bias.args()[0], 0, whole);
+    }
+    if (s.shape.panel_inputs) {
+        places.inputs = places.rest;
+    }
+    schedule_image(s, problem, schedule, places.image);
+    schedule_inputs(s, schedule, places.inputs, schedule.parallel && places.inputs.y == nullptr);
+    schedule_products(s, schedule, places.rest, parallel && !schedule.by_panel);
+    schedule_outputs(s, schedule, places.rest, parallel);
+    if (s.in_place && s.shape.group_chunks > 1 && schedule.parallel) {
+        s.y.update().allow_race_conditions().parallel(groups_of_y);
+    }
+}
+
+}  // namespace kiln::dense

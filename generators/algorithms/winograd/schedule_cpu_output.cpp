@@ -1,0 +1,196 @@
+// The Winograd algorithm's schedule for x86, from products to y.
+#include <algorithm>
+
+#include "algorithms/direct/direct.h"
+#include "algorithms/winograd/schedule_cpu.h"
+#include "expressions/arithmetic.h"
+#include "expressions/vars.h"
+#include "moves/parallel_split.h"
+#include "moves/tail_strategy.h"
+
+namespace kiln::dense {
+
+using Halide::Func;
+using Halide::RVar;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+namespace {
+
+// The loop over panels of y, outside all others but those over chunks. `channels`: the loop over vectors or blocks of
+// `width` channels.
+void split_panels(WinogradStages &s, const WinogradSchedule &schedule, const Var &channels, int width,
+                  const Place &chunk) {
+    s.y.split(channels, panel_of_y, channels, schedule.panel() / width);
+    std::vector<VarOrRVar> order;
+    for (const Halide::Internal::Dim &dim : s.y.get_schedule().dims()) {
+        const std::string name = dim.var.substr(dim.var.rfind('.') + 1);  // loops of splits are called "whole.part"
+        if (chunk.y != nullptr && name == chunk.chunk.name()) {
+            break;
+        }
+        if (name != panel_of_y.name() && name != Var::outermost().name()) {
+            order.emplace_back(Var(name));
+        }
+    }
+    order.emplace_back(panel_of_y);
+    s.y.reorder(order);
+}
+
+}  // namespace
+
+bool shares_phases(const WinogradShape &shape, const WinogradSchedule &schedule) {
+    int phases = 1;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        phases *= shape.phases(a);
+    }
+    return schedule.parallel && schedule.by_phase && shape.image_chunks == 1 && phases >= 8;
+}
+
+void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
+    const WinogradShape &shape = s.shape;
+    // Whole vectors of channels, as the products have them.
+    int lanes = schedule.lanes;
+    while (shape.panels * shape.panel % lanes != 0) {
+        lanes /= 2;
+    }
+    TransformLoops loops;
+    std::vector<VarOrRVar> &phases = schedule.by_phase ? loops.phases : loops.between;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        append(phases, s.several({s.p[a]}));
+    }
+    loops.panel_vectors = s.in_place && schedule.by_panel ? schedule.panel() / lanes : 0;
+    loops.parallel = parallel && (s.in_place || !schedule.by_panel);
+    Func &target = s.in_place ? s.y : s.result;
+    if (!s.in_place) {
+        place.compute(target);
+        bound_columns(target, s, schedule,
+                      shape.pads_groups() ? shape.panels * shape.panel : round_up(shape.columns, lanes));
+        for (size_t a = 0; a < shape.axes.size(); a++) {
+            bound(s, target, s.q[a], 0, shape.axes[a].covered());
+            bound(s, target, s.p[a], 0, shape.phases(a));
+        }
+        target.bound(s.n, 0, shape.images);
+    }
+    for (size_t k = 0; k < s.outputs.size(); k++) {
+        const size_t rank = shape.axes.size();
+        schedule_transform(target, static_cast<int>(k), s, s.outputs[k], schedule.by_point ? rank - 1 : rank, lanes,
+                           loops);
+    }
+    if (shares_phases(shape, schedule)) {
+        std::vector<SharedLoop> shared;
+        for (size_t a = shape.axes.size(); a-- > 0;) {
+            shared.push_back({s.p[a], shape.phases(a)});
+        }
+        share_loops(s.y.update(), shared);
+    }
+}
+
+Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
+    const size_t rank = s.shape.axes.size();
+    const RVar rows = s.outputs[0].r.loop(3 * rank + 1), images = s.outputs[0].r.loop(3 * rank + 2);
+    Places places;
+    if (s.shape.image_chunks > 1) {
+        places.inputs = {&s.y, VarOrRVar(images)};
+    }
+    places.rest = {&s.y, VarOrRVar(rows)};
+    if (schedule.parallel && !shares_phases(s.shape, schedule) &&
+        (s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1)) {
+        s.y.update().allow_race_conditions().parallel(s.shape.image_chunks > 1 ? images : rows);
+    }
+    if (schedule.by_panel) {
+        places.rest = {&s.y, panel_of_y};
+    }
+    return places;
+}
+
+Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    const bool of_groups = shape.group_chunks > 1;
+    const Place image = of_groups ? Place{&s.y, groups_of_y} : Place();
+    Place place = image;
+    if (s.in_place) {
+        const bool of_rows = shape.axes.back().chunks > 1;
+        if (of_rows || shape.image_chunks > 1) {
+            const UpdateLoops &loops = s.outputs[0].r;
+            place = {&s.y, VarOrRVar(loops.loop(3 * rank + (of_rows ? 1 : 2)))};
+            if (schedule.parallel && !of_groups) {
+                const size_t chunk = 3 * rank + (of_rows && problem.batch == 1 ? 1 : 2);
+                s.y.update().allow_race_conditions().parallel(loops.loop(chunk));
+            }
+        }
+        return {image, place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
+    }
+    const std::vector<Var> at = s.y.args();
+    // y's dimensions: c, each axis, and after those seen by phases their phase, n.
+    const std::vector<int> phases = s.seen_phases;
+    Var outermost = at[at.size() - 2];
+    if (phases[rank - 1] > 1) {
+        outermost = at[at.size() - 3];
+    }
+    Var shared = problem.batch > 1 ? s.n : outermost;
+    int channels = static_cast<int>(problem.out_channels);
+    if (of_groups) {
+        channels = shape.group_columns;
+        std::vector<VarOrRVar> order(at.begin(), at.end());
+        order.emplace_back(groups_of_y);
+        s.y.split(s.c, groups_of_y, s.c, channels).reorder(order);
+    }
+    std::vector<VarOrRVar> groups;
+    if (shape.pads_groups()) {
+        const Var group("group");
+        channels = shape.group_columns;
+        s.y.split(s.c, group, s.c, channels);
+        groups.emplace_back(group);
+    }
+    const WinogradAxis &axis = shape.axes[rank - 1];
+    const Var chunk("chunk");
+    const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : shape.phases(rank - 1));
+    if (axis.chunks > 1) {
+        place = {&s.y, chunk};
+        s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
+        shared = problem.batch > 1 ? s.n : chunk;
+    }
+    if (shape.y_has_columns()) {
+        vectorize_channels(s.y, s.c, shape.columns, schedule.lanes);
+    } else if (shape.merges_phases) {
+        s.y.reorder({s.p[0], at[1], s.c});
+        vectorize_channels(s.y, s.p[0], phases[0], schedule.lanes);
+    } else if (s.turned_y.defined()) {
+        int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
+        extent = rank == 1 && axis.chunks > 1 ? size : extent;
+        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, channels, turned_channels, groups);
+        if (rank == 1 && axis.chunks == 1 && problem.batch == 1) {
+            shared = Var("dense_outer");  // the row itself is cut into vectors
+        }
+    } else {
+        vectorize_channels(s.y, s.c, channels, schedule.lanes);
+    }
+    if (axis.chunks > 1) {
+        if (phases[rank - 1] > 1 && !(shape.merges_phases && rank == 1)) {
+            s.y.reorder({s.p[rank - 1], chunk, s.n});
+        } else {
+            s.y.reorder({chunk, s.n});
+        }
+    } else if (shape.image_chunks > 1) {
+        place = {&s.y, s.n};
+        if (shape.images > 1) {
+            s.y.split(s.n, chunk, s.n, shape.images);
+            place.chunk = shared = chunk;
+        }
+    }
+    Places places = {image, place, place};
+    if (schedule.by_panel) {
+        const bool turns = s.turned_y.defined();
+        split_panels(s, schedule, turns ? Var("dense_outer") : s.c, turns ? turned_channels : schedule.lanes, place);
+        places.rest = {&s.y, panel_of_y};
+        shared = place.y == nullptr ? panel_of_y : shared;
+    }
+    if (schedule.parallel) {
+        s.y.parallel(of_groups ? groups_of_y : shared);
+    }
+    return places;
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,173 @@
+// What inputs and outputs share of the Winograd algorithm's schedule for x86: transforms of tiles, and blocks that are
+// turned from one layout to the other.
+#include <algorithm>
+
+#include "algorithms/winograd/schedule_cpu.h"
+#include "expressions/vars.h"
+#include "moves/parallel_split.h"
+#include "moves/tail_strategy.h"
+
+namespace kiln::dense {
+
+using Halide::Func;
+using Halide::MemoryType;
+using Halide::Stage;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+namespace {
+
+// Beyond so many points a tile's transform no longer fits the code and the registers it takes unrolled.
+constexpr int most_unrolled_points = 36;
+
+bool is_rolled(const WinogradShape &shape, int bits) {
+    int points = 1;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        points *= shape.tile_class(bits, a).points;
+    }
+    return points > most_unrolled_points && shape.axes.size() > 1;
+}
+
+// The loops over tiles, the outermost first.
+std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const UpdateLoops &r, int bits) {
+    const size_t rank = shape.axes.size();
+    std::vector<SharedLoop> loops = {{r.loop(3 * rank), shape.images}};
+    for (size_t a = rank; a-- > 0;) {
+        loops.push_back({r.loop(rank + 2 * a + 1), shape.axes[a].subs});
+        loops.push_back({r.loop(rank + 2 * a), shape.tile_class(bits, a).count});
+    }
+    return loops;
+}
+
+}  // namespace
+
+int power_of_two(int n) {
+    int power = 1;
+    while (2 * power <= n) {
+        power *= 2;
+    }
+    return power;
+}
+
+void bound(const WinogradStages &s, Func &f, const Var &var, int begin, int count) {
+    if (s.has(var)) {
+        f.bound(var, begin, count);
+    }
+}
+
+void schedule_turn(Func &to, Func &block, const Var &fast, int fast_extent, int wide, const Var &dense,
+                   int dense_extent, int narrow, const std::vector<VarOrRVar> &around) {
+    const Var fast_outer("fast_outer"), dense_outer("dense_outer");
+    wide = std::min(wide, power_of_two(fast_extent));
+    narrow = std::min(narrow, power_of_two(dense_extent));
+    std::vector<VarOrRVar> order = {fast, dense, fast_outer, dense_outer};
+    append(order, around);
+    std::vector<Var> storage = {fast, dense};
+    for (const Var &var : to.args()) {
+        if (var.name() != fast.name() && var.name() != dense.name()) {
+            order.push_back(var);
+            storage.push_back(var);
+        }
+    }
+    to.split(fast, fast_outer, fast, wide, tail(fast_extent, wide));
+    to.split(dense, dense_outer, dense, narrow, tail(dense_extent, narrow));
+    to.reorder(order).vectorize(fast).unroll(dense);
+    block.compute_at(to, fast_outer).store_in(MemoryType::Stack).reorder_storage(storage);
+    block.bound_extent(fast, wide).bound_extent(dense, narrow).vectorize(dense).unroll(fast);
+}
+
+void vectorize_channels(Func &f, const Var &c, int channels, int lanes) {
+    const int width = std::min(lanes, power_of_two(channels));
+    f.vectorize(c, width, tail(channels, width));
+}
+
+void schedule_transform(Func &target, int update, const WinogradStages &s, const WinogradStages::Transform &transform,
+                        size_t axes, int lanes, const TransformLoops &loops) {
+    const size_t rank = s.shape.axes.size();
+    const Var vector("vector");
+    const bool rolled = is_rolled(axes < rank ? s.shape.plane() : s.shape, transform.bits);
+    Stage stage = target.update(update);
+    const bool whole = &target != &s.y || s.shape.columns % lanes == 0;
+    stage.split(s.c, vector, s.c, lanes, whole ? TailStrategy::RoundUp : TailStrategy::PredicateStores);
+    const bool groups_outermost = &target == &s.y && s.shape.group_chunks > 1;
+    if (loops.panel_vectors > 0) {
+        stage.split(vector, panel_of_y, vector, loops.panel_vectors);
+    } else if (groups_outermost) {
+        stage.split(vector, groups_of_y, vector, s.shape.group_columns / lanes);
+    }
+    std::vector<VarOrRVar> order = {s.c};
+    for (size_t a = 0; a < axes; a++) {
+        order.emplace_back(transform.r.loop(a));
+    }
+    order.emplace_back(vector);
+    append(order, loops.between);
+    for (size_t d = axes; d < transform.r.size(); d++) {
+        if (d == 3 * rank + 1 && loops.panel_vectors > 0) {
+            order.emplace_back(panel_of_y);
+        }
+        if (d == 3 * rank + 2) {
+            append(order, loops.phases);
+        }
+        if (transform.r.has(d)) {
+            order.emplace_back(transform.r.loop(d));
+        }
+    }
+    if (groups_outermost) {
+        order.emplace_back(groups_of_y);
+    }
+    stage.reorder(order).vectorize(s.c).unroll(transform.r.loop(0));
+    for (size_t a = 1; a < axes && !rolled; a++) {
+        stage.unroll(transform.r.loop(a));
+    }
+    if (loops.parallel && loops.panel_vectors > 0) {
+        stage.parallel(panel_of_y);
+    } else if (loops.parallel) {
+        share_loops(stage.allow_race_conditions(), tile_loops(s.shape, transform.r, transform.bits));
+    }
+    for (const auto &[axis, f] : transform.steps) {
+        Func step = f;
+        const std::vector<Var> at = step.args();
+        // All points or outputs of this axis together, which read the same vectors.
+        std::vector<VarOrRVar> step_order = {s.c, at[1 + axis]};
+        for (size_t a = 0; a < s.shape.axes.size(); a++) {
+            if (a != axis) {
+                step_order.emplace_back(at[1 + a]);
+            }
+        }
+        step.reorder(step_order).vectorize(s.c).bound_extent(s.c, lanes);
+        // Where loops over tiles are one, Halide does not see that all of this is one position's.
+        for (size_t d = 1 + s.shape.axes.size(); d < at.size(); d++) {
+            step.bound_extent(at[d], 1);
+        }
+        // Of a tile that is cut, too, so that all are of one size; rows of outputs, one after the other, are one.
+        const bool by_rows = rolled && axis == 0;
+        for (size_t a = 0; a < s.shape.axes.size() && s.shape.cut && &target == &s.y; a++) {
+            if (a == 0 || !by_rows) {
+                step.bound(at[1 + a], 0, a < axis ? s.shape.axes[a].points : s.shape.axes[a].outputs);
+            }
+        }
+        for (size_t a = 0; a < s.shape.axes.size(); a++) {
+            if (a == axis || !rolled) {
+                step.unroll(at[1 + a]);
+            }
+        }
+        if (!rolled) {
+            step.compute_at(target, vector).store_in(MemoryType::Register);
+        } else if (axis == 0) {
+            step.compute_at(target, transform.r.loop(1)).store_in(MemoryType::Register);
+        } else {
+            step.compute_at(target, vector);
+        }
+    }
+}
+
+void bound_columns(Func &f, const WinogradStages &s, const WinogradSchedule &schedule, int all) {
+    if (schedule.by_panel || s.shape.group_chunks > 1) {
+        f.bound_extent(s.c, schedule.by_panel ? s.shape.panel : s.shape.group_columns);
+    } else {
+        f.bound(s.c, 0, all);
+    }
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,363 @@
+// The Winograd algorithm's numbers: where it applies, its schedule's text, its tiles and columns.
+#include <algorithm>
+#include <stdexcept>
+
+#include "algorithms/direct/direct.h"
+#include "algorithms/schedule_text.h"
+#include "algorithms/winograd/transforms/cook_toom.h"
+#include "algorithms/winograd/transforms/exact.h"
+#include "algorithms/winograd/winograd.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+
+namespace kiln::dense {
+namespace {
+
+constexpr int max_rank = 3;
+constexpr int least_masked_lanes = 8;  // of vectors that targets store under a mask in one instruction
+
+}  // namespace
+
+std::vector<WinogradAxis> winograd_axes(const Problem &problem) {
+    std::vector<WinogradAxis> axes;
+    for (int axis = problem.rank - 1; axis >= 0; axis--) {
+        axes.push_back(problem.op == Operator::conv ? WinogradAxis::conv(problem, axis)
+                                                    : WinogradAxis::conv_transpose(problem, axis));
+    }
+    return axes;
+}
+
+double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile) {
+    double product = 1;
+    for (size_t a = 0; a < axes.size(); a++) {
+        product *= cook_toom(tile[a], axes[a].taps, tile[a] + axes[a].taps - 1).amplification;
+    }
+    return product;
+}
+
+bool winograd_applies(const Problem &p) {
+    if (p.op == Operator::deform_conv || p.rank > max_rank || p.accuracy == Accuracy::strict ||
+        sum_type(p) == Halide::Float(64) || p.y_elements() == 0 || p.has_open_sizes() || p.x_elements() == 0) {
+        return false;
+    }
+    const int64_t depth = p.in_channels / p.groups;
+    if (p.is_quantized() && (depth == 1 || (p.groups > 1 && depth % 2 != 0))) {  // pairs are of one group
+        return false;
+    }
+    const std::vector<WinogradAxis> axes = winograd_axes(p);
+    bool pays = false;
+    for (int axis = 0; axis < p.rank; axis++) {
+        const WinogradAxis &map = axes[p.rank - 1 - axis];
+        if (p.op == Operator::conv_transpose && p.stride[axis] > 1 && p.dilation[axis] > 1) {
+            return false;
+        }
+        if (map.taps >= max_cook_toom_points) {
+            return false;
+        }
+        pays = pays || (map.taps >= 2 && map.length >= 2);
+    }
+    return pays && (!p.is_quantized() || is_exact(p, axes, {1, 1, 1}));
+}
+
+bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, const std::vector<int> &tile) {
+    return problem.is_quantized() ? is_exact(problem, axes, tile)
+                                  : winograd_amplification(axes, tile) <= most_amplification;
+}
+
+namespace {
+
+void list(WinogradSchedule &schedule, ScheduleText &text) {
+    text.number("lanes", schedule.lanes, 1);
+    text.number("vectors", schedule.vectors, 1);
+    text.number("block", schedule.block, 1);
+    text.number("unroll", schedule.unroll, 1);
+    text.number("tile_x", schedule.tile[0], 1);
+    text.number("tile_y", schedule.tile[1], 1);
+    text.number("tile_z", schedule.tile[2], 1);
+    text.number("rows", schedule.rows);
+    text.number("images", schedule.images, 1);
+    text.flag("by_phase", schedule.by_phase);
+    text.flag("by_point", schedule.by_point);
+    text.flag("by_panel", schedule.by_panel);
+    text.newer("ahead", schedule.ahead, 0);
+    text.newer("interleaved", schedule.interleaved, false);
+    text.newer("cut", schedule.cut, false);
+    text.flag("parallel", schedule.parallel);
+}
+
+}  // namespace
+
+WinogradSchedule WinogradSchedule::parse(const std::string &text) {
+    return ScheduleText::parse(text, list);
+}
+
+std::string WinogradSchedule::print() const {
+    return ScheduleText::print(*this, list);
+}
+
+namespace {
+
+// How many groups share a panel: whole ones, and as many in each.
+int joined_groups(const Problem &problem, int panel) {
+    const int of_group = static_cast<int>(problem.out_channels / problem.groups);
+    int joined = problem.groups == 1 ? 1 : std::max(1, panel / of_group);
+    while (problem.groups % joined != 0) {
+        joined--;
+    }
+    return joined;
+}
+
+}  // namespace
+
+double share_of_panels(const Problem &problem, int panel) {
+    const int columns = joined_groups(problem, panel) * static_cast<int>(problem.out_channels / problem.groups);
+    return problem.groups == 1 ? 1 : static_cast<double>(columns) / round_up(columns, panel);
+}
+
+bool WinogradSchedule::allows_by_phase(const Problem &problem) const {
+    const WinogradShape shape = winograd_shape(problem, *this);
+    return !by_point && shape.covers_exactly(problem, lanes) && shape.tile_classes().size() == 1;
+}
+
+bool WinogradSchedule::allows_by_panel(const Problem &problem) const {
+    const WinogradShape shape = winograd_shape(problem, *this);
+    return !by_point && !shape.merges_phases && shape.group_columns % panel() == 0 && panel() % turned_channels == 0 &&
+           (!shape.covers_exactly(problem, lanes) || shape.tile_classes().size() == 1);
+}
+
+bool WinogradSchedule::allows_cut(const Problem &problem) const {
+    WinogradSchedule schedule = *this;
+    schedule.cut = true;
+    return !by_point && winograd_shape(problem, schedule).covers_exactly(problem, lanes);
+}
+
+bool WinogradSchedule::allows_interleaved(const Problem &problem) const {
+    const int of_group = static_cast<int>(problem.out_channels / problem.groups);
+    return vectors == 1 && !problem.is_quantized() && problem.in_channels == problem.out_channels && of_group < lanes &&
+           joined_groups(problem, lanes) * of_group == lanes;
+}
+
+void WinogradSchedule::check(const Problem &problem) const {
+    const char *names[] = {"tile_x", "tile_y", "tile_z"};
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    for (size_t a = 0; a < tile.size(); a++) {
+        const int taps = a < axes.size() ? axes[a].taps : 1, length = a < axes.size() ? axes[a].length : 1;
+        if (tile[a] > length || (taps == 1 && tile[a] > 1) || tile[a] + taps - 1 > max_cook_toom_points) {
+            throw std::invalid_argument("schedule: \"" + std::string(names[a]) + "\" is " + std::to_string(tile[a]) +
+                                        " for " + std::to_string(length) + " outputs of " + std::to_string(taps) +
+                                        " taps");
+        }
+    }
+    if (problem.is_quantized() && !is_exact(problem, axes, tile)) {
+        throw std::invalid_argument("schedule: such large tiles of 8-bit numbers are not exact in 16 and 32 bits");
+    }
+    if (!suits_tiles(problem, axes, tile)) {
+        throw std::invalid_argument("schedule: errors of such large tiles come to " +
+                                    std::to_string(winograd_amplification(axes, tile)) + " times those of a sum");
+    }
+    if (problem.batch % images != 0 || (rows > 0 && images > 1)) {
+        throw std::invalid_argument("schedule: \"images\" is " + std::to_string(images) + " for a batch of " +
+                                    std::to_string(problem.batch) + " and \"rows\" " + std::to_string(rows));
+    }
+    if (by_phase && !allows_by_phase(problem)) {
+        throw std::invalid_argument("schedule: \"by_phase\" is 1, but not all tiles are of one size and dense in y");
+    }
+    if (by_point && (problem.rank < max_rank || rows > 0)) {
+        throw std::invalid_argument("schedule: \"by_point\" is 1 for " + std::to_string(problem.rank) +
+                                    " axes and \"rows\" " + std::to_string(rows));
+    }
+    if (cut && !allows_cut(problem)) {
+        throw std::invalid_argument(
+            "schedule: \"cut\" is 1, but y is not channels last, of whole vectors and one phase");
+    }
+    if (interleaved && !allows_interleaved(problem)) {
+        throw std::invalid_argument("schedule: \"interleaved\" is 1, but \"vectors\" is " + std::to_string(vectors) +
+                                    " or no whole groups fill the " + std::to_string(lanes) + " lanes");
+    }
+    if (by_panel && !allows_by_panel(problem)) {
+        throw std::invalid_argument("schedule: \"by_panel\" is 1 for panels of " + std::to_string(panel()) + " of " +
+                                    std::to_string(problem.out_channels) + " channels");
+    }
+}
+
+namespace {
+
+constexpr int64_t few_inputs = 4, few_outputs = 32;
+constexpr int fewest_group_chunks = 4;  // enough for the threads that share them
+
+bool merges_folds(const Problem &problem, const std::vector<WinogradAxis> &axes) {
+    bool any = false, dense = true;
+    for (const WinogradAxis &axis : axes) {
+        any = any || axis.folds > 1;
+        dense = dense && axis.subs == 1;
+    }
+    return problem.groups == 1 && problem.in_channels <= few_inputs && any && dense;
+}
+
+}  // namespace
+
+bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes) {
+    const bool whole =
+        std::all_of(axes.begin(), axes.end(), [](const WinogradAxis &axis) { return axis.out % axis.phases == 0; });
+    return problem.groups == 1 && !problem.is_quantized() && problem.out_channels < few_outputs && axes[0].phases > 1 &&
+           axes[0].shifts == 1 && whole;
+}
+
+WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule) {
+    WinogradShape shape;
+    shape.axes = winograd_axes(problem);
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        WinogradAxis &axis = shape.axes[a];
+        axis.outputs = schedule.tile[a];
+        axis.points = axis.outputs + axis.taps - 1;
+        axis.whole = axis.length / axis.outputs;
+        if (a + 1 == shape.axes.size() && schedule.rows > 0) {
+            const int tiles = ceil_div(axis.length, axis.outputs);
+            axis.whole = std::min(schedule.rows, tiles);
+            axis.chunks = ceil_div(tiles, axis.whole);
+        } else if (a < 2 && !schedule.cut) {  // on a third axis, some point's tiles would not be contiguous
+            axis.rest = axis.length % axis.outputs;
+            axis.rest_points = axis.rest + axis.taps - 1;
+        } else {
+            axis.whole = ceil_div(axis.length, axis.outputs);
+        }
+    }
+    shape.merges_phases = merges_phases(problem, shape.axes);
+    shape.merges_folds = merges_folds(problem, shape.axes);
+    shape.channels_first = problem.y_layout == Layout::nxc;
+    shape.columns = static_cast<int>(problem.out_channels) * (shape.merges_phases ? shape.axes[0].phases : 1);
+    shape.panel = schedule.panel();
+    const int of_group = shape.columns / static_cast<int>(problem.groups);
+    shape.joined = joined_groups(problem, shape.panel);
+    shape.depth = static_cast<int>(problem.in_channels / problem.groups) * shape.joined;
+    for (const WinogradAxis &axis : shape.axes) {
+        shape.depth *= shape.merges_folds ? axis.folds : 1;
+    }
+    if (problem.is_quantized()) {
+        shape.pair = 2;
+        shape.scale = exact_scale(shape.axes, schedule.tile);
+    }
+    shape.interleaved = schedule.interleaved ? shape.joined : 1;
+    shape.group_columns = of_group * shape.joined;
+    shape.group_panels = ceil_div(shape.group_columns, shape.panel);
+    shape.group_chunks = shape.columns / shape.group_columns;
+    shape.panels = shape.group_chunks * shape.group_panels;
+    // Pixels of channels last would be read and written in pieces; parts of a vector would be the next chunk's inputs.
+    const bool channels_last = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
+    const bool whole_vectors = shape.depth % (schedule.lanes * shape.pair) == 0;
+    shape.panel_inputs = schedule.by_panel && !schedule.by_phase && shape.panels > 1 &&
+                         shape.group_columns == shape.panel && whole_vectors;
+    if (shape.group_chunks < fewest_group_chunks || channels_last || !whole_vectors || shape.pads_groups() ||
+        schedule.by_phase || schedule.by_point || schedule.by_panel) {
+        shape.group_chunks = 1;
+    }
+    shape.cut = schedule.cut;
+    shape.images = schedule.images;
+    shape.image_chunks = static_cast<int>(problem.batch) / schedule.images;
+    return shape;
+}
+
+Halide::Expr WinogradShape::channel_of(const Halide::Expr &column) const {
+    const int of_group = panel / interleaved;
+    return interleaved == 1 ? column
+                            : column / panel * panel + column % interleaved * of_group + column % panel / interleaved;
+}
+
+Halide::Expr WinogradShape::column_of(const Halide::Expr &channel) const {
+    const int of_group = panel / interleaved;
+    return interleaved == 1 ? channel
+                            : channel / panel * panel + channel % of_group * interleaved + channel % panel / of_group;
+}
+
+// Tiles that are smaller on the innermost axis alone come first, then whole ones, then those smaller on the next axis
+// alone, then on both: so the tiles that are whole on either axis, or on both, follow each other.
+std::vector<int> WinogradShape::tile_classes() const {
+    std::vector<int> classes;
+    for (const int bits : {1, 0, 2, 3}) {
+        const bool has_x = (bits & 1) == 0 || axes[0].rest > 0;
+        const bool has_y = (bits & 2) == 0 || (axes.size() > 1 && axes[1].rest > 0);
+        if (has_x && has_y) {
+            classes.push_back(bits);
+        }
+    }
+    return classes;
+}
+
+bool WinogradShape::shares_weights(size_t axis) const {
+    const WinogradAxis &a = axes[axis];
+    return pair == 1 && !merges_folds && a.taps == 2 && a.first_short_fold() < a.folds;
+}
+
+int WinogradShape::tiles(int bits) const {
+    int count = images;
+    for (size_t a = 0; a < axes.size(); a++) {
+        count *= tile_class(bits, a).count * axes[a].subs;
+    }
+    return count;
+}
+
+int WinogradShape::tiles_before(int bits) const {
+    int before = 0;
+    for (const int other : tile_classes()) {
+        if (other == bits) {
+            break;
+        }
+        before += tiles(other);
+    }
+    return before;
+}
+
+WinogradShape WinogradShape::plane() const {
+    WinogradShape result = *this;
+    result.axes.back() = WinogradAxis();
+    result.axes.back().whole = result.axes.back().length = 1;
+    return result;
+}
+
+WinogradShape::Range WinogradShape::tiles_of_points(int bits) const {
+    Range range = {-1, 0};
+    for (const int other : tile_classes()) {
+        if ((bits & other) == 0) {
+            range.begin = range.count == 0 ? tiles_before(other) : range.begin;
+            range.count += tiles(other);
+        }
+    }
+    return range;
+}
+
+WinogradShape::Range WinogradShape::points(int bits, size_t axis) const {
+    const int low = axes[axis].rest > 0 ? axes[axis].rest_points : axes[axis].points;
+    return (bits >> axis & 1) != 0 ? Range{low, axes[axis].points - low} : Range{0, low};
+}
+
+bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
+    // Columns that are no whole vectors are stored under a mask; a residual would be read beyond its end.
+    const bool whole = columns % lanes == 0;
+    const bool masks = (problem.y_type == DType::f32 || merges_phases) && lanes >= least_masked_lanes;
+    bool exact = problem.y_layout == Layout::nxc && (whole || (masks && !problem.residual)) &&
+                 !(merges_phases && problem.residual);
+    exact = exact && !pads_groups();
+    for (const WinogradAxis &axis : axes) {
+        exact = exact && (axis.chunks * axis.covered() * axis.phases == axis.out || (cut && axis.phases == 1));
+    }
+    // Chunks of several combinations would be as many updates of y, which cannot share a loop.
+    const bool chunks = axes.back().chunks > 1 || image_chunks > 1 || group_chunks > 1;
+    return exact && (!chunks || tile_classes().size() == 1);
+}
+
+std::vector<int> WinogradShape::packed_extents() const {
+    std::vector<int> extents = {pair * panel, steps()};
+    for (size_t a = 0; a < axes.size(); a++) {
+        extents.push_back(folds(a));
+    }
+    extents.push_back(panels);
+    for (const WinogradAxis &axis : axes) {
+        extents.push_back(axis.points);
+    }
+    for (size_t a = 0; a < axes.size(); a++) {
+        extents.push_back(phases(a));
+    }
+    return extents;
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,418 @@
+// The Winograd algorithm's stages up to its products; output.cpp has the others, schedule_cpu.cpp schedules
+// them.
+#include "algorithms/winograd/winograd.h"
+
+#include <algorithm>
+
+#include "algorithms/direct/direct.h"
+#include "algorithms/winograd/stages.h"
+#include "algorithms/winograd/transforms/cook_toom.h"
+#include "algorithms/winograd/transforms/exact.h"
+#include "algorithms/winograd/transforms/transform.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
+
+namespace kiln::dense {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+using Halide::Var;
+
+const CookToom &transform_of(const WinogradShape &shape, int bits, size_t a) {
+    const WinogradAxis &axis = shape.axes[a];
+    return cook_toom(shape.tile_class(bits, a).outputs, axis.taps, shape.filter_points(a));
+}
+
+Expr tile_number(const WinogradShape &shape, int bits, const std::vector<Expr> &t, const std::vector<Expr> &u,
+                 const Expr &image) {
+    Expr number = image;
+    for (size_t a = shape.axes.size(); a-- > 0;) {
+        number = (number * shape.tile_class(bits, a).count + t[a]) * shape.axes[a].subs + u[a];
+    }
+    return number + shape.tiles_before(bits);
+}
+
+std::vector<int> tile_domain(const WinogradShape &shape, int bits, bool outputs) {
+    std::vector<int> extents;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        const TileClass tile = shape.tile_class(bits, a);
+        extents.push_back(outputs ? tile.outputs : tile.points);
+    }
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        extents.push_back(shape.tile_class(bits, a).count);
+        extents.push_back(shape.axes[a].subs);
+    }
+    extents.push_back(shape.images);
+    return extents;
+}
+
+TilePosition position_of(const UpdateLoops &r, size_t rank) {
+    TilePosition at;
+    for (size_t a = 0; a < rank; a++) {
+        at.inner.push_back(r[a]);
+        at.t.push_back(r[rank + 2 * a]);
+        at.u.push_back(r[rank + 2 * a + 1]);
+    }
+    at.image = r[3 * rank];
+    return at;
+}
+
+namespace {
+
+Expr zero_of(const Func &f) {
+    return Halide::Internal::make_zero(f.type());
+}
+
+// x over the same coordinates, widened to what transforms take.
+Func widened(const Problem &problem, const Operands &operands, const Func &x) {
+    if (problem.x_type == DType::f32) {
+        return x;
+    }
+    const std::vector<Var> at = vars("x", static_cast<size_t>(x.dimensions()));
+    Func wide("wide");
+    wide(at) = widen_x(problem, operands.sizes, x(std::vector<Expr>(at.begin(), at.end())));
+    return wide;
+}
+
+// The channels of all folds together, and zeros around them, over (c, position in tiles of each axis, n).
+Func define_folded_image(WinogradStages &s, const Problem &problem, const Operands &operands) {
+    const Func x = widened(problem, operands, operands.x);
+    const int channels = static_cast<int>(problem.in_channels);
+    std::vector<Var> at = {s.c};
+    append(at, vars("x", s.shape.axes.size()));
+    at.push_back(s.n);
+    std::vector<Expr> from = {s.c % channels};
+    Halide::Region bounds(1);
+    Expr folds = s.c / channels;
+    for (size_t a = 0; a < s.shape.axes.size(); a++) {
+        const WinogradAxis &axis = s.shape.axes[a];
+        from.push_back(at[a + 1] * axis.step + axis.origin(0, folds % axis.folds, 0));
+        folds = folds / axis.folds;
+        bounds.emplace_back(0, axis.in);
+    }
+    from.push_back(s.n);
+    bounds.emplace_back();
+    s.image = Func("image");
+    s.image(at) = Halide::BoundaryConditions::constant_exterior(x, zero_of(x), bounds)(from);
+    from.assign(at.begin(), at.end());
+    from[0] = Halide::unsafe_promise_clamped(s.c, 0, s.shape.depth - 1);  // as below
+    Func filled_up("filled_up");
+    filled_up(at) = s.image(from);
+    return filled_up;
+}
+
+// x with zeros outside it, over (c, position on each axis, n), and s.image where x will not do by itself.
+Func define_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
+                  const Operands &operands) {
+    const int lanes = schedule.lanes * s.shape.pair, channels = static_cast<int>(problem.in_channels);
+    s.channels = round_up(s.shape.merges_folds ? s.shape.depth : channels, lanes);
+    if (s.shape.merges_folds) {
+        return define_folded_image(s, problem, operands);
+    }
+    std::vector<Var> at = {s.c};
+    append(at, vars("x", s.shape.axes.size()));
+    at.push_back(s.n);
+    // An image of bytes is one of bytes: what reads it widens them.
+    const bool copies = problem.x_layout != Layout::nxc || s.channels != channels;
+    const Func x = problem.is_quantized() && copies ? operands.x : widened(problem, operands, operands.x);
+    Func source = x;
+    if (copies) {
+        std::vector<Expr> from(at.begin(), at.end());
+        if (problem.x_layout != Layout::nxc) {
+            s.turned_x = Func("turned_x");
+            s.turned_x(at) = x(from);
+        }
+        s.image = Func("image");
+        s.image(at) = (s.turned_x.defined() ? s.turned_x : x)(from);
+        // Products do not read the channels that fill up the last vector: anything may lie there.
+        from[0] = Halide::unsafe_promise_clamped(s.c, 0, channels - 1);
+        source = Func("filled_up");
+        source(at) = s.image(from);
+        source = problem.is_quantized() ? widened(problem, operands, source) : source;
+    }
+    Halide::Region bounds(s.shape.axes.size() + 2);
+    bool pads = false;
+    for (size_t a = 0; a < s.shape.axes.size(); a++) {
+        if (s.shape.axes[a].reads_outside()) {
+            bounds[a + 1] = {0, s.shape.axes[a].in};
+            pads = true;
+        }
+    }
+    return pads ? Halide::BoundaryConditions::constant_exterior(source, zero_of(source), bounds) : source;
+}
+
+// The transform of tiles of one combination whose first input is at given positions: a Func for each axis, over
+// (c, inputs or points of each axis, position of each axis, n).
+std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const WinogradShape &shape, int bits,
+                                              const Func &padded) {
+    const size_t rank = shape.axes.size();
+    const std::vector<Var> position = vars("position", rank);
+    std::vector<Var> at = {s.c};
+    append(at, s.j);
+    append(at, position);
+    append(at, s.several({s.n}));
+    std::vector<WinogradStages::Step> steps;
+    for (size_t a = rank; a-- > 0;) {
+        const CookToom &f = transform_of(shape, bits, a);
+        std::vector<Expr> inputs;
+        for (int l = 0; l < f.points; l++) {
+            std::vector<Expr> from(at.begin(), at.end());
+            from[1 + a] = l;
+            if (!steps.empty()) {
+                inputs.push_back(steps.back().f(from));
+                continue;
+            }
+            std::vector<Expr> x = {shape.channel_of(s.c)};
+            for (size_t b = 0; b < rank; b++) {
+                x.push_back(position[b] + from[1 + b] * (shape.merges_folds ? 1 : shape.axes[b].step));
+            }
+            x.push_back(s.value(s.n));
+            inputs.push_back(padded(x));
+        }
+        const std::vector<Expr> points = input_transform(f, inputs);
+        Func step("input" + std::to_string(a));
+        step(at) = points.size() == 1 ? points[0] : Halide::mux(s.j[a], points);
+        steps.push_back({a, step});
+    }
+    return steps;
+}
+
+void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
+    const WinogradShape shape = by_point ? s.shape.plane() : s.shape;
+    const size_t rank = shape.axes.size(), inner = by_point ? rank - 1 : rank;
+    s.transformed = Func(by_point ? "planes" : "transformed");
+    const auto of_inner = [&](const std::vector<Var> &vars) {
+        return std::vector<Var>(vars.begin(), vars.begin() + static_cast<std::ptrdiff_t>(inner));
+    };
+    std::vector<Var> at = {s.c};
+    append(at, s.several(of_inner(s.e)));
+    const size_t tile_at = at.size();
+    at.push_back(s.tile);
+    if (by_point) {
+        at.push_back(s.depth);
+    }
+    const size_t first_point = at.size();
+    append(at, of_inner(s.j));
+    append(at, s.several(of_inner(s.z)));
+    append(at, s.several(by_point ? std::vector<Var>{s.images} : std::vector<Var>{s.rows, s.images}));
+    s.transformed(at) = Halide::undef(padded.type());
+    for (const int bits : shape.tile_classes()) {
+        WinogradStages::Transform transform = {bits, input_steps(s, shape, bits, padded),
+                                               UpdateLoops(tile_domain(shape, bits, false), rank, "of_input")};
+        const TilePosition tile = position_of(transform.r, rank);
+        std::vector<Expr> to(at.begin(), at.end()), from = {s.c};
+        append(from, tile.inner);
+        for (size_t a = 0; a < inner; a++) {
+            const WinogradAxis &axis = shape.axes[a];
+            const Expr row = axis.chunks > 1 ? s.rows * axis.whole + tile.t[a] : tile.t[a];
+            const Expr start = row * axis.outputs + shape.tile_class(bits, a).start;
+            from.push_back(shape.merges_folds ? start : start * axis.step + axis.origin(tile.u[a], s.e[a], s.z[a]));
+            to[first_point + a] = tile.inner[a];
+        }
+        if (by_point) {
+            from.push_back(s.depth);
+        }
+        if (s.has(s.n)) {
+            from.push_back(s.value(s.images) * shape.images + tile.image);
+        }
+        to[tile_at] = tile_number(shape, bits, tile.t, tile.u, tile.image);
+        s.transformed(to) = transform.steps.back().f(from);
+        s.inputs.push_back(transform);
+    }
+}
+
+// What the products of some points multiply, from planes: their transform on the outermost axis, tile of a plane by
+// tile of a plane.
+void gather_planes(WinogradStages &s, WinogradStages::Product &product, const Func &planes) {
+    const WinogradShape &shape = s.shape, plane = shape.plane();
+    const size_t rank = shape.axes.size(), outer = rank - 1;
+    const WinogradAxis &axis = shape.axes[outer];
+    const CookToom &f = transform_of(shape, 0, outer);
+    std::vector<Var> at = {s.c};
+    append(at, s.several(s.e));
+    const size_t tile_at = at.size();
+    at.push_back(s.tile);
+    append(at, s.j);
+    append(at, s.several(s.z));
+    append(at, s.several({s.rows, s.images}));
+    product.transformed = Func("transformed");
+    product.transformed(at) = Halide::undef(planes.type());
+    for (const int bits : shape.tile_classes()) {
+        if ((bits & product.bits) != 0) {
+            continue;
+        }
+        const int tiles = plane.tiles(bits) / shape.images;
+        const TileClass outermost = shape.tile_class(0, outer);
+        const RDom r({{0, tiles}, {0, outermost.count}, {0, axis.subs}, {0, shape.images}}, "of_plane");
+        std::vector<Expr> to(at.begin(), at.end()), inputs;
+        to[tile_at] = shape.tiles_before(bits) + ((r[3] * outermost.count + r[1]) * axis.subs + r[2]) * tiles + r[0];
+        for (int l = 0; l < f.points; l++) {
+            const Expr start = r[1] * axis.outputs + l;
+            std::vector<Expr> from = {s.c};
+            append(from, s.several(std::vector<Var>(s.e.begin(), s.e.end() - 1)));
+            from.push_back(plane.tiles_before(bits) + r[3] * tiles + r[0]);
+            from.push_back(shape.merges_folds ? start : start * axis.step + axis.origin(r[2], s.e[outer], s.z[outer]));
+            append(from, std::vector<Var>(s.j.begin(), s.j.end() - 1));
+            append(from, s.several(std::vector<Var>(s.z.begin(), s.z.end() - 1)));
+            append(from, s.several({s.images}));
+            inputs.push_back(planes(from));
+        }
+        const std::vector<Expr> points = input_transform(f, inputs);
+        product.transformed(to) = points.size() == 1 ? points[0] : Halide::mux(s.j[outer], points);
+        product.gathered.push_back(r);
+    }
+}
+
+// acc += weight * input, of neighbouring pairs in one instruction where they are 16-bit integers: modulo 2^32.
+void define_sum(Func &acc, const std::vector<Var> &at, int pair, const Func &transformed, const std::vector<Expr> &in,
+                const Func &packed, const std::vector<Expr> &weight) {
+    if (pair == 1) {
+        acc(at) = zero_of(transformed);
+        acc(at) += packed(weight) * transformed(in);
+        return;
+    }
+    Expr sum = 0;
+    for (int k = 0; k < pair; k++) {
+        std::vector<Expr> weight_k = weight, in_k = in;
+        weight_k[0] += k;
+        in_k[0] += k;
+        sum += Halide::cast<int32_t>(packed(weight_k)) * Halide::cast<int32_t>(transformed(in_k));
+    }
+    acc(at) = Halide::Expr(uint32_t{0});
+    acc(at) += Halide::reinterpret<uint32_t>(sum);
+}
+
+void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
+    const WinogradShape &shape = s.shape;
+    Func planes = s.transformed;
+    if (by_point && shape.axes.back().reads_outside() && !shape.merges_folds) {
+        Halide::Region bounds(s.transformed.dimensions());
+        bounds[2 + s.several(std::vector<Var>(s.e.begin(), s.e.end() - 1)).size()] = {0, shape.axes.back().in};
+        planes = Halide::BoundaryConditions::constant_exterior(s.transformed, zero_of(s.transformed), bounds);
+    }
+    const size_t rank = shape.axes.size();
+    std::vector<int> extents = {shape.steps()};
+    for (size_t a = 0; a < rank; a++) {
+        extents.push_back(shape.folds(a));
+    }
+    int most = 0;
+    for (const int bits : shape.tile_classes()) {
+        most |= bits;
+    }
+    for (int bits = 0; bits <= most; bits++) {
+        if ((bits & ~most) != 0) {
+            continue;
+        }
+        UpdateLoops r(extents, 1, "r");
+        const Expr depth = r[0] * (shape.pair * shape.interleaved) + s.c % shape.interleaved;
+        std::vector<Expr> weight = {s.c % shape.panel * shape.pair, r[0]},
+                          in = {problem.groups == 1 ? depth + 0
+                                                    : s.c / (shape.group_panels * shape.panel) * shape.depth + depth};
+        for (size_t a = 0; a < rank; a++) {
+            weight.push_back(r[a + 1]);
+            if (s.has(s.e[a])) {
+                in.push_back(r[a + 1]);
+            }
+        }
+        in.push_back(s.tile);
+        append(in, s.j);
+        weight.push_back(s.c / shape.panel);
+        for (size_t a = 0; a < rank; a++) {
+            const WinogradAxis &axis = shape.axes[a];
+            const Expr has_last_tap = r[a + 1] < axis.first_short_fold();
+            weight.push_back(shape.shares_weights(a) ? Halide::select(has_last_tap, s.j[a], 0) : Expr(s.j[a]));
+            if (s.has(s.z[a])) {
+                in.push_back(axis.shift_of(s.p[a]));
+            }
+            if (axis.taps > 1 && axis.first_short_fold() < shape.folds(a)) {
+                r.domain().where(s.j[a] != cook_toom_infinity || has_last_tap);
+            }
+        }
+        for (const Var &p : s.p) {
+            weight.push_back(s.value(p));
+        }
+        append(in, s.several({s.rows, s.images}));
+        std::vector<Var> at = {s.c, s.tile};
+        append(at, s.j);
+        append(at, s.several(s.p));
+        append(at, s.several({s.rows, s.images}));
+        WinogradStages::Product product = {bits, s.transformed, Func("acc"), Func("product"), Func(), {}};
+        if (by_point) {
+            gather_planes(s, product, planes);
+        }
+        define_sum(product.acc, at, shape.pair, product.transformed, in, s.packed, weight);
+        product.product(at) = product.acc(std::vector<Expr>(at.begin(), at.end()));
+        s.products.push_back(product);
+    }
+}
+
+}  // namespace
+
+std::vector<int> winograd_output_phases(const Problem &problem) {
+    const bool interleaves = problem.y_layout == Layout::ncx && !merges_phases(problem, winograd_axes(problem));
+    std::vector<int> phases = interleaves ? std::vector<int>(problem.rank, 1) : whole_phases(problem);
+    if (winograd_phases_as_channels(problem) > 1) {
+        phases[0] = 1;
+    }
+    return phases;
+}
+
+int winograd_phases_as_channels(const Problem &problem) {
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    return problem.y_layout == Layout::nxc && merges_phases(problem, axes) ? axes[0].phases : 1;
+}
+
+UpdateLoops::UpdateLoops(const std::vector<int> &extents, size_t inner, const std::string &name,
+                         const std::set<size_t> &kept) {
+    Halide::Region domain;
+    for (size_t d = 0; d < extents.size(); d++) {
+        const bool is_loop = d < inner || extents[d] > 1 || kept.contains(d);
+        numbers_.push_back(is_loop ? static_cast<int>(domain.size()) : -1);
+        if (is_loop) {
+            domain.emplace_back(0, extents[d]);
+        }
+    }
+    domain_ = RDom(domain, name);
+}
+
+WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands) {
+    WinogradStages s;
+    s.shape = winograd_shape(problem, schedule);
+    const size_t rank = s.shape.axes.size();
+    s.i = vars("i", rank), s.j = vars("j", rank), s.e = vars("e", rank), s.z = vars("z", rank);
+    s.p = vars("p", rank), s.q = vars("q", rank);
+    const auto has_values = [&](const Var &var, int values) {
+        if (values == 1) {
+            s.single.insert(var.name());
+        }
+    };
+    for (size_t a = 0; a < rank; a++) {
+        has_values(s.e[a], s.shape.folds(a));
+        has_values(s.z[a], s.shape.axes[a].shifts);
+        has_values(s.p[a], s.shape.phases(a));
+    }
+    has_values(s.n, static_cast<int>(problem.batch));
+    has_values(s.rows, s.shape.axes.back().chunks);
+    has_values(s.images, s.shape.image_chunks);
+    s.seen_phases = winograd_output_phases(problem);
+    s.in_place = s.shape.covers_exactly(problem, schedule.lanes);
+    s.masked = s.in_place && s.shape.columns % schedule.lanes != 0;
+    // Bytes are copied rather than sums, unless a vector reaches beyond the channels that have a scale.
+    s.finished =
+        s.in_place || (problem.is_quantized() && s.shape.columns % schedule.lanes == 0 && !s.shape.pads_groups());
+    define_inputs(s, define_image(s, problem, schedule, operands), schedule.by_point);
+    s.packed = operands.packed;
+    define_products(s, problem, schedule.by_point);
+    if (schedule.by_point) {
+        define_outer(s);
+    }
+    define_outputs(s, problem, schedule, operands);
+    if (!s.in_place) {
+        define_copy(s, problem, operands);
+    }
+    return s;
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,256 @@
+// The Winograd algorithm: tiles of outputs by fewer products than their sums have, F(m, r) on each axis (cook_toom.h).
+//
+//   transformed = B^T x B   for every tile, on each axis
+//   product     = packed * transformed, summed over input channels (and folds), for each point
+//   y           = A^T product A
+//
+// Applies to Conv and ConvTranspose of numbers summed in float32, float16 and bfloat16 widened, with sums of 2 to 7
+// taps on some axis and no more on any, but where accuracy is strict: strides, dilations and output phases are reduced
+// to stride 1 (winograd_axis.h). Multiplications: the product over axes of (m + r - 1) / m, in place of r, for each
+// output and input channel. Error: tests/reference/error_bound.h. Of 8-bit numbers, where groups have an even number of
+// channels or there is one of several, with tiles for which integers are exact: winograd_exact.h.
+//
+// Few output channels are no vector: then columns are channels and the innermost axis' phases together. Nor are few
+// input channels: then all folds of a position lie together in a copy of the input. Groups of few channels join in a
+// panel, whose weights are block-diagonal; panels that share no input pass all stages one after the other. Where groups
+// are no whole panels, those are filled up with zeros. Groups that fill a vector may be interleaved instead: one
+// channel of each after the other, so that a step of the sum multiplies a channel of each group, and nothing by zeros.
+//
+// Of three axes, the outermost may be transformed apart: planes of the input on the other two, and then, one point of
+// those after the other, what is multiplied, the products and their transform, which so pass through the nearest caches
+// alone.
+//
+// Panels of output channels may follow one another, each multiplied, transformed and written: what passes through the
+// caches between the products and y is then a panel's alone, and the transformed input too where no other panel reads
+// it.
+//
+// An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
+// shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous. Or it ends in a
+// tile that is cut, as chunks of rows may: what lies beyond y is not written then.
+#pragma once
+
+#include <Halide.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithm.h"
+#include "algorithms/winograd/transforms/axis.h"
+#include "kiln/problem.h"
+#include "targets/target_model.h"
+
+namespace kiln::dense {
+
+// The numbers a schedule of the Winograd algorithm is made of.
+struct WinogradSchedule {
+    int lanes = 8;                      // of a vector
+    int vectors = 1;                    // a register tile of products is vectors of output channels
+    int block = 1;                      //   by at most so many tiles
+    int unroll = 1;                     // of the sum over input channels
+    std::vector<int> tile = {1, 1, 1};  // outputs m of a tile on each axis, the innermost first
+    int rows = 0;           // rows of tiles, on the outermost axis, that pass all stages together; 0: the whole image,
+    int images = 1;         //   and then so many images together
+    bool by_phase = false;  // whether one output phase after the other is multiplied and written
+    bool by_point = false;  // whether the outermost axis is transformed apart, for one point of the others at a time
+    bool by_panel = false;  // whether one panel after the other is multiplied and written
+    int ahead = 0;          // steps of the sum before which weights are fetched; 0: when they are read
+    bool interleaved = false;  // whether groups that share a vector lie in it lane by lane
+    bool cut = false;       // whether tiles are of one size and those that reach beyond y are cut, to write it in place
+    bool parallel = false;  // whether the caller's threads share the work
+
+    int panel() const { return lanes * vectors; }
+    // Whether phases may be taken one after the other: y is written in place, by tiles of one size.
+    bool allows_by_phase(const Problem &problem) const;
+    // Whether panels may be: they are whole blocks of channels, and y is not written in place by tiles of several
+    // sizes.
+    bool allows_by_panel(const Problem &problem) const;
+    // Whether tiles may be cut: y is then written in place.
+    bool allows_cut(const Problem &problem) const;
+    // Whether groups may be interleaved: those of a vector are whole and have as many inputs as outputs.
+    bool allows_interleaved(const Problem &problem) const;
+
+    static WinogradSchedule parse(const std::string &text);
+    std::string print() const;
+    // Throws std::invalid_argument unless the tiles suit the problem.
+    void check(const Problem &problem) const;
+};
+
+// The largest product over the axes of what whole tiles amplify errors by (cook_toom.h): error_bound.h counts on it.
+inline constexpr double most_amplification = 111;
+double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
+
+// Whether tiles are of sizes whose errors are bounded so or, of 8-bit numbers, exact (winograd_exact.h).
+bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
+
+// Whether the algorithm applies at all.
+bool winograd_applies(const Problem &problem);
+
+// The problem's axes, the innermost first, with no tiles yet: outputs, points and tiles are a schedule's.
+std::vector<WinogradAxis> winograd_axes(const Problem &problem);
+
+// Where there are groups, the share of their panels' columns that channels take; else 1.
+double share_of_panels(const Problem &problem, int panel);
+
+// Whether columns are the innermost axis' phases as well as channels, which are few.
+bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes);
+
+// What kernel, pack function and schedules all know.
+struct WinogradShape {
+    std::vector<WinogradAxis> axes;  // the innermost first
+    int columns;                     // output channels, times the innermost axis' phases where those are merged
+    int panel, panels;               // of columns; the last panel, of each group_columns, is filled up with zeros
+    int joined;                      // groups that share a panel, whose weights are zero between them
+    int interleaved = 1;             //   or, where those are so many and not 1, which lie in it lane by lane
+    int depth;                       // input channels of a group, times joined or, where those are merged, folds
+    int group_columns;               // columns that read the same inputs: of joined groups
+    int group_panels;                // panels of those
+    int group_chunks;                // 1, or how many times those, with their inputs, pass all stages by themselves
+    bool panel_inputs;               // whether panels follow one another and each reads inputs that no other does
+    bool merges_phases, merges_folds;
+    bool channels_first;       // whether merged columns number channels first, then phases, or the other way around
+    int images, image_chunks;  // the batch
+    int pair = 1;              // neighbours along depth that one lane sums: 2 of 8-bit problems
+    int64_t scale = 1;         // by which products are too large (winograd_exact.h)
+    bool cut = false;          // whether outputs beyond y are computed but not written
+
+    int weight_bytes() const { return 4 / pair; }
+    int steps() const { return (depth + pair - 1) / pair / interleaved; }  // of the sum over depth
+    // The channel, of x or y, in a column of interleaved groups, and the other way around.
+    Halide::Expr channel_of(const Halide::Expr &column) const;
+    Halide::Expr column_of(const Halide::Expr &channel) const;
+
+    // Combinations of axes that have a smaller last tile, as bits.
+    std::vector<int> tile_classes() const;
+    TileClass tile_class(int bits, size_t axis) const { return axes[axis].tile_class((bits >> axis & 1) != 0); }
+    // Of an axis, but for those that are merged into columns and depth.
+    int phases(size_t axis) const { return merges_phases && axis == 0 ? 1 : axes[axis].phases; }
+    int folds(size_t axis) const { return merges_folds ? 1 : axes[axis].folds; }
+    // Whether an axis has folds of one tap beside those of two: that tap is the weight at each finite point, if the
+    // transform of weights does not scale it (cook_toom.h), and so read once for all.
+    bool shares_weights(size_t axis) const;
+    int filter_points(size_t axis) const { return shares_weights(axis) ? 0 : axes[axis].points; }  // for cook_toom()
+    int tiles(int bits) const;  // of a combination, in a chunk
+    // The tiles of one position on the outermost axis, which is then one of one output and one point.
+    WinogradShape plane() const;
+    int tiles_before(int bits) const;  // in the order that makes each point's tiles contiguous
+    // The same for points: bit a tells whether a point on axis a is one that the smaller tile lacks.
+    struct Range {
+        int begin, count;
+    };
+    Range tiles_of_points(int bits) const;
+    Range points(int bits, size_t axis) const;
+    // Whether products have more columns than channels in each group, or joined groups.
+    bool pads_groups() const { return panels > group_panels && group_columns % panel != 0; }
+    // Whether the innermost axis' phases are channels of y too.
+    bool y_has_columns() const { return merges_phases && channels_first; }
+    // Whether the output's tiles are those of y, dense and whole, so that y can be written in place.
+    bool covers_exactly(const Problem &problem, int lanes) const;
+
+    // [panel lane, pair][steps][folds...][panels][points...][phases...], the innermost first.
+    std::vector<int> packed_extents() const;
+};
+WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule);
+
+// The transformed weights; w as for Algorithm::pack.
+Halide::Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Halide::Func &w);
+
+// Loops of an update, some of which have a single pass: those are none, and what counts them is 0. Halide takes longer
+// to lower a nest of loops than their number tells.
+class UpdateLoops {
+  public:
+    // The first `inner`, and those `kept`, are loops in any case.
+    UpdateLoops(const std::vector<int> &extents, size_t inner, const std::string &name,
+                const std::set<size_t> &kept = {});
+    UpdateLoops() = default;
+
+    Halide::Expr operator[](size_t d) const { return has(d) ? Halide::Expr(domain_[numbers_[d]]) : 0; }
+    Halide::RVar loop(size_t d) const { return has(d) ? Halide::RVar(domain_[numbers_[d]]) : Halide::RVar(); }
+    bool has(size_t d) const { return numbers_[d] >= 0; }
+    size_t size() const { return numbers_.size(); }
+    Halide::RDom &domain() { return domain_; }
+
+  private:
+    Halide::RDom domain_;
+    std::vector<int> numbers_;  // in the domain; -1: a single pass
+};
+
+// The stages of the kernel, not scheduled. Each Func's dimensions: c, a coordinate for each axis of what its comment
+// says, then `tile` and whatever else tells tiles apart; but none that has a single value in this problem
+// (UpdateLoops).
+struct WinogradStages {
+    Halide::Var c{"c"}, tile{"tile"}, n{"n"}, rows{"rows"}, images{"images"}, depth{"depth"};
+    std::vector<Halide::Var> i, j, e, z, p, q;  // output of a tile, point, fold, shift, phase, output
+    std::set<std::string> single;               // names of those that have a single value, 0
+
+    bool has(const Halide::Var &var) const { return !single.contains(var.name()); }
+    Halide::Expr value(const Halide::Var &var) const { return has(var) ? Halide::Expr(var) : 0; }
+    std::vector<Halide::Var> several(std::vector<Halide::Var> vars) const {
+        std::erase_if(vars, [this](const Halide::Var &var) { return !has(var); });
+        return vars;
+    }
+
+    // A tile's transform on one axis.
+    struct Step {
+        size_t axis;
+        Halide::Func f;
+    };
+    // One combination of tile sizes.
+    struct Transform {
+        int bits = 0;
+        std::vector<Step> steps;  // in order of computation
+        UpdateLoops r;            // points or outputs of a tile, then tile and sub-image of each axis, then image,
+                                  //   then, of outputs in place, the chunks of rows and of images
+    };
+    struct Product {
+        int bits = 0;
+        Halide::Func transformed;  // what it multiplies
+        Halide::Func acc, product;
+        Halide::Func outer;  // its transform on the outermost axis, where that is done by points of the others
+        std::vector<Halide::RDom> gathered;  // and then the domains of the updates of `transformed`: tile of a plane,
+                                             // tile and sub-image of the outermost axis, image
+    };
+    int channels = 0;                 // input channels that `transformed` holds: whole vectors
+    Halide::Func image;               // x with channels innermost and room for whole vectors; undefined where x will do
+    Halide::Func column_bias;         // of every column, where phases are merged; else undefined
+    Halide::Func turned_x, turned_y;  // blocks of x and y on their way from or to channels first; else undefined
+    Halide::Func packed;              // the operand
+    Halide::Func transformed;         // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
+                                      //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
+    std::vector<Transform> inputs;    // of `transformed`
+    std::vector<Product> products;    // (c, tile, j, p, rows, images)
+    std::vector<Transform> outputs;
+    Halide::Func result;  // where y cannot be written in place: (c, q and p of each axis in a chunk, n, rows, images)
+    Halide::Func y;
+    std::vector<int> seen_phases;  // in which y is seen (Algorithm::output_phases)
+    bool in_place = false;
+    bool masked = false;    // whether the last vector of channels is then stored under a mask
+    bool finished = false;  // whether what is written, in place or not, has passed the epilogue
+    WinogradShape shape;
+};
+
+// The phases in which winograd() sees each axis of y (Algorithm::output_phases): none where rows of channels-first y,
+// whose phases interleave, are written whole.
+std::vector<int> winograd_output_phases(const Problem &problem);
+
+// Of the innermost axis, that winograd() sees as channels (Algorithm::phases_as_channels).
+int winograd_phases_as_channels(const Problem &problem);
+
+WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands);
+
+// What the algorithm is compiled with where nobody tuned it.
+WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetModel &target);
+
+// What may be tuned of it.
+ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target);
+
+// Whether that costs clearly less than the direct algorithm, by estimates of both.
+bool winograd_pays(const Problem &problem, const TargetModel &target);
+
+void schedule_winograd(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
+
+// After schedule_winograd(), of targets whose products take a lane of a register (schedule_neon.cpp).
+void stage_inputs(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
+
+}  // namespace kiln::dense

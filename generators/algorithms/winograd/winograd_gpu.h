@@ -1,0 +1,46 @@
+// The Winograd algorithm on a GPU, of three kernels: one transforms all tiles of the input, one multiplies them by
+// packed weights for every point, a tile of channels and tiles a thread, and one transforms the products to y. What
+// lies between them is in the workspace.
+//
+//   transformed = B^T x B,   product = packed * transformed, summed over channels and folds,   y = A^T product A
+//
+// Applies as winograd.h says, on one or two axes and without groups, dilation or phases of unequal sizes; all tiles of
+// an axis are of one size. Weights are packed as there. Multiplications and error are the Winograd algorithm's.
+#pragma once
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+#include "algorithms/winograd/winograd.h"
+#include "kiln/problem.h"
+#include "targets/target_model.h"
+
+namespace kiln::dense {
+
+// The numbers of its schedule.
+struct WinogradGpuSchedule {
+    int channels = 1;                // a thread sums channels, neighbours,
+    int tiles = 1;                   //   by tiles, for one point
+    int vector = 1;                  // channels in one load or store; divides `channels`
+    int threads_c = 1;               // a block has threads along the channels
+    int threads_t = 1;               //   and along the tiles
+    int unroll = 1;                  // of the sum over input channels
+    std::vector<int> tile = {1, 1};  // outputs m of a tile on each axis, the innermost first
+
+    static WinogradGpuSchedule parse(const std::string &text);
+    std::string print() const;
+    // Throws std::invalid_argument unless the tiles suit the problem.
+    void check(const Problem &problem) const;
+    // What packing needs of it.
+    WinogradSchedule stages() const;
+};
+
+bool winograd_gpu_applies(const Problem &problem);
+WinogradGpuSchedule default_winograd_gpu_schedule(const Problem &problem, const TargetModel &target);
+
+// The kernel, scheduled.
+Halide::Func winograd_gpu(const Problem &problem, const WinogradGpuSchedule &schedule, const Operands &operands);
+
+}  // namespace kiln::dense

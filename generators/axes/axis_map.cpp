@@ -1,0 +1,140 @@
+// The index arithmetic of strides, dilations and output phases.
+#include "axes/axis_map.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "expressions/arithmetic.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+
+int to_int(int64_t value) {
+    return static_cast<int>(value);
+}
+
+// Division and remainder that round towards minus infinity, as Halide's do, for a positive divisor.
+int floor_div(int a, int b) {
+    return a / b - (a % b < 0 ? 1 : 0);
+}
+int floor_mod(int a, int b) {
+    return a - floor_div(a, b) * b;
+}
+Expr floor_div(const Expr &a, int b) {
+    return a / b;
+}
+Expr floor_mod(const Expr &a, int b) {
+    return a % b;
+}
+
+int inverse_modulo(int value, int modulus) {
+    for (int i = 0; i < modulus; i++) {
+        if (value * i % modulus == 1 % modulus) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+}  // namespace
+
+template <typename T>
+T AxisMap::first_tap(const T &phase) const {
+    return floor_mod(T(floor_div(floor_mod(T(phase + pad_), phases), divisor_) * inverse_), tap_stride_);
+}
+
+template <typename T>
+T AxisMap::offset_of(const T &phase) const {
+    if (dilation_ == 1) {  // the same number; Halide can bound it
+        return floor_div(T(phase + pad_), phases);
+    }
+    return floor_div(T(phase + pad_ - first_tap(phase) * dilation_), phases);
+}
+
+Expr AxisMap::tap(const Expr &phase, const Expr &j) const {
+    return phases == 1 ? j : first_tap(phase) + j * tap_stride_;
+}
+
+Expr AxisMap::offset(const Expr &phase) const {
+    return phases == 1 ? Expr(-pad_) : offset_of(phase);
+}
+
+bool AxisMap::has_uneven_phases() const {
+    return phases > 1 && (divisor_ > 1 || kernel % tap_stride_ != 0);
+}
+
+Expr AxisMap::is_tap(const Expr &phase, const Expr &j) const {
+    Expr inside = first_tap(phase) + j * tap_stride_ < kernel;
+    return divisor_ > 1 ? inside && (phase + pad_) % divisor_ == 0 : inside;
+}
+
+AxisMap::Range AxisMap::reads() const {
+    int low = in, high = -1;
+    for (int phase = 0; phase < phases; phase++) {
+        if (phases > 1 && floor_mod(phase + pad_, divisor_) != 0) {
+            continue;
+        }
+        const int first = phases == 1 ? 0 : first_tap(phase);
+        const int count = first < kernel ? (kernel - 1 - first) / tap_stride_ + 1 : 0;
+        const int at = phases == 1 ? -pad_ : offset_of(phase), reach = (count - 1) * tap_step;
+        if (count > 0) {
+            low = std::min(low, at + std::min(0, reach));
+            high = std::max(high, at + std::max(0, reach) + (quotients - 1) * step);
+        }
+    }
+    return {low, high};
+}
+
+bool AxisMap::reads_outside() const {
+    const Range range = reads();
+    return range.first <= range.last && (range.first < 0 || range.last >= in);
+}
+
+AxisMap::Range AxisMap::reads_inside() const {
+    const Range range = reads();
+    return {std::max(range.first, 0), std::min(range.last, in - 1)};
+}
+
+AxisMap AxisMap::conv(const Problem &problem, int axis) {
+    AxisMap map;
+    map.in = to_int(problem.in[axis]);
+    map.out = map.quotients = to_int(problem.out[axis]);
+    map.kernel = map.taps = to_int(problem.kernel[axis]);
+    map.step = to_int(problem.stride[axis]);
+    map.tap_step = map.dilation_ = to_int(problem.dilation[axis]);
+    map.pad_ = to_int(problem.pad_begin[axis]);
+    return map;
+}
+
+AxisMap AxisMap::conv_transpose(const Problem &problem, int axis) {
+    AxisMap map;
+    map.in = to_int(problem.in[axis]);
+    map.out = to_int(problem.out[axis]);
+    map.kernel = to_int(problem.kernel[axis]);
+    map.phases = to_int(problem.stride[axis]);
+    map.dilation_ = to_int(problem.dilation[axis]);
+    map.pad_ = to_int(problem.pad_begin[axis]);
+    map.quotients = ceil_div(map.out, map.phases);
+    map.divisor_ = std::gcd(map.phases, map.dilation_);
+    map.tap_stride_ = map.phases / map.divisor_;
+    map.inverse_ = inverse_modulo(map.dilation_ / map.divisor_ % map.tap_stride_, map.tap_stride_);
+    map.taps = ceil_div(map.kernel, map.tap_stride_);
+    map.tap_step = -map.dilation_ / map.divisor_;
+    if (map.phases == 1) {  // a convolution with its taps reversed: written so, offset() and tap() stay plain
+        map.pad_ = -map.pad_;
+    }
+    return map;
+}
+
+std::vector<AxisMap> axis_maps(const Problem &problem) {
+    std::vector<AxisMap> maps;
+    for (int axis = problem.rank - 1; axis >= 0; axis--) {
+        maps.push_back(problem.op == Operator::conv ? AxisMap::conv(problem, axis)
+                                                    : AxisMap::conv_transpose(problem, axis));
+    }
+    return maps;
+}
+
+}  // namespace kiln

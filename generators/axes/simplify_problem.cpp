@@ -1,0 +1,89 @@
+// Leaving out taps, and folding pointwise axes together.
+#include "axes/simplify_problem.h"
+
+#include <algorithm>
+
+#include "expressions/arithmetic.h"
+
+namespace kiln {
+namespace {
+
+bool is_pointwise(const Problem &p, int axis) {
+    return p.kernel[axis] == 1 && p.stride[axis] == 1 && p.pad_begin[axis] == 0 && p.in[axis] == p.out[axis];
+}
+
+// Whether some output reads x by a tap.
+bool reads(const Problem &p, int axis, int64_t tap) {
+    const int64_t ahead = p.pad_begin[axis] - tap * p.dilation[axis];  // of the first output's input
+    const int64_t first = ahead > 0 ? ceil_div(ahead, p.stride[axis]) : 0;
+    return first < p.out[axis] && first * p.stride[axis] - ahead < p.in[axis];
+}
+
+// The taps of an axis from the first to the last that some output reads x by; all, where none does.
+struct Taps {
+    int64_t first, last;
+};
+Taps taps_read(const Problem &p, int axis) {
+    Taps taps = {0, p.kernel[axis] - 1};
+    if (p.has_open_sizes() || p.op != Operator::conv) {
+        return taps;
+    }
+    while (taps.first <= taps.last && !reads(p, axis, taps.first)) {
+        taps.first++;
+    }
+    while (taps.first < taps.last && !reads(p, axis, taps.last)) {
+        taps.last--;
+    }
+    return taps.first <= taps.last ? taps : Taps{0, p.kernel[axis] - 1};
+}
+
+void leave_out_taps(Problem &p, int axis) {
+    const Taps taps = taps_read(p, axis);
+    if (taps.first == 0 && taps.last == p.kernel[axis] - 1) {
+        return;
+    }
+    p.kernel[axis] = taps.last - taps.first + 1;
+    p.pad_begin[axis] -= taps.first * p.dilation[axis];
+    p.dilation[axis] = p.kernel[axis] == 1 ? 1 : p.dilation[axis];
+    p.pad_end[axis] = (p.out[axis] - 1) * p.stride[axis] + p.effective_kernel(axis) - p.in[axis] - p.pad_begin[axis];
+}
+
+void erase_axis(Problem &p, int axis) {
+    for (Axes *axes : {&p.in, &p.out, &p.kernel, &p.stride, &p.dilation, &p.pad_begin, &p.pad_end}) {
+        std::copy(axes->begin() + axis + 1, axes->end(), axes->begin() + axis);
+        axes->back() = 0;
+    }
+    p.rank--;
+}
+
+}  // namespace
+
+Axes first_taps_left_out(const Problem &problem) {
+    Axes first = {};
+    for (int axis = 0; axis < problem.rank; axis++) {
+        first[axis] = taps_read(problem, axis).first;
+    }
+    return first;
+}
+
+Problem reduced(const Problem &problem) {
+    Problem p = problem;
+    if (p.has_open_sizes() || p.op == Operator::deform_conv) {  // whose offsets have one channel an axis
+        return p;
+    }
+    for (int axis = 0; axis < p.rank; axis++) {
+        leave_out_taps(p, axis);
+    }
+    // Only from the last axis on: what is left keeps its place among the weights' strides.
+    for (int axis = p.rank - 1; axis > 0 && is_pointwise(p, axis) && is_pointwise(p, axis - 1); axis--) {
+        p.in[axis - 1] = p.out[axis - 1] = p.in[axis - 1] * p.in[axis];
+        erase_axis(p, axis);
+    }
+    if (p.rank == 1 && is_pointwise(p, 0) && p.x_layout == Layout::nxc && p.y_layout == Layout::nxc) {
+        p.in[0] = p.out[0] = p.in[0] * p.batch;
+        p.batch = 1;
+    }
+    return p;
+}
+
+}  // namespace kiln

@@ -1,0 +1,145 @@
+// Bias, residual and activation, by ONNX's formulas; scales and zero points, by those of problem.h.
+#include "expressions/epilogue.h"
+
+#include "expressions/types.h"
+#include "lowering/bf16_instruction.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Internal::make_const;
+
+Expr sigmoid(const Expr &v) {
+    return make_const(v.type(), 1) / (make_const(v.type(), 1) + Halide::exp(-v));
+}
+
+// 1 - 2 / (exp(2v) + 1): exact at both infinities, where a quotient of exponentials would be NaN.
+Expr tanh_of(const Expr &v) {
+    const Expr one = make_const(v.type(), 1), two = make_const(v.type(), 2);
+    return one - two / (Halide::exp(two * v) + one);
+}
+
+// The activation of this number at v, with its parameters a and b.
+Expr activate(Activation activation, const Expr &v, const Expr &a, const Expr &b) {
+    const auto constant = [&v](double value) { return make_const(v.type(), value); };
+    const Expr zero = constant(0), one = constant(1);
+    switch (activation) {
+        case Activation::none:
+            return v;
+        case Activation::relu:
+            return Halide::max(v, zero);
+        case Activation::leaky_relu:
+            return Halide::select(v < zero, v * a, v);
+        case Activation::tanh:
+            return tanh_of(v);
+        case Activation::sigmoid:
+            return sigmoid(v);
+        case Activation::hard_sigmoid:
+            return Halide::clamp(v * a + b, zero, one);
+        case Activation::clip:
+            return Halide::min(Halide::max(v, a), b);
+        case Activation::hard_swish:
+            return v * Halide::clamp(v * constant(1.0 / 6.0) + constant(0.5), zero, one);
+    }
+    return v;
+}
+
+Expr activate(const Problem &problem, const Sizes &sizes, const Expr &v) {
+    if (!problem.open_epilogue) {
+        const auto &params = problem.activation_params;
+        return activate(problem.activation, v, make_const(v.type(), params[0]), make_const(v.type(), params[1]));
+    }
+    Expr result = v;
+    for (const Activation activation : {Activation::relu, Activation::leaky_relu, Activation::tanh, Activation::sigmoid,
+                                        Activation::hard_sigmoid, Activation::clip, Activation::hard_swish}) {
+        const Expr a = Halide::cast(v.type(), sizes.activation_params[0]);
+        const Expr b = Halide::cast(v.type(), sizes.activation_params[1]);
+        result =
+            Halide::select(sizes.activation == static_cast<int>(activation), activate(activation, v, a, b), result);
+    }
+    return result;
+}
+
+// v + addend, where there is one.
+Expr add_if(const Expr &present, const Expr &v, const Expr &addend) {
+    const Expr sum = v + Halide::cast(v.type(), addend);
+    return Halide::Internal::is_const_one(present) ? sum : Halide::select(present, sum, v);
+}
+
+// saturate(round_half_even(v) + zero point). Saturating first, to integers, comes to the same, and then a sum whose
+// last digit is worth 1 rounds: its low byte is the result.
+Expr quantize(const Problem &problem, const Sizes &sizes, const Expr &v) {
+    const Halide::Type type = halide_type(problem.y_type);
+    const Expr low = (problem.y_type == DType::s8 ? -128.0f : 0.0f) - Halide::cast<float>(sizes.y_zero_point);
+    // `low` is 0 at the most, and so below what comes out of Relu.
+    const bool is_above = problem.activation == Activation::relu && !problem.open_epilogue;
+    const Expr saturated = Halide::min(is_above ? v : Halide::max(v, low), low + 255.0f);
+    const Expr rounded = Halide::strict_float(saturated + 0x1.8p23f);
+    return Halide::cast(type, Halide::reinterpret<int32_t>(rounded)) + Halide::cast(type, sizes.y_zero_point);
+}
+
+// Problem::rescales_once(), at run time.
+Expr rescales_once(const Problem &problem, const Sizes &sizes) {
+    if (!problem.open_epilogue) {
+        return problem.rescales_once() ? Halide::Internal::const_true() : Halide::Internal::const_false();
+    }
+    const Expr simple = sizes.activation <= static_cast<int>(Activation::relu);
+    return problem.bias_type == DType::f32 ? simple && !sizes.has_bias : simple;
+}
+
+// Every operation is rounded by itself, so that all targets give the same bits.
+Expr rescale(const Problem &problem, Expr sum, const Operands &operands, const Expr &c) {
+    const Sizes &sizes = operands.sizes;
+    const bool real_bias = problem.bias_type == DType::f32;
+    if (operands.bias.defined() && !real_bias) {
+        sum = add_if(sizes.has_bias, sum, operands.bias(c));
+    }
+    if (problem.y_type == DType::s32) {
+        return sum;
+    }
+    Expr v = Halide::strict_float(Halide::cast<float>(sum) * operands.scale(c));
+    if (operands.bias.defined() && real_bias) {
+        v = Halide::strict_float(add_if(sizes.has_bias, v, operands.bias(c)));
+    }
+    v = Halide::strict_float(activate(problem, sizes, v));
+    if (problem.y_type == DType::f32) {
+        return v;
+    }
+    const Expr once = rescales_once(problem, sizes);
+    if (!Halide::Internal::is_const_one(once)) {
+        v = Halide::select(once, v, Halide::strict_float(v / operands.scale(sizes.out_channels)));
+    }
+    return quantize(problem, sizes, v);
+}
+
+}  // namespace
+
+Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands, const std::vector<Expr> &at,
+              const Expr &channel) {
+    if (problem.is_quantized()) {
+        return rescale(problem, sum, operands, channel);
+    }
+    const Sizes &sizes = operands.sizes;
+    Expr v = sum;
+    if (operands.bias.defined()) {
+        v = add_if(sizes.has_bias, v, operands.bias(channel));
+    }
+    if (operands.residual.defined()) {
+        v = add_if(sizes.has_residual, v, operands.residual(at));
+    }
+    v = activate(problem, sizes, v);
+    if (operands.half_bits && problem.y_type == DType::f16) {
+        return float16_bits(v);
+    }
+    if (operands.bf16_instruction && problem.y_type == DType::bf16) {
+        return to_bf16(v);
+    }
+    return Halide::cast(halide_type(problem.y_type), v);
+}
+
+Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands, const std::vector<Expr> &at) {
+    return epilogue(problem, sum, operands, at, at[0]);
+}
+
+}  // namespace kiln

@@ -1,0 +1,125 @@
+// Halide's types of a problem's tensors and of the sums between them.
+#include "expressions/types.h"
+
+#include "expressions/vars.h"
+
+namespace kiln {
+
+Halide::Type halide_type(DType type) {
+    switch (type) {
+        case DType::f64:
+            return Halide::Float(64);
+        case DType::f32:
+            return Halide::Float(32);
+        case DType::f16:
+            return Halide::Float(16);
+        case DType::bf16:
+            return Halide::BFloat(16);
+        case DType::s8:
+            return Halide::Int(8);
+        case DType::u8:
+            return Halide::UInt(8);
+        case DType::s32:
+            return Halide::Int(32);
+    }
+    return Halide::Float(32);
+}
+
+Halide::Type sum_type(const Problem &problem) {
+    if (problem.is_quantized()) {
+        return Halide::Int(32);
+    }
+    return problem.x_type == DType::f64 ? Halide::Float(64) : Halide::Float(32);
+}
+
+Halide::Type operand_type(const Problem &problem) {
+    return problem.is_quantized() ? Halide::Int(16) : sum_type(problem);
+}
+
+int products_per_lane(const Problem &problem) {
+    // Where a group has one channel there is no neighbour to sum with.
+    const bool one_channel = problem.in_channels != open_size && problem.in_channels == problem.groups;
+    return problem.is_quantized() && !one_channel ? 2 : 1;
+}
+
+DotTypes dot_types(const Problem &problem, int products, bool is_signed) {
+    if (problem.is_quantized() && products == 4) {
+        return {is_signed ? Halide::Int(8) : Halide::UInt(8), Halide::Int(8)};
+    }
+    if (problem.x_type == DType::bf16 && products == 2) {
+        return {Halide::BFloat(16), Halide::BFloat(16)};
+    }
+    return {operand_type(problem), operand_type(problem)};
+}
+
+bool is_dot(const Problem &problem, int products) {
+    if (products == products_per_lane(problem)) {
+        return true;
+    }
+    const bool several_channels = problem.in_channels > problem.groups;
+    if (problem.is_quantized()) {
+        const bool narrow = products == 4 && several_channels && problem.w_type == DType::s8 && !problem.w_zero_points;
+        return products == 1 || narrow;
+    }
+    return products == 2 && several_channels && problem.x_type == DType::bf16;
+}
+
+int dot_products(const Problem &problem, const TargetModel &target) {
+    const int most = problem.is_quantized() ? target.int8_products : target.bf16_products;
+    return is_dot(problem, most) ? most : products_per_lane(problem);
+}
+
+Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {
+    if (problem.x_type == DType::bf16) {
+        // Not a cast: on ARM Halide rounds a product of casts to bf16.
+        return Halide::reinterpret<float>(Halide::cast<uint32_t>(Halide::reinterpret<uint16_t>(x)) << 16);
+    }
+    const Halide::Expr wide = Halide::cast(operand_type(problem), x);
+    const bool shifted = problem.is_quantized() && problem.x_zero_point != 0;
+    return shifted ? wide - Halide::cast<int16_t>(sizes.x_zero_point) : wide;
+}
+
+Halide::Expr narrow_x(Halide::Type type, const Halide::Expr &x) {
+    return type == x.type() ? x
+                            : Halide::reinterpret(type, Halide::reinterpret<uint8_t>(x) ^ Halide::Expr(uint8_t{128}));
+}
+
+int narrow_zero_point(const Problem &problem, Halide::Type type) {
+    const int own = problem.x_type == DType::u8 ? 128 : 0, wanted = type.is_uint() ? 128 : 0;
+    return static_cast<int>(problem.x_zero_point) + wanted - own;
+}
+
+Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
+                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points) {
+    const std::vector<Halide::Var> order = vars("w", static_cast<size_t>(problem.rank) + 2);
+    const std::vector<Halide::Expr> at(order.begin(), order.end());
+    Halide::Expr wide = Halide::cast(type, w(at));
+    if (zero_points.defined()) {
+        const bool transposed = problem.op == Operator::conv_transpose;
+        const Halide::Expr channel = transposed ? at[0] / sizes.depth() * sizes.out_of_group() + at[1] : at[0];
+        const Halide::Expr point = Halide::cast(wide.type(), zero_points(channel));
+        wide -= Halide::select(has_zero_points, point, Halide::Internal::make_zero(wide.type()));
+    }
+    Halide::Func result("wide_weights");
+    result(order) = wide;
+    return result;
+}
+
+Halide::Expr float16_bits(const Halide::Expr &value) {
+    using Halide::Expr;
+    const Halide::Type u32 = Halide::UInt(32), u16 = Halide::UInt(16);
+    const auto bits_of = [&](const Expr &e) { return Halide::reinterpret(u32, e); };
+    const auto number = [&](uint32_t n) { return Halide::Internal::make_const(u32, n); };
+    const Expr bits = bits_of(value), magnitude = bits & number(0x7fffffff);
+    // Below 2^-14 float16 has whole multiples of 2^-24, which the last digit of 0.5 is worth: a sum with it is rounded.
+    const Expr half = Halide::Internal::make_const(Halide::Float(32), 0.5);
+    const Expr subnormal = bits_of(Halide::reinterpret(Halide::Float(32), magnitude) + half) - number(0x3f000000);
+    // Elsewhere 13 digits are rounded off, and exponents count from 15 rather than 127.
+    const Expr is_odd = (magnitude >> 13) & number(1);
+    const Expr normal = (magnitude - number(112u << 23) + number(0xfff) + is_odd) >> 13;
+    const Expr finite = Halide::select(magnitude < number(0x38800000), subnormal, Halide::min(normal, number(0x7c00)));
+    const Expr is_nan = magnitude > number(0x7f800000);
+    return Halide::cast(u16, Halide::select(is_nan, number(0x7e00), finite) | ((bits >> 16) & number(0x8000)));
+}
+
+}  // namespace kiln

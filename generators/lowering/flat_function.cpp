@@ -1,0 +1,386 @@
+// Rewriting lowered pipelines: buffers become pointers, allocations become parts of the workspace, and parallel loops
+// go to the caller's threads.
+#include "lowering/flat_function.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "expressions/sizes.h"
+#include "kiln/kernel.h"
+#include "lowering/gpu_module.h"
+#include "lowering/workspace.h"
+
+namespace kiln {
+namespace {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+using Halide::Handle;
+using Halide::Int;
+using Halide::UInt;
+
+constexpr int64_t alignment = Workspace::alignment;
+// Halide passes this name on to the bodies of parallel loops: it carries the workspace there.
+const std::string scratch_name = "__user_context";
+
+// What Halide is expected to lower to; where it does not, the message says which assumption broke.
+template <typename T>
+void require(bool holds, const std::string &what, const T &where) {
+    if (!holds) {
+        std::ostringstream message;
+        message << what << where;
+        throw Halide::InternalError(message.str());
+    }
+}
+
+Expr pointer(const std::string &name) {
+    return Variable::make(Handle(), name);
+}
+
+Expr offset_pointer(const Expr &base, const Expr &bytes) {
+    return reinterpret(Handle(), reinterpret(UInt(64), base) + cast(UInt(64), bytes));
+}
+
+// An expression in 64 bits, whose 32-bit parts may overflow.
+class Widen : public IRMutator {
+  protected:
+    using IRMutator::visit;
+    Expr visit(const IntImm *op) override { return make_const(Int(64), op->value); }
+    Expr visit(const Variable *op) override { return op->type == Int(32) ? cast(Int(64), Expr(op)) : Expr(op); }
+    Expr visit(const Cast *op) override {
+        const Expr value = mutate(op->value);
+        return value.type() == op->type ? value : cast(op->type, value);
+    }
+};
+
+Expr round_up(const Expr &bytes) {
+    return simplify((bytes + make_const(Int(64), alignment - 1)) / make_const(Int(64), alignment) *
+                    make_const(Int(64), alignment));
+}
+
+// Throws unless an expression, the size of something, depends on open sizes alone.
+class RequireOpen : public IRMutator {
+  public:
+    explicit RequireOpen(std::string of) : of_(std::move(of)) {}
+
+  protected:
+    using IRMutator::visit;
+    Expr visit(const Variable *op) override {
+        require(op->name.rfind("open", 0) == 0, "the size of " + of_ + " depends on ", op->name);
+        return op;
+    }
+
+  private:
+    std::string of_;
+};
+
+using Values = std::map<std::string, Expr>;
+
+// The values that a function gives names to, which are unique in it. The bodies of parallel loops get some of them in a
+// closure, under the same names.
+class CollectValues : public IRVisitor {
+  public:
+    Values values;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const LetStmt *op) override {
+        values[op->name] = op->value;
+        IRVisitor::visit(op);
+    }
+};
+
+// Rewrites one function. `worker_scratch` and `worker_bytes` say where the bodies of its parallel loops find theirs.
+class Flatten : public IRMutator {
+  public:
+    // `output`: the name that lowering gave the pipeline's output buffer. `outer`: what closures hold.
+    Flatten(const FlatSignature &signature, std::string output, const Values &outer)
+        : signature_(signature), output_(std::move(output)), outer_(outer) {}
+
+    Expr scratch_bytes() const { return simplify(make_const(Int(64), workspace_.peak()) + open_peak_); }
+    // What comes before the blocks whose sizes depend on open sizes.
+    int64_t constant_bytes() const { return workspace_.peak(); }
+    static constexpr const char *open_scratch = "kiln.open_scratch";
+    static constexpr const char *worker_scratch = "kiln.worker_scratch";
+    static constexpr const char *worker_bytes = "kiln.worker_bytes";
+
+  protected:
+    using IRMutator::visit;
+
+    Expr visit(const Call *op) override {
+        if (const Expr call = gpu_call(op, pointer(signature_.threads + ".pointer")); call.defined()) {
+            return IRMutator::mutate(call);
+        }
+        if (op->name == Call::buffer_get_host) {
+            if (op->args[0].as<Variable>()->image.defined()) {
+                return op;  // a part of the module
+            }
+            const std::string buffer = buffer_of(op);
+            if (buffer == signature_.strided) {
+                return strided_pointer();
+            }
+            return pointer((buffer == output_ ? signature_.output : buffer) + ".pointer");
+        }
+        if (op->name == Call::buffer_get_stride || op->name == Call::buffer_get_extent) {
+            return dimension(op);
+        }
+        if (op->name == Call::buffer_get_min) {
+            return make_zero(Int(32));
+        }
+        if (op->name == "halide_do_par_for") {
+            return parallel_for(op);
+        }
+        return IRMutator::visit(op);
+    }
+
+    // A tensor that a GPU's kernel is given.
+    Expr visit(const Variable *op) override {
+        const std::string suffix = ".buffer";
+        if (op->image.defined() || op->name.size() < suffix.size() ||
+            op->name.compare(op->name.size() - suffix.size(), suffix.size(), suffix) != 0) {
+            return op;
+        }
+        const std::string buffer = op->name.substr(0, op->name.size() - suffix.size());
+        return buffer == PlaceInWorkspace::tensor
+                   ? pointer(scratch_name)
+                   : pointer((buffer == output_ ? signature_.output : buffer) + ".pointer");
+    }
+
+    Halide::Internal::Stmt visit(const Allocate *op) override {
+        if (op->memory_type == Halide::MemoryType::Register || op->memory_type == Halide::MemoryType::Stack ||
+            op->memory_type == Halide::MemoryType::AMXTile) {
+            return IRMutator::visit(op);
+        }
+        const int64_t elements = op->extents.empty() ? 1 : op->constant_allocation_size();
+        if (elements <= 0) {
+            return place_open(op);
+        }
+        const int64_t at = workspace_.allocate(op->name, (elements + op->padding) * op->type.bytes());
+        placed_.insert(op->name);
+        const Halide::Internal::Stmt body = mutate(op->body);
+        workspace_.free(op->name);
+        return LetStmt::make(op->name, offset_pointer(pointer(scratch_name), make_const(UInt(64), at)), body);
+    }
+
+    Halide::Internal::Stmt visit(const Free *op) override {
+        if (!placed_.count(op->name)) {
+            return op;
+        }
+        workspace_.free(op->name);
+        return Evaluate::make(0);
+    }
+
+    Halide::Internal::Stmt visit(const LetStmt *op) override {
+        const Call *call = op->value.as<Call>();
+        const auto outer = outer_.find(op->name);
+        const bool captured = call && call->is_intrinsic(Call::load_typed_struct_member) && outer != outer_.end();
+        lets_.emplace_back(op->name, captured ? outer->second : op->value);
+        const Halide::Internal::Stmt result = IRMutator::visit(op);
+        lets_.pop_back();
+        return result;
+    }
+
+  private:
+    Expr stride(const Expr &dimension) const {
+        return Load::make(Int(64), signature_.strides + ".pointer", dimension, Halide::Buffer<>(), Halide::Parameter(),
+                          const_true(), ModulusRemainder());
+    }
+
+    Expr strided_pointer() const {
+        Expr elements = make_zero(Int(64));
+        for (size_t d = 0; d < signature_.origin.size(); d++) {
+            if (signature_.origin[d] != 0) {
+                elements += make_const(Int(64), signature_.origin[d]) * stride(static_cast<int>(d));
+            }
+        }
+        const Expr first = pointer(signature_.strided + ".pointer");
+        return is_const_zero(elements)
+                   ? first
+                   : offset_pointer(first, elements * make_const(Int(64), signature_.strided_bytes));
+    }
+
+    Expr dimension(const Call *op) const {
+        const std::string buffer = buffer_of(op);
+        const bool is_stride = op->name == Call::buffer_get_stride;
+        if (is_stride && buffer == signature_.strided) {
+            return cast(Int(32), stride(op->args[1]));
+        }
+        const std::string name = (buffer == output_ ? signature_.output : buffer) +
+                                 (is_stride ? ".stride." : ".extent.") + std::to_string(*as_const_int(op->args[1]));
+        const auto found = std::find_if(signature_.dimensions.begin(), signature_.dimensions.end(),
+                                        [&](const auto &entry) { return entry.first == name; });
+        require(found != signature_.dimensions.end(), "what is read from a buffer: ", Expr(op));
+        return found->second;
+    }
+
+    // A block whose size depends on open sizes. Such blocks lie behind all others, each behind those it is nested in.
+    Halide::Internal::Stmt place_open(const Allocate *op) {
+        Expr elements = make_one(Int(64)), closed = elements;
+        for (const Expr &extent : op->extents) {
+            elements = elements * Widen().mutate(extent);
+            closed = closed * Widen().mutate(closed_form(extent, op->name));
+        }
+        const auto bytes = [&](const Expr &count) {
+            return round_up(make_const(Int(64), op->type.bytes()) * (count + make_const(Int(64), op->padding)));
+        };
+        const Expr begin = open_end_, outer_bytes = open_bytes_, peak = open_peak_;
+        const std::string end = op->name + ".end";
+        open_end_ = Variable::make(Int(64), end);
+        open_bytes_ = simplify(open_bytes_ + bytes(closed));
+        placed_.insert(op->name);
+        Halide::Internal::Stmt body = mutate(op->body);
+        if (open_peak_.same_as(peak)) {  // no block is nested in this one
+            open_peak_ = simplify(max(peak, open_bytes_));
+        }
+        open_end_ = begin;
+        open_bytes_ = outer_bytes;
+        body = LetStmt::make(op->name, offset_pointer(pointer(scratch_name), cast(UInt(64), begin)), body);
+        return LetStmt::make(end, begin + bytes(elements), body);
+    }
+
+    // An expression in terms of open sizes alone.
+    Expr closed_form(Expr value, const std::string &of) const {
+        for (size_t i = lets_.size(); i-- > 0;) {
+            if (lets_[i].first.rfind("open", 0) != 0) {
+                value = substitute(lets_[i].first, lets_[i].second, value);
+            }
+        }
+        for (Expr last; !equal(last, value);) {  // of a closure's values, their own definitions
+            last = value;
+            for (const auto &[name, definition] : outer_) {
+                value = name.rfind("open", 0) != 0 ? substitute(name, definition, value) : value;
+            }
+        }
+        value = simplify(value);
+        RequireOpen(of).mutate(value);
+        return value;
+    }
+
+    static std::string buffer_of(const Call *op) {
+        const Variable *buffer = op->args[0].as<Variable>();
+        require(buffer, "not a buffer: ", op->args[0]);
+        return buffer->name.substr(0, buffer->name.rfind(".buffer"));
+    }
+
+    // halide_do_par_for(body, min, extent, closure)
+    Expr parallel_for(const Call *op) {
+        require(op->args.size() == 4, "halide_do_par_for has changed: ", Expr(op));
+        const Expr base = offset_pointer(pointer(scratch_name), Variable::make(Int(64), worker_scratch));
+        return Call::make(Int(32), "kiln_parallel_for",
+                          {pointer(signature_.threads + ".pointer"), op->args[0], mutate(op->args[3]),
+                           mutate(op->args[1]), mutate(op->args[2]), base, Variable::make(Int(64), worker_bytes)},
+                          Call::Extern);
+    }
+
+    const FlatSignature &signature_;
+    const std::string output_;
+    Workspace workspace_;
+    const Values outer_;
+    Expr open_end_ = Variable::make(Int(64), open_scratch);  // of the blocks around the current statement
+    Expr open_bytes_ = make_zero(Int(64));                   // of those blocks, in terms of open sizes
+    Expr open_peak_ = make_zero(Int(64));                    // the most that was
+    std::vector<std::pair<std::string, Expr>> lets_;
+    std::set<std::string> placed_;
+};
+
+// Reads the parameters that a pipeline takes as scalars, and lets stand-ins stand in.
+Halide::Internal::Stmt with_parameters(Halide::Internal::Stmt body, const std::vector<LoweredArgument> &arguments,
+                                       const FlatSignature &signature) {
+    for (const auto &[tensor, other] : signature.stand_ins) {
+        const Expr here = reinterpret(UInt(64), pointer(tensor + ".pointer")) != make_zero(UInt(64));
+        body = LetStmt::make(tensor + ".pointer",
+                             select(here, pointer(tensor + ".pointer"), pointer(other + ".pointer")), body);
+    }
+    for (const auto &[name, tensor] : signature.presences) {
+        const Expr here = reinterpret(UInt(64), pointer(tensor + ".pointer")) != make_zero(UInt(64));
+        body = LetStmt::make(name, cast(Int(32), here), body);
+    }
+    int open = 0;
+    for (const LoweredArgument &argument : arguments) {
+        if (argument.name == open_name(open)) {
+            const Expr value = Load::make(Int(32), signature.sizes + ".pointer", open, Halide::Buffer<>(),
+                                          Halide::Parameter(), const_true(), ModulusRemainder());
+            body = LetStmt::make(open_name(open++), value, body);
+        }
+    }
+    return body;
+}
+
+}  // namespace
+
+Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const std::string &symbol,
+                    const FlatSignature &signature) {
+    Scratch scratch = {make_zero(Int(64)), make_zero(Int(64))};
+    // Else LLVM fuses products and sums that were asked to be rounded by themselves.
+    result.set_any_strict_float(result.any_strict_float() || lowered.any_strict_float());
+    for (const Halide::Buffer<> &buffer : lowered.buffers()) {
+        result.append(buffer);
+    }
+    LoweredFunc main = lowered.get_function_by_name(lowered.name());
+    const auto output =
+        std::find_if(main.args.begin(), main.args.end(), [](const auto &arg) { return arg.is_output(); });
+    require(output != main.args.end(), "no output in ", lowered.name());
+    const std::string output_name = output->name;
+    const auto place_open = [](LoweredFunc &function, const Flatten &flatten) {
+        function.body = substitute(Flatten::open_scratch, make_const(Int(64), flatten.constant_bytes()), function.body);
+    };
+    CollectValues values;
+    main.body.accept(&values);
+    for (LoweredFunc function : lowered.functions()) {
+        if (function.name == lowered.name()) {
+            continue;
+        }
+        Flatten flatten(signature, output_name, values.values);  // the body of a parallel loop
+        function.body = flatten.mutate(function.body);
+        place_open(function, flatten);
+        function.name_mangling = Halide::NameMangling::C;
+        function.linkage = Halide::LinkageType::Internal;
+        scratch.worker_bytes = simplify(max(scratch.worker_bytes, flatten.scratch_bytes()));
+        result.append(function);
+    }
+    Flatten flatten(signature, output_name, {});
+    main.body = flatten.mutate(main.body);
+    place_open(main, flatten);
+    scratch.bytes = flatten.scratch_bytes();
+    main.body = substitute(Flatten::worker_scratch, scratch.bytes, main.body);
+    main.body = substitute(Flatten::worker_bytes, scratch.worker_bytes, main.body);
+    main.body = with_parameters(main.body, main.args, signature);
+    main.name = symbol;
+    main.linkage = Halide::LinkageType::External;
+    main.name_mangling = Halide::NameMangling::C;
+    main.args.clear();
+    for (const std::string &argument : signature.arguments) {
+        const std::string name = argument == signature.workspace ? scratch_name : argument + ".pointer";
+        main.args.emplace_back(name, Halide::Argument::InputScalar, Handle(), 0, Halide::ArgumentEstimates{});
+    }
+    result.append(main);
+    return scratch;
+}
+
+void append_bytes_function(Halide::Module &result, const std::string &symbol, int open, const Expr &packed_bytes,
+                           const Scratch &scratch) {
+    const auto store = [](int index, const Expr &value) {
+        return Store::make("bytes.pointer", value, index, Halide::Parameter(), const_true(), ModulusRemainder());
+    };
+    const Expr packed = round_up(Widen().mutate(packed_bytes));
+    const Expr most = make_const(Int(64), INT32_MAX);
+    const Expr fits = packed <= most && scratch.bytes <= most && scratch.worker_bytes <= most;
+    Halide::Internal::Stmt body =
+        Block::make({AssertStmt::make(fits, make_const(Int(32), kiln_unsupported)), store(0, packed),
+                     store(1, simplify(scratch.bytes + scratch.worker_bytes)), store(2, scratch.worker_bytes)});
+    for (int i = open; i-- > 0;) {
+        const Expr value = Load::make(Int(32), "sizes.pointer", i, Halide::Buffer<>(), Halide::Parameter(),
+                                      const_true(), ModulusRemainder());
+        body = LetStmt::make(open_name(i), value, body);
+    }
+    LoweredFunc function(symbol, std::vector<Halide::Argument>{}, body, Halide::LinkageType::External,
+                         Halide::NameMangling::C);
+    for (const char *name : {"sizes.pointer", "bytes.pointer"}) {
+        function.args.emplace_back(name, Halide::Argument::InputScalar, Handle(), 0, Halide::ArgumentEstimates{});
+    }
+    result.append(function);
+}
+
+}  // namespace kiln

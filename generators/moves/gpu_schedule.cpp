@@ -1,0 +1,43 @@
+// Schedule moves that GPUs' schedules share.
+#include "moves/gpu_schedule.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+using Halide::TailStrategy;
+using Halide::Var;
+
+Var fuse_all(Halide::Stage stage, const std::vector<Var> &loops, const std::string &name) {
+    Var fused = loops[0];
+    for (size_t i = 1; i < loops.size(); i++) {
+        const Var both(name + std::to_string(i));
+        stage.fuse(fused, loops[i], both);
+        fused = both;
+    }
+    return fused;
+}
+
+Var schedule_elements_gpu(Halide::Func f) {
+    const Var block("block"), thread("thread");
+    const Var all = fuse_all(Halide::Stage(f), f.args(), "all");
+    f.gpu_tile(all, block, thread, 128, TailStrategy::GuardWithIf);
+    return thread;
+}
+
+void store_channels(Halide::Func f, const Var &channels, bool side_by_side) {
+    if (side_by_side) {
+        f.vectorize(channels);
+    } else {
+        f.unroll(channels);
+    }
+}
+
+void keep_loops_whole(Halide::Func f) {
+    f.never_partition_all();
+    for (int i = 0; i < f.num_update_definitions(); i++) {
+        f.update(i).never_partition_all();
+    }
+}
+
+}  // namespace kiln
