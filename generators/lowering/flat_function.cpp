@@ -149,11 +149,10 @@ class Flatten : public IRMutator {
     }
 
     Halide::Internal::Stmt visit(const Allocate *op) override {
-        if (op->memory_type == Halide::MemoryType::Register || op->memory_type == Halide::MemoryType::Stack ||
-            op->memory_type == Halide::MemoryType::AMXTile) {
+        const int64_t elements = op->extents.empty() ? 1 : op->constant_allocation_size();
+        if (is_local(op, elements * op->type.bytes())) {
             return IRMutator::visit(op);
         }
-        const int64_t elements = op->extents.empty() ? 1 : op->constant_allocation_size();
         if (elements <= 0) {
             return place_open(op);
         }
@@ -183,6 +182,14 @@ class Flatten : public IRMutator {
     }
 
   private:
+    // Whether Halide keeps a block of so many bytes in registers or on the stack; it would ask halide_malloc for
+    // others.
+    static bool is_local(const Allocate *op, int64_t bytes) {
+        constexpr int64_t most_stack_bytes = 16384;  // CodeGen_Internal.cpp, can_allocation_fit_on_stack()
+        return op->memory_type == Halide::MemoryType::Register || op->memory_type == Halide::MemoryType::AMXTile ||
+               (op->memory_type == Halide::MemoryType::Stack && bytes > 0 && bytes <= most_stack_bytes);
+    }
+
     Expr stride(const Expr &dimension) const {
         return Load::make(Int(64), signature_.strides + ".pointer", dimension, Halide::Buffer<>(), Halide::Parameter(),
                           const_true(), ModulusRemainder());

@@ -1,0 +1,53 @@
+"""Layers whose kernels once failed: right on each target whose programs run here, and on every other compiled, needing
+nothing that the runtime does not have."""
+
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import kiln_run
+
+CASES = Path(__file__).resolve().parents[1] / "cases"
+LAYERS = CASES / "regressions.toml"
+
+# What a kernel may leave undefined beside the library's own names.
+NEEDED = {"memset", "memcpy", "memmove"}
+
+
+def x86_targets():
+    """(those whose programs run here, the others)."""
+    lines = subprocess.run([kiln_run.kiln(), "targets"], capture_output=True, text=True, check=True).stdout.splitlines()
+    column = lines[0].index("runs here")
+    rows = {line.split()[0]: line[column:].startswith("yes") for line in lines[1:] if line.startswith("x86-64")}
+    return [name for name, runs in rows.items() if runs], [name for name, runs in rows.items() if not runs]
+
+
+class Regressions(unittest.TestCase):
+    def check(self, layers, target, *options):
+        rows = kiln_run.verify(layers, "--target", target, *options)
+        self.assertEqual(len(rows), layers.read_text().count("[[layer]]"))
+        for row in rows:
+            with self.subTest(row["layer"], target=target):
+                self.assertEqual(row["verdict"], "ok", row)
+
+    def test_targets_of_this_processor(self):
+        runnable, _ = x86_targets()
+        self.assertIn("x86-64-avx2", runnable)
+        for target in runnable:
+            self.check(LAYERS, target)
+
+    def test_other_targets_need_no_other_symbols(self):
+        _, others = x86_targets()
+        print(f"compiled and not run: {' '.join(others) or 'none'}", flush=True)
+        for target in others:
+            with self.subTest(target), tempfile.TemporaryDirectory() as folder:
+                kiln_run.compile_layers(LAYERS, "-o", folder, "--name", "net", "--target", target)
+                names = subprocess.run(["nm", Path(folder) / "libnet.a"], capture_output=True, text=True, check=True)
+                undefined = {line.split()[1] for line in names.stdout.splitlines() if line.split()[:1] == ["U"]}
+                self.assertTrue(undefined)
+                self.assertEqual({name for name in undefined - NEEDED if not name.startswith("net_")}, set())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
