@@ -61,7 +61,10 @@ bool is_dot(const Problem &problem, int products) {
         const bool narrow = products == 4 && several_channels && problem.w_type == DType::s8 && !problem.w_zero_points;
         return products == 1 || narrow;
     }
-    return products == 2 && several_channels && problem.x_type == DType::bf16;
+    // Where a group has one output a vector's lanes are of several groups, and each reads pairs of its own: LLVM 21
+    // makes such a shuffle of bfloat16 by parts that it then cannot select.
+    const bool lanes_share_pairs = problem.groups == 1 || problem.out_channels > problem.groups;
+    return products == 2 && several_channels && lanes_share_pairs && problem.x_type == DType::bf16;
 }
 
 int dot_products(const Problem &problem, const TargetModel &target) {

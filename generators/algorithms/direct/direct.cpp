@@ -41,6 +41,11 @@ bool skips_padding(const DirectSchedule &schedule, size_t axis, const AxisMap &m
     return axis > 1 || (axis == 1 && schedule.rows == 1);
 }
 
+// Whether all lanes of a panel are of one group.
+bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule) {
+    return problem.groups == 1 || problem.out_channels / problem.groups % schedule.panel() == 0;
+}
+
 // x as an operand of type `type`.
 Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const Expr &x) {
     return type.bits() == 8 || type == x.type() ? narrow_x(type, x) : widen_x(problem, sizes, x);
@@ -79,8 +84,7 @@ Func pad(const Problem &problem, const DirectSchedule &schedule, DirectStages &s
         }
     }
     // All lanes of a panel read one element of x at a time, if they are of one group: then it may lie anywhere.
-    const bool one_group = problem.groups == 1 || problem.out_channels / problem.groups % schedule.panel() == 0;
-    const bool broadcasts = schedule.dot == 1 && one_group && !staged;
+    const bool broadcasts = schedule.dot == 1 && is_panel_in_group(problem, schedule) && !staged;
     if (!copies_x && !pads && (problem.x_layout == Layout::nxc || broadcasts) && type == halide_type(problem.x_type)) {
         return Func();
     }
@@ -228,6 +232,10 @@ void DirectSchedule::check(const Problem &problem) const {
     if (!is_dot(problem, dot)) {
         throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot) +
                                     " neighbouring products of these types");
+    }
+    if (dot > 1 && problem.x_type == DType::bf16 && !is_panel_in_group(problem, *this)) {
+        throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) +
+                                    " channels is of several groups, whose pairs of bfloat16 cannot be one vector");
     }
 }
 
