@@ -4,6 +4,7 @@
 #include <Halide.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "kiln/problem.h"
@@ -32,6 +33,8 @@ struct AxisMap {
     Range reads() const;
     bool reads_outside() const;  // [0, in)
     Range reads_inside() const;  // what of reads() is there; first > last if nothing is
+    // Of how many neighbouring input positions so many neighbouring q of one phase read the first and the last.
+    int extent_of(int outputs) const { return (outputs - 1) * step + (taps - 1) * std::abs(tap_step) + 1; }
     // Whether Halide bounds what a phase reads exactly: else by more than any single one does.
     bool offset_is_bounded() const { return phases == 1 || dilation_ == 1; }
 

@@ -80,7 +80,7 @@ int reach(const AxisMap &axis) {
 
 // How many positions of an axis are gathered for `outputs` of them.
 int gathered_extent(const DepthwiseStages &s, size_t a, int outputs) {
-    return a == s.dotted ? outputs / s.group_rows : (outputs - 1) * s.axes[a].step + reach(s.axes[a]) + 1;
+    return a == s.dotted ? outputs / s.group_rows : s.axes[a].extent_of(outputs);
 }
 
 // Of the vectors that are gathered along a row.

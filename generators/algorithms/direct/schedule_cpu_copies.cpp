@@ -100,6 +100,10 @@ void copy_rows(const DirectStages &s, Func copy, const DirectSchedule &schedule)
         copy.bound(at[0], 0, s.channels).reorder_storage(order).reorder({order.begin(), order.end()});
     }
     copy.compute_at(s.product, Var("rows")).bound(at[1], range.first * channels, width * channels);
+    // Stated, since those that Halide finds leave out what lies in the padding, and so differ from row to row.
+    for (size_t a = 1; a < s.axes.size(); a++) {
+        copy.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
+    }
     copy.vectorize(at[1], schedule.lanes * 4 / copy.types()[0].bytes(), TailStrategy::GuardWithIf);
 }
 
