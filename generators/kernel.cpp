@@ -19,6 +19,7 @@
 #include "lowering/innermost_loops.h"
 #include "lowering/prefetch.h"
 #include "lowering/stack_frames.h"
+#include "lowering/wide_interleaves.h"
 #include "tensors.h"
 
 namespace kiln {
@@ -115,6 +116,9 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
         Halide::Module module = generator->build_module(name);
         for (LoweredFunc &function : module.functions()) {
             function.body = prefetch_into_all_caches(use_bf16_instruction(dense::use_matrix_tiles(function.body)));
+            if (!request.target->f64_vectors) {
+                function.body = interleave_in_registers(function.body);
+            }
         }
         return module;
     }
@@ -192,12 +196,6 @@ std::string unsupported_part(const Problem &problem, const TargetModel &target) 
     }
     if (target.is_gpu() && problem.has_open_sizes()) {
         return std::string("sizes left open (\"?\") have no kernels on ") + target.name;
-    }
-    if (problem.op == Operator::deform_conv && problem.x_type == DType::f64 && !target.f64_vectors &&
-        (problem.rank > 2 || problem.has_open_sizes())) {
-        // LLVM 21 fails an assertion of its own.
-        return "DeformConv of float64 with open sizes or more than two dimensions has no kernels for " +
-               std::string(target.name);
     }
     if (problem.has_open_sizes()) {
         return "";  // a plan checks those of a run

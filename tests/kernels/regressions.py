@@ -9,7 +9,7 @@ from pathlib import Path
 import kiln_run
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
-LAYERS = CASES / "regressions.toml"
+LAYERS, FLOAT64 = CASES / "regressions.toml", CASES / "regressions_f64.toml"
 
 # What a kernel may leave undefined beside the library's own names.
 NEEDED = {"memset", "memcpy", "memmove"}
@@ -36,6 +36,9 @@ class Regressions(unittest.TestCase):
         self.assertIn("x86-64-avx2", runnable)
         for target in runnable:
             self.check(LAYERS, target)
+
+    def test_float64_on_32_bit_arm(self):
+        self.check(FLOAT64, "arm-32-linux", "--cxx", "arm-linux-gnueabihf-g++", "--runner", "qemu-arm -cpu max")
 
     def test_other_targets_need_no_other_symbols(self):
         _, others = x86_targets()
