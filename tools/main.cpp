@@ -38,11 +38,15 @@ std::pair<std::string, std::vector<int64_t>> parse_shape(const std::string &text
     for (size_t begin = equals + 1; good && begin <= text.size();) {
         const size_t end = std::min(text.find('x', begin), text.size());
         const std::string size = text.substr(begin, end - begin);
-        good = !size.empty() && size.size() < 19 && size.find_first_not_of("0123456789") == std::string::npos;
-        if (good) sizes.push_back(std::stoll(size));
+        const bool open = size == "?";
+        good = open || (!size.empty() && size.size() < 19 && size.find_first_not_of("0123456789") == std::string::npos);
+        if (good) sizes.push_back(open ? open_size : std::stoll(size));
         begin = end + 1;
     }
-    if (!good) throw CLI::ValidationError("--shape", fmt::format("{}: write it like INPUT=1x3x224x224", text));
+    if (!good)
+        throw CLI::ValidationError(
+            "--shape",
+            fmt::format("{}: write it like INPUT=1x3x224x224, with ? for a size that is known when it runs", text));
     return {text.substr(0, equals), sizes};
 }
 
@@ -60,7 +64,8 @@ void add_spec(CLI::App &command, std::string &spec, SpecOptions &options) {
             [&options](const std::vector<std::string> &texts) {
                 for (const std::string &text : texts) options.shapes.push_back(parse_shape(text));
             },
-            "Shape of a model's input that the model leaves open; may be given again")
+            "Shape of a model's input that the model leaves open, ? for a size that is known when it runs; may be "
+            "given again")
         ->type_name("INPUT=1x3x224x224")
         ->allow_extra_args(false);
 }

@@ -53,8 +53,10 @@ std::vector<std::string> import_command(const std::string &path, const std::stri
         command.push_back(options.weights_folder);
     }
     for (const auto &[input, sizes] : options.shapes) {
+        std::vector<std::string> words;
+        for (int64_t size : sizes) words.push_back(size == open_size ? "?" : fmt::format("{}", size));
         command.push_back("--shape");
-        command.push_back(fmt::format("{}={}", input, fmt::join(sizes, "x")));
+        command.push_back(fmt::format("{}={}", input, fmt::join(words, "x")));
     }
     return command;
 }

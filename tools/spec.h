@@ -129,7 +129,7 @@ struct Spec {
 };
 
 struct SpecOptions {
-    std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;  // --shape INPUT=1x3x224x224, for models
+    std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;  // --shape INPUT=1x3x?x?, for models
     std::string weights_folder;  // where a model's weights are written as .npy; "" to leave them
 };
 

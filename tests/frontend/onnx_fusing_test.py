@@ -181,14 +181,20 @@ class NotFused(ImportTest):
         self.notes = answer["notes"]
         return answer["layers"][0]
 
+    def outside(self, op, reason):
+        """That the notes are of one node of this kind, and say why it stays outside."""
+        self.assertEqual(self.notes[0], f"the {op} behind conv stays outside: {reason}")
+        self.assertRegex(self.notes[-1], f"^skipped: .*{op} x1")
+
     def test_the_value_is_an_output_too(self):
         layer = self.layer([helper.make_node("Relu", ["c"], ["y"])], outputs=("c", "y"))
         self.assertNotIn("activation", layer)
-        self.assertEqual(self.notes, ["skipped: Relu x1"])
+        self.outside("Relu", "the value in front of it is an output of the model")
 
     def test_two_readers(self):
-        layer = self.layer([helper.make_node("Relu", ["c"], ["y"]), helper.make_node("Neg", ["c"], ["z"])], ("y", "z"))
+        layer = self.layer([helper.make_node("Relu", ["c"], ["y"]), helper.make_node("Round", ["c"], ["z"])], ("y", "z"))
         self.assertNotIn("activation", layer)
+        self.outside("Relu", "the value in front of it is read 2 times, by Relu, Round")
 
     def test_the_value_is_read_in_a_branch(self):
         branch = helper.make_graph([helper.make_node("Neg", ["c"], ["inner"])], "b", [], [value("inner", None)])
@@ -203,26 +209,43 @@ class NotFused(ImportTest):
     def test_sum_that_broadcasts(self):
         self.assertNotIn("residual", self.layer([helper.make_node("Add", ["c", "r"], ["y"])],
                                                 inputs=[value("r", [1, 4, 1, 1])]))
+        self.outside("Add", "its values have the shapes [1, 4, 5, 5] and [1, 4, 1, 1], and a residual has the result's")
+        self.layer([helper.make_node("Add", ["c", "r"], ["y"])], inputs=[value("r", ["n", 4, 5, 5])])
+        self.outside("Add", "whether both values have one shape is not known before it runs")
 
     def test_sum_behind_relu(self):
         layer = self.layer([helper.make_node("Relu", ["c"], ["a"]), helper.make_node("Add", ["a", "r"], ["y"])],
                            inputs=[value("r", [1, 4, 5, 5])])
         self.assertEqual(layer["activation"], "Relu")
         self.assertNotIn("residual", layer)
+        self.assertIn("the Add behind conv stays outside: it is behind an activation, which is the last that a layer does",
+                      self.notes)
+
+    def test_squeeze_and_excite(self):
+        """Channels scaled by what is pooled of the same result; by what comes from elsewhere; and by constants."""
+        nodes = [helper.make_node("GlobalAveragePool", ["c"], ["p"]), helper.make_node("Conv", ["p", "w"], ["g"], "gate"),
+                 helper.make_node("HardSigmoid", ["g"], ["s"]), helper.make_node("Mul", ["c", "s"], ["y"])]
+        self.layer(nodes)
+        self.assertIn("the Mul behind conv stays outside: it scales channels by what is computed from the same result "
+                      "(a GlobalAveragePool): the whole of it must be there before the first pixel can be scaled", self.notes)
+        self.layer([helper.make_node("Mul", ["c", "r"], ["y"])], inputs=[value("r", [1, 4, 1, 1])])
+        self.outside("Mul", "its other value is not a constant")
+        self.layer([helper.make_node("Mul", ["c", "k"], ["y"])], initializers=[tensor("k", np.ones((4, 1, 1)))])
+        self.assertEqual(self.notes, ["folded: Mul x1"])
 
     def test_factors_that_differ_within_a_channel(self):
         for shape in ((4, 5, 5), (1, 1, 1, 5), (5, 1), (1, 1, 4, 1, 1)):
             layer = self.layer([helper.make_node("Mul", ["c", "k"], ["y"])], initializers=[tensor("k", np.ones(shape))])
             self.assertNotIn("bias", layer)
-            self.assertEqual(self.notes, ["skipped: Mul x1"])
+            self.outside("Mul", "its constant differs within a channel")
 
     def test_factors_that_are_not_constants(self):
         self.layer([helper.make_node("Mul", ["c", "k"], ["y"])], inputs=[value("k", [1, 4, 1, 1])])
-        self.assertEqual(self.notes, ["skipped: Mul x1"])
+        self.outside("Mul", "its other value is not a constant")
 
     def test_one_divided_by_it(self):
         self.layer([helper.make_node("Div", ["k", "c"], ["y"])], initializers=[tensor("k", 1)])
-        self.assertEqual(self.notes, ["skipped: Div x1"])
+        self.outside("Div", "it divides by the result")
 
     def test_division_by_zero(self):
         self.layer([helper.make_node("Div", ["c", "k"], ["y"])], initializers=[tensor("k", 0)])
@@ -231,11 +254,16 @@ class NotFused(ImportTest):
     def test_second_sum(self):
         sums = [helper.make_node("Add", ["c", "r"], ["a"]), helper.make_node("Add", ["a", "r"], ["y"])]
         self.assertTrue(self.layer(sums, inputs=[value("r", [1, 4, 5, 5])])["residual"])
-        self.assertIn("skipped: Add x1", self.notes)
+        self.assertIn("the Add behind conv stays outside: the layer has a residual already", self.notes)
+        scaled = [sums[0], helper.make_node("Mul", ["a", "k"], ["y"])]
+        self.layer(scaled, inputs=[value("r", [1, 4, 5, 5])], initializers=[tensor("k", 2)])
+        self.assertIn("the Mul behind conv stays outside: it is behind the residual sum, behind which a layer has an "
+                      "activation only", self.notes)
 
     def test_clip_with_bounds_that_are_not_constants(self):
         self.assertNotIn("activation", self.layer([helper.make_node("Clip", ["c", "low"], ["y"])],
                                                   inputs=[value("low", [])]))
+        self.outside("Clip", "its parameters are not constant numbers")
 
     def test_normalization_in_training_form(self):
         numbers = [tensor(name, np.ones(4)) for name in "sbmv"]
@@ -372,7 +400,21 @@ class Activations(ImportTest):
         self.assertNotIn("activation", answer["layers"][0])
 
     def test_others_stay_outside(self):
-        self.assertNotIn("activation", self.fused(helper.make_node("Elu", ["c"], ["y"])))
+        answer = self.read(model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+                                     helper.make_node("Softsign", ["c"], ["y"])],
+                                    [value("x", [1, 1, 4])], [value("y", None)], [tensor("w", [[[1]]])]))
+        self.assertNotIn("activation", answer["layers"][0])
+        self.assertIn("the Softsign behind conv stays outside: Kiln has no such activation", answer["notes"])
+
+    def test_reasons_name_few_layers(self):
+        nodes = []
+        for i in range(5):
+            nodes += [helper.make_node("Conv", ["x", "w"], [f"c{i}"], f"conv{i}"),
+                      helper.make_node("Softsign", [f"c{i}"], [f"y{i}"])]
+        answer = self.read(model_of(nodes, [value("x", [1, 1, 4])], [value(f"y{i}", None) for i in range(5)],
+                                    [tensor("w", [[[1]]])]))
+        self.assertIn("the Softsign behind conv0, conv1, conv2 and 2 more stays outside: Kiln has no such activation",
+                      answer["notes"])
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ TEST_F(OnnxModel, ArgumentsArePassedOn) {
     python(R"(echo "$1" "$2" "$4" "$5" "$6" "$7"; exit 1)");
     SpecOptions options;
     options.weights_folder = "weights of it";
-    options.shapes = {{"data=in", {1, 3, 224, 224}}};
-    EXPECT_THAT(error(options), EndsWith("onnx_import net.onnx --weights weights of it --shape data=in=1x3x224x224"));
+    options.shapes = {{"data=in", {1, 3, open_size, 224}}};
+    EXPECT_THAT(error(options), EndsWith("onnx_import net.onnx --weights weights of it --shape data=in=1x3x?x224"));
 }
 
 TEST_F(OnnxModel, TheImportersOwnMessage) {

@@ -8,6 +8,10 @@ def tensor(name, values):
     return numpy_helper.from_array(np.asarray(values, np.float32), name)
 
 
+def integers(name, values, dtype=np.int64):
+    return numpy_helper.from_array(np.asarray(values, dtype), name)
+
+
 def value(name, shape, element_type=TensorProto.FLOAT):
     return helper.make_tensor_value_info(name, element_type, shape)
 

@@ -163,6 +163,34 @@ class Quantised(ImportTest):
         self.assertEqual(plain["quantization"], {"w_dtype": "int8", "y_dtype": "int32"})
         self.assertEqual(np.load(qlinear["bias_values"]).dtype, np.int32)
 
+    def dynamic(self, w_zero_point, **attributes):
+        """A convolution as quantize_dynamic() writes it: DynamicQuantizeLinear, ConvInteger, and its factors behind."""
+        constants = {"w": np.random.default_rng(3).integers(0, 256, (4, 2, 3, 3)).astype(w_zero_point.dtype),
+                     "wz": w_zero_point, "ws": np.float32(0.01)}
+        nodes = [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+                 helper.make_node("ConvInteger", ["q", "w", "z", "wz"], ["c"], "dynamic", **attributes),
+                 helper.make_node("Cast", ["c"], ["f"], to=TensorProto.FLOAT), helper.make_node("Mul", ["s", "ws"], ["t"]),
+                 helper.make_node("Mul", ["f", "t"], ["y"])]
+        return model_of(nodes, [value("x", [1, 2, 6, 6])], [value("y", None)],
+                        [numpy_helper.from_array(np.asarray(item), name) for name, item in constants.items()])
+
+    def test_zero_points_that_the_model_computes(self):
+        for points in (np.uint8(7), np.int8(0), np.array([3, 0, 255, 128], np.uint8)):
+            layer, = self.read(self.dynamic(points), "--weights", self.folder)["layers"]
+            self.assertEqual((layer["operator"], layer["dtype"], layer["x"]), ("ConvInteger", "uint8", [1, 2, 6, 6]))
+            self.assertEqual(layer["quantization"], {
+                "x_zero_point": "?", "w_zero_point": points.reshape(-1).tolist(), "w_dtype": points.dtype.name,
+                "y_dtype": "int32"})
+
+    def test_weights_whose_zero_points_the_model_computes(self):
+        nodes = [helper.make_node("DynamicQuantizeLinear", ["v"], ["w", "s", "wz"]),
+                 helper.make_node("ConvInteger", ["x", "w", "xz", "wz"], ["y"], "conv")]
+        model = model_of(nodes, [value("x", [1, 2, 4], TensorProto.UINT8), value("v", [3, 2, 1])],
+                         [value("y", None, TensorProto.INT32)], [numpy_helper.from_array(np.uint8(1), "xz")])
+        failure, = self.read(model)["failures"]
+        self.assertEqual((failure["code"], failure["message"]),
+                         ("unsupported", 'its w_zero_point "wz" is not a constant, but weights are packed with theirs'))
+
     def test_scales_that_are_not_constants(self):
         constants = {"z": np.uint8(3), "w": np.ones((2, 1, 2, 2), np.uint8)}
         node = helper.make_node("QLinearConv", ["x", "s", "z", "w", "s", "z", "s", "z"], ["y"], "qlinear")

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/frontend"))
-from onnx_models import model_of, qdq_model, random_tensor, tensor, value  # noqa: E402
+from onnx_models import integers, model_of, qdq_model, random_tensor, tensor, value  # noqa: E402
 
 OWN_KEYS = {"name", "operator", "dialect", "opset", "dtype", "layouts", "activation", "activation_params", "quantization"}
 INPUTS = {"weights": "W", "bias_values": "B"}
@@ -46,6 +46,24 @@ def scaled_transpose():
              helper.make_node("HardSwish", ["a"], ["y"])]
     return model_of(nodes, [value("x", [1, 4, 5, 4])], [value("y", None)],
                     [random_tensor(rng, "w", 4, 3, 3, 3), random_tensor(rng, "k", 6, 1, 1), tensor("one", 1)])
+
+
+def several_nodes():
+    """HardSwish as exporters write it, behind a constant If and an Identity, on a shape that the model computes."""
+    rng = np.random.default_rng(9)
+    branches = [helper.make_graph([helper.make_node("Add", ["i", name], ["added"])], name, [], [value("added", None)])
+                for name in ("three", "six")]
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "at"], ["n"]),
+             helper.make_node("Equal", ["n", "two"], ["is_two"]), helper.make_node("Unsqueeze", ["n", "axis"], ["n1"]),
+             helper.make_node("Concat", ["n1", "rest"], ["t"], axis=0), helper.make_node("Reshape", ["x", "t"], ["r"]),
+             helper.make_node("Conv", ["r", "w", "b"], ["c"], "several_nodes"), helper.make_node("Identity", ["c"], ["i"]),
+             helper.make_node("If", ["is_two"], ["a"], then_branch=branches[0], else_branch=branches[1]),
+             helper.make_node("Clip", ["a", "zero", "six"], ["h"]), helper.make_node("Mul", ["i", "h"], ["m"]),
+             helper.make_node("Div", ["m", "six"], ["y"])]
+    return model_of(nodes, [value("x", [2, 4, 24])], [value("y", None)],
+                    [random_tensor(rng, "w", 6, 4, 3, 3), random_tensor(rng, "b", 6), tensor("zero", 0), tensor("three", 3),
+                     tensor("six", 6), integers("at", 0), integers("two", 2), integers("axis", [0]),
+                     integers("rest", [4, 4, 6])])
 
 
 def deformable():
@@ -170,7 +188,9 @@ ROLES = {"r": "residual", "o": "offset", "m": "mask"}
 def to_case(layer, inputs):
     arrays = {ROLES.get(name, "X"): array for name, array in inputs.items()}
     arrays.update({name: np.load(layer[key]) for key, name in INPUTS.items() if key in layer})
-    if "layouts" in layer:  # arrays have the order of the layer's document, not of memory
+    if "layouts" not in layer:  # a Reshape in front is no part of the layer
+        arrays["X"] = arrays["X"].reshape(layer["x"])
+    else:  # arrays have the order of the layer's document, not of memory
         arrays["X"] = arrays["X"].transpose(0, 3, 1, 2)
     case = {key: layer[key] for key in layer if key in OWN_KEYS}
     if layer["operator"] in ("QLinearConv", "ConvInteger"):
@@ -223,7 +243,7 @@ class ImportedModels(unittest.TestCase):
 
         relu = [helper.make_node("Relu", ["c"], ["a"])]
         plain = [
-            conv_block(), scaled_transpose(), deformable(), qlinear(), integer(),
+            conv_block(), scaled_transpose(), several_nodes(), deformable(), qlinear(), integer(),
             named("qdq", qdq_model(pads=[1, 1, 1, 1], behind=relu)),
             named("qdq_channels", qdq_model(w_scale=[0.01, 0.02, 0.03, 0.04], w_zero_point=np.uint8([1, 2, 3, 100]),
                                             x_zero_point=np.int8(-3), y_zero_point=np.int8(5), group=2)),

@@ -22,31 +22,39 @@ except ImportError as error:
     print(error, file=sys.stderr)
     sys.exit(3)
 
+from folding import Folder
 from graph import Graph
 from importer import Importer
-from loading import infer_shapes, load_model, open_inputs, parse_shapes, set_shapes
+from loading import load_model, load_small_tensors, open_inputs, parse_shapes, set_shapes, shape_option
 from names import to_identifier
-from simplify import take_out_copies
 from terms import ModelError
+
 
 def import_model(path, shapes, weights_folder):
     """The importer's answer for a model."""
     model, folder = load_model(path)
     set_shapes(path, model.graph, shapes)
-    copies = take_out_copies(model)
-    graph = Graph(infer_shapes(model, folder), folder)
-    if weights_folder:
-        os.makedirs(weights_folder, exist_ok=True)
-    importer = Importer(graph, weights_folder, copies)
+    load_small_tensors(model, folder)
     with np.errstate(all="ignore"):  # what overflows is told with its layer's name
+        folded = fold(path, model, folder)
+        if shapes and folded.misfits:
+            given = ", ".join(f"{name}={shape_option(sizes)}" for name, sizes in shapes.items())
+            raise ModelError(f"{path} with --shape {given}: {folded.misfits[0]}")
+        if weights_folder:
+            os.makedirs(weights_folder, exist_ok=True)
+        importer = Importer(Graph(folded, open_inputs(model.graph, shapes)), weights_folder)
         importer.run()
     if not importer.tables and not importer.failures:
         raise ModelError(f"{path} has no convolution: " + "; ".join(importer.notes))
-    hints = open_inputs(graph.model.graph)
-    if not importer.tables and hints:
-        raise ModelError(f"{path}: its convolutions' shapes are not known: " + "; ".join(hints))
     name = to_identifier(os.path.splitext(os.path.basename(path))[0], "model")
     return {"name": name, "layers": importer.tables, "notes": importer.notes, "failures": importer.failures}
+
+
+def fold(path, model, folder):
+    try:
+        return Folder(model, folder)
+    except ModelError as error:
+        raise ModelError(f"{path} makes no sense as a model: {error}") from error
 
 
 def main():
@@ -55,7 +63,8 @@ def main():
     parser.add_argument("answer", metavar="OUT.json")
     parser.add_argument("--weights", metavar="DIR", default="", help="write weights and biases as .npy here")
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", action="append", default=[],
-                        help="the shape of an input that the model leaves open; may be given again")
+                        help="the shape of an input that the model leaves open, ? for a size that is known when it runs; "
+                             "may be given again")
     arguments = parser.parse_args()
     try:
         answer = import_model(arguments.model, parse_shapes(arguments.shape), arguments.weights)

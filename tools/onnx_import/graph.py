@@ -4,23 +4,22 @@ import collections
 
 import numpy as np
 import onnx
-import onnx.reference
 
-from loading import open_inputs
-from terms import DTYPES, MAX_CONSTANT_ELEMENTS, NodeError, is_foldable, outer_names, shape_of, shape_text
+from folding import dims_of, evaluate
+from terms import DTYPES, MAX_CONSTANT_ELEMENTS, NodeError, outer_names, shape_text
 
 
 class Graph:
-    """A model's main graph: who makes and who reads each value, the types of values, and constants."""
+    """A model's nodes: who makes and who reads each value, the types of values, and constants."""
 
-    def __init__(self, model, folder):
-        self.model, self.folder = model, folder
-        self.nodes = list(model.graph.node)
-        self.outputs = {value.name for value in model.graph.output}
-        self.opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
-        self.types = {value.name: value.type.tensor_type
-                      for group in (model.graph.input, model.graph.output, model.graph.value_info) for value in group}
-        self.initializers = {tensor.name: tensor for tensor in model.graph.initializer}
+    def __init__(self, folded, hints):
+        """`hints` tell how inputs without a full shape can be given one."""
+        self.hints = hints
+        self.model, self.folder = folded.model, folded.folder
+        self.nodes, self.opset, self.opsets = folded.nodes, folded.opset, folded.opsets
+        self.outputs, self.copies, self.branches = folded.outputs, folded.copies, folded.branches
+        self.misfits = folded.misfits
+        self.types, self.initializers, self.constants = folded.types, folded.tensors, folded.constants
         self.readers = collections.defaultdict(list)
         self.makers = {}
         for node in self.nodes:
@@ -28,23 +27,24 @@ class Graph:
                 self.readers[name].append(node)
             for name in node.output:
                 self.makers[name] = node
-        self.constants = set(self.initializers)
-        for node in self.nodes:
-            if is_foldable(node) and all(name in self.constants for name in node.input if name):
-                self.constants.update(name for name in node.output if name)
-        self._values = {}
+        self._values = dict(folded.values)
 
     def shape(self, name):
         """The shape of a value as a list, or None if it is not known."""
-        if name in self.initializers:
-            return list(self.initializers[name].dims)
-        return shape_of(self.types[name]) if name in self.types else None
+        sizes = self.open_shape(name)
+        return None if sizes is None or None in sizes else sizes
+
+    def open_shape(self, name):
+        """The shape of a value as a list, with None for sizes that are not known; None if their number is not either."""
+        return list(self.initializers[name].dims) if name in self.initializers else dims_of(self.types.get(name))
 
     def element_type(self, name):
         """"FLOAT", ..., or None if it is not known."""
         if name in self.initializers:
             return onnx.TensorProto.DataType.Name(self.initializers[name].data_type)
-        return onnx.TensorProto.DataType.Name(self.types[name].elem_type) if name in self.types else None
+        kind = self.types.get(name)
+        known = kind is not None and kind.HasField("tensor_type") and kind.tensor_type.elem_type
+        return onnx.TensorProto.DataType.Name(kind.tensor_type.elem_type) if known else None
 
     def only_reader(self, name):
         """The node that alone reads a value, or None."""
@@ -82,17 +82,8 @@ class Graph:
         if name in self.initializers:
             return onnx.numpy_helper.to_array(self.initializers[name], self.folder)
         node = self.makers[name]
-        inputs = {item: self._values[item] for item in node.input if item}
-        make, type_of = onnx.helper.make_tensor_value_info, onnx.helper.np_dtype_to_tensor_dtype
-        infos = [make(item, type_of(value.dtype), value.shape) for item, value in inputs.items()]
-        graph = onnx.helper.make_graph([node], "constant", infos, [onnx.ValueInfoProto(name=name)])
-        opsets = {entry.domain: entry.version for entry in self.model.opset_import}
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
-            # The reference implementation has them from 19 on; the versions before say the same of fewer types.
-            opsets[node.domain] = max(opsets.get(node.domain, 1), 19)
-        imports = [onnx.helper.make_opsetid(*entry) for entry in opsets.items()]
-        model = onnx.helper.make_model(graph, opset_imports=imports)
-        return onnx.reference.ReferenceEvaluator(model).run([name], inputs)[0]
+        results = evaluate(node, {item: self._values[item] for item in node.input if item}, self.opsets)
+        return results[list(node.output).index(name)]
 
     def known_shape(self, what, name):
         """Like shape(). Raises NodeError, with what the user can do, where it is not known."""
@@ -100,10 +91,9 @@ class Graph:
         if shape is None and name in self.constants:
             shape = list(self.value(name).shape)
         if shape is None:
-            stated = shape_text(self.types[name]) if name in self.types else "no shape"
-            hints = open_inputs(self.model.graph)
+            stated = shape_text(self.types[name].tensor_type) if name in self.types else "no shape"
             raise NodeError(f'the shape of its {what} "{name}" is not known ({stated})'
-                            + (": " + "; ".join(hints) if hints else ""))
+                            + (": " + "; ".join(self.hints) if self.hints else ""))
         return shape
 
     def dtype(self, name):

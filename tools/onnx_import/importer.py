@@ -5,6 +5,7 @@ import collections
 import numpy as np
 
 import quantization
+import reasons
 from activations import find_activation
 from layer import Layer, layer_table
 from names import Names
@@ -14,12 +15,13 @@ from terms import DIALECTS, DTYPES, FOLDED, NodeError, attribute_values, is_laye
 class Importer:
     """Turns a graph into layers, notes and failures."""
 
-    def __init__(self, graph, weights_folder, copies):
-        self.graph, self.weights_folder, self.copies = graph, weights_folder, copies
+    def __init__(self, graph, weights_folder):
+        self.graph, self.weights_folder = graph, weights_folder
         self.notes, self.failures, self.tables = [], [], []
         self.failed = set()  # names of layers
         self.fused = collections.Counter()
         self.used = set()  # ids of nodes that became part of a layer
+        self.told = set()  # of those that a note is about
         self.rounded = collections.defaultdict(list)  # names of layers in coarse types with something folded, by type
 
     def run(self):
@@ -42,7 +44,8 @@ class Importer:
         for layer in layers:
             self.attempt(layer, lambda layer: self.tables.append(
                 layer_table(self.graph, layer, self.weights_folder)))
-        self.notes = [*self.fused_notes(), *self.notes, *names.notes(), *self.other_notes()]
+        self.notes = [*self.fused_notes(), *self.notes, *reasons.notes(self.graph, layers, self.used, self.told),
+                      *names.notes(), *self.branch_notes(), *self.open_notes(), *self.other_notes()]
 
     def attempt(self, layer, act):
         """Does something for a layer that has not failed yet; what is wrong with its node becomes its failure."""
@@ -82,6 +85,7 @@ class Importer:
                 affine = self.affine_of(layer, node)
             except NodeError as error:
                 self.notes.append(f"the {node.op_type} behind {layer.name} stays outside: {error}")
+                self.told.add(id(node))
                 return
             if affine is None:
                 return
@@ -220,6 +224,20 @@ class Importer:
         for dtype, names in self.rounded.items():
             yield f"what is folded into {', '.join(names)} is rounded to {dtype} with the weights"
 
+    def branch_notes(self):
+        constant, both = self.graph.branches["constant"], self.graph.branches["open"]
+        if constant:
+            yield f"replaced by the branch that is taken, as the condition is constant: If x{constant}"
+        if both:
+            yield f"decided when the model runs, so that the layers of both branches are here: If x{both}"
+        yield from self.graph.misfits
+
+    def open_notes(self):
+        count = sum("?" in table["x"] for table in self.tables)
+        if count:
+            yield f"sizes of x are left to run time in {count} of {len(self.tables)} layers, which costs speed" \
+                  + "".join(f"; {hint}" for hint in self.graph.hints)
+
     def other_notes(self):
         folded, skipped, inner = (collections.Counter() for _ in range(3))
         for node in self.graph.nodes:
@@ -230,8 +248,9 @@ class Importer:
             else:
                 skipped[f"{node.domain}.{node.op_type}" if node.domain not in DIALECTS else node.op_type] += 1
                 inner.update(convolutions_inside(node))
-        for verb, counter in (("left out, being copies", self.copies), ("computed as constants", folded), ("skipped", skipped),
-                              ("skipped inside If, Loop or Scan", inner)):
+        for verb, counter in (("left out, being copies", self.graph.copies), ("computed as constants", folded),
+                              ("skipped", skipped),
+                              ("skipped inside Loop or Scan", inner)):
             if counter:
                 yield f"{verb}: " + ", ".join(f"{kind} x{count}" for kind, count in counter.most_common())
 

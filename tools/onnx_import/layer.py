@@ -41,7 +41,8 @@ class Layer:
 def layer_table(graph, layer, weights_folder):
     """The layer as a layers file's [[layer]]."""
     table = {"name": layer.name, "operator": layer.node.op_type, "dialect": DIALECTS[layer.node.domain]}
-    table["x"] = graph.known_shape("input", layer.inputs["x"])
+    sizes = graph.open_shape(layer.inputs["x"]) or graph.known_shape("input", layer.inputs["x"])
+    table["x"] = ["?" if size is None else size for size in sizes]
     table["w"] = graph.known_shape("weights", layer.inputs["w"])
     table["dtype"] = graph.dtype(layer.inputs["x"])
     if layer.has_channels_last() and not layer.is_transposed():

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import onnx
 import onnx.external_data_helper
-import onnx.shape_inference
 from google.protobuf.message import DecodeError
 
-from terms import INPUTS, NHWC, ModelError, input_name, outer_names, shape_of, shape_text, subgraphs
+from order import in_order
+from terms import ModelError, shape_of, shape_text, subgraphs
 
 
 def load_model(path):
@@ -23,7 +23,10 @@ def load_model(path):
     if not model.opset_import or not model.graph.node:
         raise ModelError(f"{path} is not an ONNX model, or is cut short: it holds "
                          + ("no nodes" if model.opset_import else "no operator set"))
-    check_acyclic(path, model.graph)
+    try:
+        in_order(model.graph.node)
+    except ModelError as error:
+        raise ModelError(f"{path} makes no sense as a model: {error}") from error
     folder = os.path.dirname(os.path.abspath(path))
     if model.functions:
         from onnx import inliner  # not in releases before 1.15
@@ -34,34 +37,6 @@ def load_model(path):
             check_external_data(path, folder, tensor)
     drop_initializer_inputs(model)
     return model, folder
-
-
-def check_acyclic(path, graph):
-    """Refuses a graph with a node that needs its own result. Nodes may stand in any order."""
-    makers = {name: number for number, node in enumerate(graph.node) for name in node.output if name}
-    needs = [{makers[name] for name in [*node.input, *outer_names(node)] if name in makers} for node in graph.node]
-    readers = [[] for _ in needs]
-    for number, needed in enumerate(needs):
-        for other in needed:
-            readers[other].append(number)
-    left = [len(needed) for needed in needs]
-    ready = [number for number, count in enumerate(left) if count == 0]
-    while ready:
-        for reader in readers[ready.pop()]:
-            left[reader] -= 1
-            if left[reader] == 0:
-                ready.append(reader)
-    waiting = [number for number, count in enumerate(left) if count > 0]
-    if not waiting:
-        return
-    # Backwards from one that waits, until one is met again: what lies between is the cycle.
-    way = [waiting[0]]
-    while way[-1] not in way[:-1]:
-        way.append(min(other for other in needs[way[-1]] if left[other] > 0))
-    cycle = [graph.node[number] for number in reversed(way[way.index(way[-1]):-1])]
-    names = [f'"{node.name or node.output[0]}"' for node in cycle[:6]]
-    raise ModelError(f"{path} makes no sense as a model: its nodes need each other's results in a circle: "
-                     + ", ".join(names) + (", ..." if len(cycle) > 6 else ""))
 
 
 def drop_initializer_inputs(model):
@@ -96,14 +71,20 @@ def check_external_data(path, folder, tensor):
 
 
 def parse_shapes(texts):
-    """{"data": [1, 3, 224, 224]} of ["data=1x3x224x224"]."""
+    """{"data": [1, 3, None, None]} of ["data=1x3x?x?"]."""
     shapes = {}
     for text in texts:
         name, separator, sizes = text.rpartition("=")
-        if not separator or not re.fullmatch(r"\d+(x\d+)*", sizes):
-            raise ModelError(f"--shape {text}: write it like --shape INPUT=1x3x224x224")
-        shapes[name] = [int(size) for size in sizes.split("x")]
+        if not separator or not re.fullmatch(r"(\d{1,18}|\?)(x(\d{1,18}|\?))*", sizes):
+            raise ModelError(f"--shape {text}: write it like --shape INPUT=1x3x224x224, with ? for a size that is known "
+                             "when it runs")
+        shapes[name] = [None if size == "?" else int(size) for size in sizes.split("x")]
     return shapes
+
+
+def shape_option(sizes):
+    """A shape as --shape has it."""
+    return "x".join("?" if size is None else str(size) for size in sizes)
 
 
 def set_shapes(path, graph, shapes):
@@ -115,64 +96,39 @@ def set_shapes(path, graph, shapes):
                              + ", ".join(f'"{known}"' for known in inputs))
         tensor = inputs[name].type.tensor_type
         if tensor.HasField("shape") and len(tensor.shape.dim) != len(sizes):
-            raise ModelError(f"--shape {name}={'x'.join(map(str, sizes))}: the model says it has "
+            raise ModelError(f"--shape {name}={shape_option(sizes)}: the model says it has "
                              f"{len(tensor.shape.dim)} dimensions, {shape_text(tensor)}")
+        symbols = [dim.dim_param for dim in tensor.shape.dim] or [""] * len(sizes)
         tensor.shape.Clear()
-        for size in sizes:
-            tensor.shape.dim.add().dim_value = size
+        for axis, (size, symbol) in enumerate(zip(sizes, symbols)):
+            if size is None:
+                tensor.shape.dim.add().dim_param = symbol or f"{name}.{axis}"
+            else:
+                tensor.shape.dim.add().dim_value = size
     if shapes:
         del graph.value_info[:]
         for output in graph.output:
             output.type.tensor_type.ClearField("shape")
 
 
-def open_inputs(graph):
-    """For every input of the model without a full shape: how to give it one."""
+def open_inputs(graph, shapes):
+    """For every input of the model without a full shape, where the user gave none: how to give it one."""
     hints = []
     for value in graph.input:
         tensor = value.type.tensor_type
-        if value.type.HasField("tensor_type") and shape_of(tensor) is None:
+        if value.type.HasField("tensor_type") and shape_of(tensor) is None and value.name not in shapes:
             example = [1, 3, 224, 224]
             if tensor.HasField("shape"):
                 example = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0
                            else (1, 3)[axis] if axis < 2 else 224 for axis, dim in enumerate(tensor.shape.dim)]
             hints.append(f'input "{value.name}" has {shape_text(tensor)}; give it one, for example --shape '
-                         f"{value.name}={'x'.join(map(str, example))}")
+                         f"{value.name}={shape_option(example)}")
     return hints
 
 
-def in_onnx_terms(model):
-    """The model for shape inference, which knows ONNX's operators: each node with its channels last becomes ONNX's own
-    between two transpositions."""
-    if not any(node.domain == NHWC for node in model.graph.node):
-        return model
-    ranks = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
-    known = onnx.ModelProto()
-    known.CopyFrom(model)
-    del known.graph.node[:]
-    for node in model.graph.node:
-        rank = ranks.get(input_name(node, INPUTS.get(node.op_type, {}).get("w")))
-        if node.domain != NHWC or rank is None:
-            known.graph.node.append(node)
-            continue
-        first, last = f"{node.output[0]}/x", f"{node.output[0]}/y"
-        plain = onnx.NodeProto()
-        plain.CopyFrom(node)
-        plain.domain, plain.input[0], plain.output[0] = "", first, last
-        del plain.attribute[:]
-        plain.attribute.extend(item for item in node.attribute if not item.name.startswith("activation"))
-        channels_first = [0, rank - 1, *range(1, rank - 1)]
-        channels_last = [0, *range(2, rank), 1]
-        known.graph.node.extend([
-            onnx.helper.make_node("Transpose", [node.input[0]], [first], perm=channels_first), plain,
-            onnx.helper.make_node("Transpose", [last], [node.output[0]], perm=channels_last)])
-    return known
-
-
-def infer_shapes(model, folder):
-    """The model with the shape of every value that can be known; initializers count as constants."""
+def load_small_tensors(model, folder):
+    """Reads small tensors from their files: shapes are computed from these. Weights stay where they are."""
     for tensor in model.graph.initializer:
-        # Shapes are computed from these; weights stay in their files.
         if onnx.external_data_helper.uses_external_data(tensor) and np.prod(tensor.dims) <= 1024:
             try:
                 onnx.external_data_helper.load_external_data_for_tensor(tensor, folder)
@@ -180,10 +136,3 @@ def infer_shapes(model, folder):
                 raise ModelError(f'tensor "{tensor.name}" cannot be read from its file: {error}') from error
             del tensor.external_data[:]
             tensor.data_location = onnx.TensorProto.DEFAULT
-    try:
-        inferred = onnx.shape_inference.infer_shapes(in_onnx_terms(model), data_prop=True)
-    except Exception:  # the C++ checker raises several kinds; shapes that the file states are still there
-        return model
-    del inferred.graph.node[:]
-    inferred.graph.node.extend(model.graph.node)
-    return inferred

@@ -15,8 +15,12 @@ def of_inputs(graph, layer, places):
         name = input_name(layer.node, index)
         if not name:
             continue
+        if name not in graph.constants and key == "x_zero_point" and layer.node.op_type == "ConvInteger":
+            table[key] = "?"  # as DynamicQuantizeLinear makes one: the layer's function takes it
+            continue
         if name not in graph.constants:
-            raise NodeError(f'its {key} "{name}" is not a constant', "unsupported")
+            why = ", but weights are packed with theirs" if key == "w_zero_point" else ""
+            raise NodeError(f'its {key} "{name}" is not a constant{why}', "unsupported")
         value = graph.value(name)
         if key == "y_zero_point":
             table["y_dtype"] = DTYPES.get(onnx_type(value), onnx_type(value))

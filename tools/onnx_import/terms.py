@@ -47,7 +47,7 @@ def is_onnx(node):
 
 def is_foldable(node):
     return is_onnx(node) and node.op_type not in RANDOM and not any(True for _ in subgraphs(node)) \
-        and node.op_type not in INPUTS
+        and node.op_type not in INPUTS and node.op_type != "If"
 
 
 def is_layer(node):

@@ -1,0 +1,78 @@
+"""ONNX Runtime's own operators in ONNX's terms, which ONNX's shape inference knows: what matters is the shape and the
+type of what they make, not its numbers."""
+
+import onnx
+
+from terms import INPUTS, NHWC, attribute_values, input_name
+
+MICROSOFT = "com.microsoft"
+
+# com.microsoft's operators: ONNX's operator with the same shapes, and which of its inputs that one takes. The elements
+# of its result have the type of the first of them, unless the operator's row in RESULTS says another.
+MICROSOFT_OPERATORS = {
+    "QLinearAdd": ("Add", [0, 3]), "QLinearMul": ("Mul", [0, 3]), "QLinearWhere": ("Where", [0, 1, 4]),
+    "QLinearSigmoid": ("Identity", [0]), "QLinearLeakyRelu": ("Identity", [0]), "QLinearSoftmax": ("Identity", [0]),
+    "QLinearReduceMean": ("ReduceMean", [0]), "QLinearGlobalAveragePool": ("GlobalAveragePool", [0]),
+    "QLinearAveragePool": ("AveragePool", [0]), "QLinearConcat": ("Concat", None), "QGemm": ("Gemm", [0, 3]),
+    "NhwcMaxPool": ("MaxPool", [0]), "QuantizeLinear": ("Identity", [0]), "DequantizeLinear": ("Identity", [0]),
+    "DynamicQuantizeMatMul": ("MatMul", [0, 1]), "MatMulIntegerToFloat": ("MatMul", [0, 1]),
+    "FusedGemm": ("Gemm", [0, 1]), "FusedConv": ("Conv", [0, 1]),
+    "Gelu": ("Identity", [0]), "FastGelu": ("Identity", [0]), "BiasGelu": ("Identity", [0]), "QuickGelu": ("Identity", [0]),
+    "SkipLayerNormalization": ("Identity", [0]), "SimplifiedLayerNormalization": ("Identity", [0]),
+    "GroupNorm": ("Identity", [0]), "SkipGroupNorm": ("Identity", [0]), "BiasAdd": ("Identity", [0]),
+    "BiasSplitGelu": ("Identity", [0]), "Inverse": ("Identity", [0]),
+}
+# Where elements have another type: the input that has it (its type or, with none given there, this one), or the type.
+RESULTS = {"QuantizeLinear": (2, "UINT8"), "QGemm": (8, "FLOAT"), "DequantizeLinear": (1, "FLOAT"),
+           "MatMulIntegerToFloat": (2, "FLOAT"), "QLinearWhere": (1, "UINT8")}
+# The newest version of an operator that has what com.microsoft's takes as attributes as attributes too.
+VERSIONS = {"ReduceMean": 13}
+# Attributes that shapes depend on.
+SHAPING = {"axis", "axes", "keepdims", "kernel_shape", "strides", "pads", "dilations", "auto_pad", "ceil_mode", "group",
+           "count_include_pad", "transA", "transB", "storage_order", "output_padding", "output_shape"}
+# Operators of ONNX that its inference passes by.
+ELEMENTWISE = {"GroupNormalization", "MeanVarianceNormalization"}
+
+
+def in_onnx_terms(node, rank_of):
+    """Nodes of ONNX that make what this one does; None where there are none, or the node is ONNX's itself."""
+    if node.domain == NHWC:
+        return channels_last(node, rank_of(input_name(node, INPUTS.get(node.op_type, {}).get("w"))))
+    if node.domain in ("", "ai.onnx") and node.op_type in ELEMENTWISE:
+        return [plain(node, "Identity", node.input[:1])]
+    if node.domain != MICROSOFT or node.op_type not in MICROSOFT_OPERATORS:
+        return None
+    operator, places = MICROSOFT_OPERATORS[node.op_type]
+    # QLinearConcat has the result's scale and zero point, then tensor, scale and zero point of each.
+    inputs = node.input[2::3] if places is None else [input_name(node, place) for place in places]
+    same = plain(node, operator, inputs)
+    if attribute_values(node).get("channels_last", 0) or node.op_type == "NhwcMaxPool":
+        return channels_last(same, rank_of(inputs[0]))
+    return [same]
+
+
+def plain(node, operator, inputs):
+    """ONNX's operator with this node's outputs, and what of its attributes shapes depend on."""
+    same = onnx.helper.make_node(operator, inputs, list(node.output[:1]))
+    if operator != "Identity":
+        same.attribute.extend(item for item in node.attribute if item.name in SHAPING)
+    return same
+
+
+def channels_last(node, rank):
+    """ONNX's operator between two transpositions."""
+    if rank is None or rank < 3:
+        return None
+    first, last = f"{node.output[0]}/x", f"{node.output[0]}/y"
+    inner = onnx.helper.make_node(node.op_type, [first, *node.input[1:]], [last])
+    inner.attribute.extend(item for item in node.attribute if item.name in SHAPING)
+    return [onnx.helper.make_node("Transpose", [node.input[0]], [first], perm=[0, rank - 1, *range(1, rank - 1)]), inner,
+            onnx.helper.make_node("Transpose", [last], [node.output[0]], perm=[0, *range(2, rank), 1])]
+
+
+def result_type(node, type_of):
+    """The name of the type of a com.microsoft node's elements where it is not its first input's; None where it is."""
+    if node.domain != MICROSOFT or node.op_type not in RESULTS:
+        return None
+    place, otherwise = RESULTS[node.op_type]
+    return type_of(input_name(node, place)) or otherwise
