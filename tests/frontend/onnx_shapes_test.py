@@ -75,6 +75,14 @@ class Arithmetic(ShapesTest):
         constants = [integers("zero1", [0]), integers("two1", [2]), integers("four1", [4]), *self.CONSTANTS]
         self.check_by_running(model_of(nodes, [value("x", [1, 3, 4, 5])], [value("y", None)], constants), ["r"])
 
+    def test_sums_of_open_sizes(self):
+        """A residual where symbols say that both values have one shape; none where they do not."""
+        nodes = [node("Conv", "x w", "c", "conv"), node("Add", "c r", "y")]
+        for shape, fused in ((["n", 2, 4, 6], True), (["m", 2, 4, 6], False), ([None, 2, 4, 6], False)):
+            model = model_of(nodes, [value("x", ["n", 3, 4, 6]), value("r", shape)], [value("y", None)], self.CONSTANTS)
+            self.assertEqual(self.shapes(model), {"conv": ["?", 3, 4, 6]})
+            self.assertEqual(self.answer["layers"][0].get("residual", False), fused)
+
     def test_operators_without_inference_of_their_own(self):
         nodes = [node("GroupNormalization", "x one one", "g", num_groups=1), node("Conv", "g w", "y", "conv")]
         model = model_of(nodes, [value("x", [1, 3, 4, 5])], [value("y", None)],
@@ -232,6 +240,31 @@ class Microsoft(ShapesTest):
         model = model_of(nodes, [value("x", [1, 2, 5, 6], BYTE)], [value("y", None, BYTE)], self.SCALES)
         model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
         self.assertEqual(self.shapes(model), {"first": [1, 2, 5, 6], "last": [1, 2, 6, 1]})
+
+    def optimised(self, activation, residual, **attributes):
+        nodes = [node("FusedConv", "x w b r" if residual else "x w b", "y", "fused", domain=MICROSOFT, pads=[1, 1],
+                      activation=activation, **attributes)]
+        rng = np.random.default_rng(4)
+        model = model_of(nodes, [value("x", [1, 2, 9]), value("r", [1, 4, 9])], [value("y", None)],
+                         [random_tensor(rng, "w", 4, 2, 3), random_tensor(rng, "b", 4)])
+        model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+        self.assertEqual(self.shapes(model), {"fused": [1, 2, 9]})
+        layer, = self.answer["layers"]
+        self.assertEqual((layer["operator"], layer["pads"], layer["bias"], layer.get("residual", False)),
+                         ("Conv", [1, 1], True, residual))
+        return layer["activation"], layer.get("activation_params", [])
+
+    def test_what_its_optimiser_fused(self):
+        self.assertEqual(self.optimised("Relu", True), ("Relu", []))
+        self.assertEqual(self.optimised("LeakyRelu", False, activation_params=[0.25]), ("LeakyRelu", [0.25]))
+        self.assertEqual(self.optimised("Clip", False, activation_params=[-1.0, 6.0]), ("Clip", [-1, 6]))
+        self.assertEqual(self.optimised("HardSigmoid", True, activation_params=[0.25, 0.5]), ("HardSigmoid", [0.25, 0.5]))
+
+    def test_an_activation_that_there_is_not(self):
+        model = model_of([node("FusedConv", "x w", "y", "fused", domain=MICROSOFT, activation="Fancy")],
+                         [value("x", [1, 2, 9])], [value("y", None)], [tensor("w", np.ones((4, 2, 3)))])
+        self.assertEqual(self.shapes(model), {"fused": [1, 2, 9]})
+        self.assertIn("skipped: Fancy x1", self.answer["notes"])
 
     def test_between_integers_and_floats(self):
         self.check(node("DequantizeLinear", "a s z", "f", domain=MICROSOFT), node("Gelu", "f", "g", domain=MICROSOFT),

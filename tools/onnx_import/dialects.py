@@ -16,8 +16,8 @@ MICROSOFT_OPERATORS = {
     "QLinearAveragePool": ("AveragePool", [0]), "QLinearConcat": ("Concat", None), "QGemm": ("Gemm", [0, 3]),
     "NhwcMaxPool": ("MaxPool", [0]), "QuantizeLinear": ("Identity", [0]), "DequantizeLinear": ("Identity", [0]),
     "DynamicQuantizeMatMul": ("MatMul", [0, 1]), "MatMulIntegerToFloat": ("MatMul", [0, 1]),
-    "FusedGemm": ("Gemm", [0, 1]), "FusedConv": ("Conv", [0, 1]),
-    "Gelu": ("Identity", [0]), "FastGelu": ("Identity", [0]), "BiasGelu": ("Identity", [0]), "QuickGelu": ("Identity", [0]),
+    "FusedGemm": ("Gemm", [0, 1]),
+    "Gelu": ("Identity", [0]), "FastGelu": ("Identity", [0]), "BiasGelu": ("Identity", [0]),
     "SkipLayerNormalization": ("Identity", [0]), "SimplifiedLayerNormalization": ("Identity", [0]),
     "GroupNorm": ("Identity", [0]), "SkipGroupNorm": ("Identity", [0]), "BiasAdd": ("Identity", [0]),
     "BiasSplitGelu": ("Identity", [0]), "Inverse": ("Identity", [0]),
@@ -32,6 +32,44 @@ SHAPING = {"axis", "axes", "keepdims", "kernel_shape", "strides", "pads", "dilat
            "count_include_pad", "transA", "transB", "storage_order", "output_padding", "output_shape"}
 # Operators of ONNX that its inference passes by.
 ELEMENTWISE = {"GroupNormalization", "MeanVarianceNormalization"}
+
+
+# Parameters of a FusedConv's activation, as attributes of the operator that it is, in the order of activation_params.
+ACTIVATION_ATTRIBUTES = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Clip": ["min", "max"]}
+
+
+def expanded(node):
+    """The nodes of ONNX that compute what ONNX Runtime's optimiser made one of; None for any other node."""
+    if node.domain != MICROSOFT or not node.input or not node.output:
+        return None
+    if node.op_type == "FusedConv":
+        return convolution_and_more(node)
+    if node.op_type == "QuickGelu" and attribute_values(node).get("alpha", 1.702) == 1:
+        gate = f"{node.output[0]}/gate"
+        return [onnx.helper.make_node("Sigmoid", node.input[:1], [gate]),
+                onnx.helper.make_node("Mul", [node.input[0], gate], node.output[:1], node.name)]
+    return None
+
+
+def convolution_and_more(node):
+    """FusedConv: a Conv, the sum with its fourth input, and an activation."""
+    attributes = attribute_values(node)
+    fused = ("activation", "activation_params")
+    steps = [("Conv", list(node.input[:3]), [item for item in node.attribute if item.name not in fused])]
+    if input_name(node, 3):
+        steps.append(("Add", [None, node.input[3]], []))
+    if attributes.get("activation"):
+        name = attributes["activation"].decode()
+        numbers = zip(ACTIVATION_ATTRIBUTES.get(name, []), attributes.get("activation_params", []))
+        steps.append((name, [None], [onnx.helper.make_attribute(*pair) for pair in numbers]))
+    nodes, last = [], None
+    for place, (operator, inputs, more) in enumerate(steps):
+        output = node.output[0] if place == len(steps) - 1 else f"{node.output[0]}/{operator}"
+        nodes.append(onnx.helper.make_node(operator, [last if name is None else name for name in inputs], [output]))
+        nodes[-1].attribute.extend(more)
+        last = output
+    nodes[0].name = node.name
+    return nodes
 
 
 def in_onnx_terms(node, rank_of):

@@ -7,7 +7,7 @@ import onnx
 import onnx.reference
 import onnx.shape_inference
 
-from dialects import VERSIONS, in_onnx_terms, result_type
+from dialects import VERSIONS, expanded, in_onnx_terms, result_type
 from order import in_order, names_of
 from terms import (INPUTS, ModelError, attribute_values, input_name, is_foldable, is_layer, is_onnx, outer_names, shape_of,
                    subgraphs)
@@ -81,8 +81,9 @@ class Folder:
             elif is_onnx(node) and node.op_type == "If":
                 self.follow_if(node, scope)
             else:
-                self.nodes.append(node)
-                self.follow_node(node)
+                for part in expanded(node) or [node]:
+                    self.nodes.append(part)
+                    self.follow_node(part)
 
     def renamed(self, node, scope, prefix):
         """The node with the names that its values have here."""
@@ -353,6 +354,12 @@ def dims_of(kind):
         return None
     return [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
             for dim in kind.tensor_type.shape.dim]
+
+
+def symbols_of(kind):
+    """dims_of(), with a size's symbol in place of None where it has one."""
+    dims = dims_of(kind)
+    return dims and [(dim.dim_param or None) if size is None else size for size, dim in zip(dims, kind.tensor_type.shape.dim)]
 
 
 def merged(first, second):

@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import onnx
 
-from folding import dims_of, evaluate
+from folding import dims_of, evaluate, symbols_of
 from terms import DTYPES, MAX_CONSTANT_ELEMENTS, NodeError, outer_names, shape_text
 
 
@@ -37,6 +37,11 @@ class Graph:
     def open_shape(self, name):
         """The shape of a value as a list, with None for sizes that are not known; None if their number is not either."""
         return list(self.initializers[name].dims) if name in self.initializers else dims_of(self.types.get(name))
+
+    def have_one_shape(self, first, second):
+        """Whether two values have one shape for certain: sizes that are not known must have the same symbol."""
+        dims = [symbols_of(self.types.get(name)) for name in (first, second)]
+        return None not in dims and dims[0] == dims[1] and None not in dims[0]
 
     def element_type(self, name):
         """"FLOAT", ..., or None if it is not known."""

@@ -155,8 +155,7 @@ class Importer:
         for node in self.graph.nodes:
             if node.op_type not in ("Add", "Sum") or node.domain not in DIALECTS or len(node.input) != 2:
                 continue
-            shapes = [self.graph.shape(name) for name in node.input]
-            if shapes[0] is None or shapes[0] != shapes[1]:
+            if not self.graph.have_one_shape(*node.input):
                 continue
             candidates = [ends[name] for name in node.input
                           if name in ends and self.graph.only_reader(name) is node]
