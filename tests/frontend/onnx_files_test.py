@@ -131,6 +131,23 @@ class UnusualModels(ImportTest):
         self.assertIn('"свёртка" to layer', "\n".join(answer["notes"]))
         self.assertEqual(answer["name"], "model")
 
+    def test_what_crashes_the_inference_of_the_onnx_package(self):
+        """As its release 1.23 does on a ConvInteger without shapes: the other layers are there all the same."""
+        nodes = [helper.make_node("RegexFullMatch", ["", "x", ""], ["a"]),
+                 helper.make_node("ConvInteger", ["a", "number", "point"], ["b"], "bad", pads=[1, 1, 1, 1]),
+                 self.conv("x", "y", name="good")]
+        constants = [onnx.numpy_helper.from_array(np.int64(5), "number"), onnx.numpy_helper.from_array(np.uint8(3), "point")]
+        model = self.model(nodes, constants)
+        model.opset_import[0].version = 21
+        answer = self.read(model)
+        self.assertEqual([layer["name"] for layer in answer["layers"]], ["good"])
+        self.assertEqual([failure["layer"] for failure in answer["failures"]], ["bad"])
+
+    def test_constants_that_are_no_tensors(self):
+        nodes = [helper.make_node("SplitToSequence", ["w"], ["parts"]), self.conv("x", "y", "parts", "bad"), self.conv("x", "z")]
+        answer = self.read(self.model(nodes), "--weights", self.folder)
+        self.assertEqual([failure["layer"] for failure in answer["failures"]], ["bad"])
+
     def test_nodes_in_a_circle(self):
         add = helper.make_node("Add", ["a", "c"], ["b"], "add")
         circles = {

@@ -74,6 +74,8 @@ def convolution_and_more(node):
 
 def in_onnx_terms(node, rank_of):
     """Nodes of ONNX that make what this one does; None where there are none, or the node is ONNX's itself."""
+    if not node.input or not node.output:
+        return None
     if node.domain == NHWC:
         return channels_last(node, rank_of(input_name(node, INPUTS.get(node.op_type, {}).get("w"))))
     if node.domain in ("", "ai.onnx") and node.op_type in ELEMENTWISE:
@@ -83,6 +85,8 @@ def in_onnx_terms(node, rank_of):
     operator, places = MICROSOFT_OPERATORS[node.op_type]
     # QLinearConcat has the result's scale and zero point, then tensor, scale and zero point of each.
     inputs = node.input[2::3] if places is None else [input_name(node, place) for place in places]
+    if not inputs:
+        return None
     same = plain(node, operator, inputs)
     if attribute_values(node).get("channels_last", 0) or node.op_type == "NhwcMaxPool":
         return channels_last(same, rank_of(inputs[0]))

@@ -24,7 +24,8 @@ class Folder:
     of If among them; the types of all values; what is constant, and the values of small constants. `misfits` tells of nodes
     that cannot be computed, `doubts` of such in branches that may not be taken."""
 
-    def __init__(self, model, folder):
+    def __init__(self, model, folder, whole):
+        """Without `whole` the inference over the whole model, which adds what little the walk does not know, is left out."""
         self.model, self.folder = model, folder
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.opset = self.opsets[""] = self.opsets.get("", self.opsets.get("ai.onnx", 1))
@@ -36,7 +37,7 @@ class Folder:
         self.read = self.outputs.union(*(names_of(node) for node in self.source))
         self.schemas, self.data = {}, {}
         self.walk()
-        if self.has_open_layers() and self.infer_whole():
+        if whole and self.has_open_layers() and self.infer_whole():
             self.walk()
 
     def walk(self):
@@ -180,6 +181,8 @@ class Folder:
             return
         last = node.domain not in ("", "ai.onnx")
         channels = sizes[0] if node.op_type == "ConvTranspose" else sizes[1] * attribute_values(node).get("group", 1)
+        if not 0 < channels < 1 << 31:
+            return
         shape = [None, *[None] * (len(sizes) - 2), channels] if last else [None, channels, *[None] * (len(sizes) - 2)]
         same_type = node.op_type not in ("ConvInteger", "QLinearConv")
         kind = onnx.helper.make_tensor_type_proto(w.tensor_type.elem_type if same_type else 0, shape)
@@ -220,7 +223,7 @@ class Folder:
             try:
                 version = min(self.opset, VERSIONS.get(operator, self.opset))
                 self.schemas[operator] = onnx.defs.get_schema(operator, version, "")
-            except onnx.defs.SchemaError:
+            except (onnx.defs.SchemaError, TypeError):  # or the operator set's number is none
                 self.schemas[operator] = None
         return self.schemas[operator]
 
@@ -242,7 +245,7 @@ class Folder:
             self.tell_misfit(node, f"its result would be {after}")
 
     def tell_misfit(self, node, message):
-        shapes = [f'"{name}" is {dims_of(self.types[name])}' for name in node.input if name]
+        shapes = [f'"{name}" is {dims_of(self.types.get(name)) or "of an unknown shape"}' for name in node.input if name]
         text = (f'the {node.op_type} "{node.name or node.output[0]}" does not fit its inputs: {", ".join(shapes)} '
                 f"({message.rstrip('.')})")
         (self.doubts if self.in_doubt else self.misfits).append(text)

@@ -88,7 +88,10 @@ class Graph:
             return onnx.numpy_helper.to_array(self.initializers[name], self.folder)
         node = self.makers[name]
         results = evaluate(node, {item: self._values[item] for item in node.input if item}, self.opsets)
-        return results[list(node.output).index(name)]
+        result = results[list(node.output).index(name)]
+        if not isinstance(result, (np.ndarray, np.generic)):
+            raise NodeError("it is no tensor")
+        return np.asarray(result)
 
     def known_shape(self, what, name):
         """Like shape(). Raises NodeError, with what the user can do, where it is not known."""
