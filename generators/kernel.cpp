@@ -18,6 +18,7 @@
 #include "lowering/gpu_module.h"
 #include "lowering/innermost_loops.h"
 #include "lowering/prefetch.h"
+#include "lowering/object_symbols.h"
 #include "lowering/stack_frames.h"
 #include "lowering/wide_interleaves.h"
 #include "tensors.h"
@@ -330,6 +331,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     if (algorithm.finish != nullptr) {
         algorithm.finish(folded, schedule, object_file, assembly_file);
     }
+    check_object_symbols(object_file, {request.symbol});
     facts.stack_bytes = lists ? stack_bytes_of_listing(assembly_file, module.target().arch == Target::X86)
                               : stack_bytes_of_object(object_file);
     return facts;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "kiln/kernel.h"
+#include "lowering/object_symbols.h"
 
 namespace kiln {
 namespace {
@@ -174,6 +175,11 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
                }));
     }
     module.compile({{Halide::OutputFileType::object, object_file}});
+    std::vector<std::string> own = {layer.symbol};
+    for (const LayerFunctions::Kernel &kernel : layer.kernels) {
+        own.push_back(kernel.symbol);
+    }
+    check_object_symbols(object_file, own);
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());
 }

@@ -16,7 +16,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "jobs.h"
-#include "library_files.h"
 #include "npy.h"
 #include "temp_folder.h"
 
@@ -417,6 +416,7 @@ CompiledLibrary compile_library(const LibraryRequest &request, Progress &progres
         write_file(result.header, header_text(compilation.contents()));
         write_file(result.manifest, manifest_text(compilation.contents()));
     }
+    result.contents = compilation.contents();
     return result;
 } catch (const fs::filesystem_error &error) {
     throw Error(fmt::format("{} cannot be written: {}", request.folder, error.code().message()), StatusCode::failed);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "library_files.h"
 #include "progress.h"
 #include "spec.h"
 
@@ -25,6 +26,7 @@ struct LibraryRequest {
 struct CompiledLibrary {
     std::string name, folder;
     std::string archive, header, manifest;  // paths
+    LibraryContents contents;               // what the archive and the header hold
     bool on_gpu = false;                    // whether its targets are GPUs: programs then link Kiln's GPU runtime
     std::vector<Spec::Failure> failures;    // layers that are not in the library
     // Decisions that were refused, and kernels that did not compile by the algorithm that was decided.

@@ -147,8 +147,15 @@ std::string kernel_declarations(const LibraryKernel &kernel) {
 std::string table(const LibraryContents &library) {
     std::string text = fmt::format(
         "/* The kernels and layers, for kiln::Plan and for programs that pick by hand. */\n"
-        "static inline const kiln_library *{}_library(void) {{\n    static const kiln_kernel kernels[] = {{\n",
+        "static inline const kiln_library *{}_library(void) {{\n",
         library.name);
+    if (library.layers.empty()) {  // arrays may not be
+        return text + fmt::format(
+                          "    static const kiln_library library = {{\"{}\", \"{}\", 0, 0, NULL, NULL}};\n"
+                          "    return &library;\n}}\n",
+                          library.name, KILN_VERSION);
+    }
+    text += "    static const kiln_kernel kernels[] = {\n";
     for (const auto &kernel : library.kernels) {
         const LibraryKernel &k = *kernel;
         text += fmt::format(
@@ -235,6 +242,22 @@ int64_t LibraryLayer::workspace_bytes() const {
 }
 int64_t LibraryLayer::worker_workspace_bytes() const {
     return most(kernels, [](const LibraryKernel &k) { return k.facts.worker_workspace_bytes; });
+}
+
+LibraryContents with_layers(const LibraryContents &library, const std::vector<size_t> &layers) {
+    LibraryContents result = {library.name, library.targets, {}, {}};
+    for (const size_t layer : layers) {
+        result.layers.push_back(library.layers[layer]);
+    }
+    for (const auto &kernel : library.kernels) {
+        const bool is_needed = std::any_of(result.layers.begin(), result.layers.end(), [&](const LibraryLayer &layer) {
+            return std::find(layer.kernels.begin(), layer.kernels.end(), kernel) != layer.kernels.end();
+        });
+        if (is_needed) {
+            result.kernels.push_back(kernel);
+        }
+    }
+    return result;
 }
 
 std::string header_text(const LibraryContents &library) {

@@ -40,6 +40,9 @@ struct LibraryContents {
     std::vector<LibraryLayer> layers;
 };
 
+// The library with some of its layers alone, by their places in it, and the kernels that those need.
+LibraryContents with_layers(const LibraryContents &library, const std::vector<size_t> &layers);
+
 std::string header_text(const LibraryContents &library);
 std::string manifest_text(const LibraryContents &library);
 

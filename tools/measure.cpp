@@ -44,8 +44,11 @@ MeasuredLibrary build_measured(const MeasureOptions &options, const std::string 
         const CompiledLibrary library = compile_library(request, progress);
         for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);
         result.failures.insert(result.failures.end(), library.failures.begin(), library.failures.end());
-        if (library.failures.size() < spec.layers.size())
-            result.program = build_program(library, toolchain, folder, options.jobs);
+        if (library.failures.size() < spec.layers.size()) {
+            const BuiltProgram built = build_program(library, toolchain, folder, options.jobs);
+            result.program = built.program;
+            result.failures.insert(result.failures.end(), built.failures.begin(), built.failures.end());
+        }
     }
     for (const Spec::Failure &failure : result.failures)
         fmt::print(stderr, "kiln: layer {}: {}\n", failure.layer, failure.message);

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "fmt/format.h"
@@ -197,13 +198,128 @@ fs::path objects(const fs::path &root, const std::vector<std::string> &cxx, cons
         compile_objects(root, cxx, fresh, jobs);
     } catch (...) {
         fs::remove_all(fresh, error);
-        throw;
+        if (fresh.parent_path() != cache) throw;
+        fs::create_directories(fresh = folder / "objects");  // the cache may have no room
+        compile_objects(root, cxx, fresh, jobs);
     }
     if (fresh.parent_path() != cache) return fresh;
     fs::rename(fresh, kept, error);
-    if (error) fs::remove_all(fresh);  // another command was faster
+    if (error) fs::remove_all(fresh, error);  // another command was faster
     return kept;
 }
+
+// Builds a library's harness, with as many of its layers as can be. The archive stays as it is: a program that does not
+// name a layer's kernels takes nothing of them from it.
+class ProgramBuilder {
+  public:
+    ProgramBuilder(const CompiledLibrary &library, const Toolchain &toolchain, const std::string &folder,
+                   const fs::path &objects)
+        : library_(library),
+          toolchain_(toolchain),
+          objects_(objects),
+          header_(folder + "/" + library.name + "_linked.h"),
+          executable_(folder + "/" + library.name + "_harness") {}
+
+    BuiltProgram build() {
+        std::vector<size_t> all(library_.contents.layers.size());
+        std::iota(all.begin(), all.end(), 0);
+        add(all);
+        const std::string message = in_program_.empty() || is_built_ ? "" : try_with({});
+        if (!message.empty()) throw Error(message, StatusCode::failed);
+        std::sort(result_.failures.begin(), result_.failures.end(),
+                  [&](const auto &a, const auto &b) { return place_of(a.layer) < place_of(b.layer); });
+        if (!in_program_.empty()) result_.program = Program{executable_, toolchain_.runner};
+        return result_;
+    }
+
+  private:
+    // Takes these layers into the program, or those of them with which it can be built.
+    void add(const std::vector<size_t> &layers) {
+        if (layers.empty()) return;
+        const std::string message = try_with(layers);
+        if (message.empty()) {
+            in_program_.insert(in_program_.end(), layers.begin(), layers.end());
+            return;
+        }
+        check_toolchain();
+        if (layers.size() == 1) {
+            result_.failures.push_back({library_.contents.layers[layers[0]].name, StatusCode::failed,
+                                        "no program can be built with it: " + message});
+            return;
+        }
+        // What the compiler names is most likely what it fails at.
+        std::vector<size_t> others = layers, named;
+        const auto first = std::stable_partition(others.begin(), others.end(),
+                                                 [&](size_t layer) { return !names_layer(message, layer); });
+        const auto middle =
+            first == others.begin() || first == others.end() ? others.begin() + others.size() / 2 : first;
+        named.assign(middle, others.end());
+        others.erase(middle, others.end());
+        add(named);
+        add(others);
+    }
+
+    // Throws Error where no program can be built at all.
+    void check_toolchain() {
+        if (is_checked_) return;
+        compile(command({}));
+        is_checked_ = true;
+    }
+
+    // Builds the program with these layers beside those that it has; what went wrong, or "".
+    std::string try_with(const std::vector<size_t> &layers) {
+        std::vector<size_t> together = in_program_;
+        together.insert(together.end(), layers.begin(), layers.end());
+        std::sort(together.begin(), together.end());
+        is_built_ = false;
+        try {
+            compile(command(together));
+        } catch (const Error &error) {
+            return error.what();
+        }
+        is_built_ = true;
+        return "";
+    }
+
+    // The compiler's command for a program of these layers.
+    std::vector<std::string> command(const std::vector<size_t> &layers) const {
+        std::ofstream(header_) << header_text(with_layers(library_.contents, layers));
+        const fs::path &root = toolchain_.sources;
+        std::vector<std::string> command = toolchain_.cxx;
+        for (const std::string &flag : compile_flags(root)) command.push_back(flag);
+        command.push_back(fmt::format("-DKILN_LIBRARY_HEADER=\"{}\"", fs::absolute(header_).string()));
+        command.push_back(fmt::format("-DKILN_LIBRARY={}_library", library_.name));
+        if (library_.on_gpu) command.push_back("-DKILN_HARNESS_GPU");
+        command.insert(command.end(), {"-Os", (root / "tools/harness/main.cpp").string()});
+        for (const auto &entry : fs::directory_iterator(objects_)) command.push_back(entry.path().string());
+        command.insert(command.end(), {library_.archive, "-Wl,--gc-sections", "-o", executable_});
+        // A runner may know no folder of the target's shared libraries.
+        if (!toolchain_.runner.empty()) command.push_back("-static");
+        return command;
+    }
+
+    // Whether a message holds one of the symbols of a layer's kernels.
+    bool names_layer(const std::string &message, size_t layer) const {
+        const auto &kernels = library_.contents.layers[layer].kernels;
+        return std::any_of(kernels.begin(), kernels.end(),
+                           [&](const auto &kernel) { return message.find(kernel->symbol) != std::string::npos; });
+    }
+
+    size_t place_of(const std::string &layer) const {
+        const auto &layers = library_.contents.layers;
+        return std::find_if(layers.begin(), layers.end(), [&](const auto &other) { return other.name == layer; }) -
+               layers.begin();
+    }
+
+    const CompiledLibrary &library_;
+    const Toolchain &toolchain_;
+    const fs::path objects_;
+    const std::string header_, executable_;
+    std::vector<size_t> in_program_;  // layers, by their places in the library
+    bool is_built_ = false;           // whether the executable is there, and is of those layers
+    bool is_checked_ = false;         // whether the compiler is known to build what has no layer
+    BuiltProgram result_;
+};
 
 }  // namespace
 
@@ -218,22 +334,9 @@ std::vector<std::string> Program::command(const std::vector<std::string> &argume
     return command;
 }
 
-Program build_program(const CompiledLibrary &library, const Toolchain &toolchain, const std::string &folder, int jobs) {
-    const fs::path root = toolchain.sources;
-    const fs::path object_folder = objects(root, toolchain.cxx, folder, jobs);
-    Program program = {(fs::path(folder) / (library.name + "_harness")).string(), toolchain.runner};
-    std::vector<std::string> command = toolchain.cxx;
-    for (const std::string &flag : compile_flags(root)) command.push_back(flag);
-    command.push_back(fmt::format("-DKILN_LIBRARY_HEADER=\"{}\"", fs::absolute(library.header).string()));
-    command.push_back(fmt::format("-DKILN_LIBRARY={}_library", library.name));
-    if (library.on_gpu) command.push_back("-DKILN_HARNESS_GPU");
-    command.insert(command.end(), {"-Os", (root / "tools/harness/main.cpp").string()});
-    for (const auto &entry : fs::directory_iterator(object_folder)) command.push_back(entry.path().string());
-    command.insert(command.end(), {library.archive, "-Wl,--gc-sections", "-o", program.executable});
-    // A runner may know no folder of the target's shared libraries.
-    if (!toolchain.runner.empty()) command.push_back("-static");
-    compile(command);
-    return program;
+BuiltProgram build_program(const CompiledLibrary &library, const Toolchain &toolchain, const std::string &folder,
+                           int jobs) {
+    return ProgramBuilder(library, toolchain, folder, objects(toolchain.sources, toolchain.cxx, folder, jobs)).build();
 }
 
 }  // namespace kiln::tools

@@ -1,6 +1,7 @@
 // The small programs of tools/harness/: built against a compiled library with the user's compiler, and started.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,16 @@ struct Program {
     std::vector<std::string> command(const std::vector<std::string> &arguments) const;
 };
 
+// A program, and the layers that are not in it.
+struct BuiltProgram {
+    std::optional<Program> program;       // none where no layer is left
+    std::vector<Spec::Failure> failures;  // what the compiler or the linker fails at
+};
+
 // Builds the harness against a library, into `folder`. What does not depend on the library is compiled once and kept in
-// the user's cache ($XDG_CACHE_HOME/kiln, else ~/.cache/kiln). Throws Error, with the end of what the compiler said.
-Program build_program(const CompiledLibrary &library, const Toolchain &toolchain, const std::string &folder, int jobs);
+// the user's cache ($XDG_CACHE_HOME/kiln, else ~/.cache/kiln). Where that fails, the layers that it fails at are found
+// and left out. Throws Error, with the end of what the compiler said, where it fails without any layer too.
+BuiltProgram build_program(const CompiledLibrary &library, const Toolchain &toolchain, const std::string &folder,
+                           int jobs);
 
 }  // namespace kiln::tools

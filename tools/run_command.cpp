@@ -286,8 +286,9 @@ class Run {
         try {
             const CompiledLibrary library = compile(folder.path());
             if (!jobs_left()) return;
-            const Program program = build_program(library, toolchain_, folder.path(), options_.jobs);
-            while (jobs_left()) run_requests(program, folder.path());
+            const BuiltProgram built = build_program(library, toolchain_, folder.path(), options_.jobs);
+            fail_layers(built.failures);
+            while (built.program && jobs_left()) run_requests(*built.program, folder.path());
         } catch (const Error &error) {
             fail_all(error.code, error.what());
         }
@@ -309,10 +310,14 @@ class Run {
         Progress progress("compiling", static_cast<int>(request.layers.size()));
         CompiledLibrary library = compile_library(request, progress);
         for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);
-        for (const Spec::Failure &failure : library.failures)
+        fail_layers(library.failures);
+        return library;
+    }
+
+    void fail_layers(const std::vector<Spec::Failure> &failures) {
+        for (const Spec::Failure &failure : failures)
             for (const Job &job : jobs_)
                 if (job.layer == failure.layer) fail(job, failure.code, failure.message);
-        return library;
     }
 
     // Runs every job that is not answered. One that ends the program is answered so, and the caller runs the rest.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
+#include <numeric>
 #include <optional>
 #include <sstream>
 
@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char *library_name = "candidates";
+constexpr std::string_view layer_prefix = "candidate";  // of a layer's name, before its number
 
 // The same without loops that threads share.
 Decision serial(const Decision &decision) {
@@ -144,31 +145,29 @@ std::vector<CompiledCandidate> Measurement::compile(const Problem &problem, cons
     return result;
 }
 
-Program Measurement::build(const std::vector<CompiledCandidate> &kernels) {
+BuiltProgram Measurement::build(const std::vector<CompiledCandidate> &kernels) {
     const std::string folder = fmt::format("{}/program{}", options_.folder, programs_++);
     fs::create_directories(folder);
-    LibraryContents contents;
-    contents.name = library_name;
-    contents.targets = {options_.target};
     CompiledLibrary library;
     library.name = library_name;
     library.folder = folder;
     library.archive = folder + "/candidates.a";
-    library.header = folder + "/candidates.h";
+    LibraryContents &contents = library.contents;
+    contents.name = library_name;
+    contents.targets = {options_.target};
     std::vector<std::string> objects;
     for (const CompiledCandidate &candidate : kernels) {
         contents.kernels.push_back(candidate.kernel);
         objects.push_back(candidate.object);
+        // A layer each, so that one that cannot be linked is left out alone.
+        LibraryLayer layer;
+        layer.name = fmt::format("{}{}", layer_prefix, contents.layers.size());
+        layer.resolution.problem = candidate.kernel->problem;
+        layer.functions.symbol = fmt::format("{}_{}", library_name, layer.name);
+        layer.functions.weight_strides.assign(layer.resolution.problem.rank + 2, 1);
+        layer.kernels = {candidate.kernel};
+        contents.layers.push_back(layer);
     }
-    // A layer that holds them all: tables may not be empty.
-    LibraryLayer layer;
-    layer.name = "all";
-    layer.resolution.problem = kernels[0].kernel->problem;
-    layer.functions.symbol = "candidates_all";
-    layer.functions.weight_strides.assign(layer.resolution.problem.rank + 2, 1);
-    layer.kernels = contents.kernels;
-    contents.layers = {layer};
-    std::ofstream(library.header) << header_text(contents);
     const Job archive = [&] {
         write_archive(objects, options_.target->architecture, library.archive);
         return std::string();
@@ -183,10 +182,29 @@ Program Measurement::build(const std::vector<CompiledCandidate> &kernels) {
 
 void Measurement::time(const Problem &problem, const std::vector<CompiledCandidate> &kernels, const Run &run,
                        const std::function<void(size_t kernel, const Timing &timing)> &on_done) {
-    const Program program = build(kernels);
+    const BuiltProgram built = build(kernels);
+    std::vector<size_t> linked(kernels.size());  // by their places in the program
+    std::iota(linked.begin(), linked.end(), 0);
+    for (const Spec::Failure &failure : built.failures) {
+        const size_t kernel = std::stoul(failure.layer.substr(layer_prefix.size()));
+        if (kernel < static_cast<size_t>(run.references)) {
+            throw Untimed(failure.message);
+        }
+        std::erase(linked, kernel);
+        on_done(kernel, {"failed: " + failure.message, {}, {}});
+    }
+    time_program(problem, *built.program, linked.size(), run,
+                 [&](size_t place, const Timing &timing) { on_done(linked[place], timing); });
+    std::error_code ignored;
+    fs::remove_all(fs::path(built.program->executable).parent_path(), ignored);
+}
+
+// Starts a program of so many kernels, again and again where one ends it.
+void Measurement::time_program(const Problem &problem, const Program &program, size_t count, const Run &run,
+                               const std::function<void(size_t kernel, const Timing &timing)> &on_done) {
     const std::string runner = fmt::format("{}", fmt::join(options_.toolchain.runner, " "));
     size_t next = run.from;
-    while (next < kernels.size()) {
+    while (next < count) {
         std::vector<std::string> arguments = {"tune",
                                               "--seed",
                                               std::to_string(options_.seed),
@@ -212,22 +230,19 @@ void Measurement::time(const Problem &problem, const std::vector<CompiledCandida
         listener.next = next;
         const std::optional<int> status = run_process(program.command(arguments), options_.time_limit,
                                                       [&](const std::string &line) { listener.hear(line); });
-        if (listener.ended && listener.next == kernels.size() && status == 0) {
+        if (listener.ended && listener.next == count && status == 0) {
             break;
         }
         const std::string ending = how_it_ended(status, options_.time_limit);
         if (!listener.introduced || !listener.begun) {
             const std::string who = runner.empty() ? "the timing program" : fmt::format("the runner {}", runner);
-            throw Error(listener.rubbish.empty()
-                            ? fmt::format("{} {} before it timed a candidate", who, ending)
-                            : fmt::format("{} printed what is no result: {}", who, listener.rubbish),
-                        StatusCode::failed);
+            throw Untimed(listener.rubbish.empty()
+                              ? fmt::format("{} {} before it timed a candidate", who, ending)
+                              : fmt::format("{} printed what is no result: {}", who, listener.rubbish));
         }
         on_done(*listener.begun, {"failed: the timing program " + ending, {}, {}});
         next = *listener.begun + 1;
     }
-    std::error_code ignored;
-    fs::remove_all(fs::path(program.executable).parent_path(), ignored);
 }
 
 }  // namespace kiln::tools

@@ -8,6 +8,7 @@
 
 #include "library_files.h"
 #include "programs.h"
+#include "spec.h"
 
 namespace kiln::tools {
 
@@ -39,6 +40,12 @@ struct MeasurementOptions {
     bool cold = false;         // as TuneOptions'
 };
 
+// Nothing of a problem can be timed: no program can be built with its references, or the program ends before it has
+// timed anything, or says nothing that can be understood. Other problems may go on.
+struct Untimed : Error {
+    explicit Untimed(const std::string &message) : Error(message, StatusCode::failed) {}
+};
+
 class Measurement {
   public:
     explicit Measurement(const MeasurementOptions &options) : options_(options) {}
@@ -47,9 +54,9 @@ class Measurement {
     std::vector<CompiledCandidate> compile(const Problem &problem, const std::vector<Decision> &decisions);
 
     // Builds a program of the kernels, of which the first `references` are what all others are timed beside, runs it,
-    // and calls `on_done` for each from kernel `from` on, as it is done. A kernel that ends the program, or hangs, is
-    // one that failed; the program is started again with the next. Throws Error where the program itself cannot be
-    // built, or says nothing that can be understood.
+    // and calls `on_done` for each from kernel `from` on, as it is done. A kernel that no program can be built with, or
+    // that ends the program, or hangs, is one that failed; the program is started again with the next. Throws Untimed,
+    // and Error where no program can be built at all.
     struct Run {
         int references = 1, from = 0, rounds = 7;
         double seconds = 0.004;  // of a kernel in a round
@@ -62,7 +69,9 @@ class Measurement {
     const std::string &machine() const { return machine_; }
 
   private:
-    Program build(const std::vector<CompiledCandidate> &kernels);
+    BuiltProgram build(const std::vector<CompiledCandidate> &kernels);
+    void time_program(const Problem &problem, const Program &program, size_t count, const Run &run,
+                      const std::function<void(size_t kernel, const Timing &timing)> &on_done);
 
     MeasurementOptions options_;
     std::string machine_;

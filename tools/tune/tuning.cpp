@@ -273,6 +273,14 @@ void Tuning::predict(TunedProblem &problem, const std::vector<size_t> &batch) {
     }
 }
 
+// Times kernels of a problem. Where nothing of it can be timed, that is the problem's error.
+void Tuning::time(TunedProblem &problem, const std::vector<CompiledCandidate> &kernels, const Measurement::Run &run,
+                  const std::function<void(size_t kernel, const Timing &timing)> &on_done) try {
+    measurement_->time(problem.search.problem(), kernels, run, on_done);
+} catch (const Untimed &error) {
+    problem.error = error.what();
+}
+
 // Times what was compiled, beside the default and the best so far.
 void Tuning::measure(TunedProblem &problem, const std::vector<size_t> &batch) {
     std::vector<size_t> order = {0};
@@ -294,7 +302,7 @@ void Tuning::measure(TunedProblem &problem, const std::vector<size_t> &batch) {
     for (const size_t i : order) {
         kernels.push_back(problem.compiled[i]);
     }
-    measurement_->time(problem.search.problem(), kernels, run, [&](size_t k, const Timing &timing) {
+    time(problem, kernels, run, [&](size_t k, const Timing &timing) {
         if (k == 0 && timing.verdict != "ok") {
             problem.error = "its default kernel " + timing.verdict;
         } else if (k == 0) {
@@ -308,6 +316,7 @@ void Tuning::measure(TunedProblem &problem, const std::vector<size_t> &batch) {
 // Compiles candidates and finds out what they are worth.
 void Tuning::examine(TunedProblem &problem, std::vector<Decision> decisions) {
     const double begin = elapsed(), before = problem.search.best(1)[0].ratio;
+    const int tried_before = tried_;
     const bool first = problem.compiled.empty();
     if (first) {
         decisions.insert(decisions.begin(), problem.search.default_decision());
@@ -332,6 +341,9 @@ void Tuning::examine(TunedProblem &problem, std::vector<Decision> decisions) {
         predict(problem, batch);
     } else if (!batch.empty()) {
         measure(problem, batch);
+    }
+    if (!problem.error.empty()) {
+        tried_ = tried_before;  // others may have what it would have tried
     }
     problem.seconds += elapsed() - begin;
     problem.batches++;
@@ -442,7 +454,7 @@ void Tuning::settle(TunedProblem &problem) {
     run.from = 1;
     run.rounds = final_rounds;
     run.thorough = true;
-    measurement_->time(problem.search.problem(), kernels, run, [&](size_t k, const Timing &timing) {
+    time(problem, kernels, run, [&](size_t k, const Timing &timing) {
         const bool whole = timing.verdict == "ok" && timing.seconds.size() == final_rounds;
         const double ratio = timing.verdict != "ok" ? -1 : median(ratios(timing, 0));
         record(problem, kernels[k], timing, ratio, true);
@@ -531,9 +543,9 @@ bool Tuning::run() {
         take_batch(*problem);
     }
     for (TunedProblem &problem : problems_) {
-        if (problem.batches == 0 && problem.search.tried() == 0) {
+        if (problem.error.empty() && problem.batches == 0 && problem.search.tried() == 0) {
             problem.error = "the budget was spent before its turn";
-        } else if (problem.batches == 0) {
+        } else if (problem.error.empty() && problem.batches == 0) {
             examine(problem, {});
         }
         settle(problem);

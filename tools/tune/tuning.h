@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,6 +68,8 @@ class Tuning {
     void take_batch(TunedProblem &problem);
     void examine(TunedProblem &problem, std::vector<Decision> decisions);
     void predict(TunedProblem &problem, const std::vector<size_t> &batch);
+    void time(TunedProblem &problem, const std::vector<CompiledCandidate> &kernels, const Measurement::Run &run,
+              const std::function<void(size_t kernel, const Timing &timing)> &on_done);
     void measure(TunedProblem &problem, const std::vector<size_t> &batch);
     void settle(TunedProblem &problem);
     void record(TunedProblem &problem, const CompiledCandidate &candidate, const Timing &timing, double ratio,

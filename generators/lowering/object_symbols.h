@@ -1,0 +1,23 @@
+// What a compiled object may need of the program it is linked into, and whether it keeps to that.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+// The symbols of an ELF object for any target, each list sorted.
+struct ObjectSymbols {
+    std::vector<std::string> needed;   // that it uses and does not define
+    std::vector<std::string> defined;  // that others may use
+};
+
+// Throws std::runtime_error where the file is no such object.
+ObjectSymbols symbols_of_object(const std::string &object_file);
+
+// Throws std::runtime_error, naming what is wrong, where an object needs a symbol that neither begins with one of these
+// prefixes, the library's own functions', nor is one that every program has, or where it defines one that begins with
+// none of them.
+void check_object_symbols(const std::string &object_file, const std::vector<std::string> &own_prefixes);
+
+}  // namespace kiln
