@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <new>
+#include <optional>
 
 #include "fmt/format.h"
 #include "spec.h"
@@ -55,6 +57,8 @@ void write_all(int file, const std::string &text) {
     std::string text;
     try {
         text = "+" + job();
+    } catch (const std::bad_alloc &) {
+        text = "-out of memory";
     } catch (const std::exception &error) {
         text = std::string("-") + error.what();
     }
@@ -62,21 +66,27 @@ void write_all(int file, const std::string &text) {
     _exit(0);
 }
 
-Child start(size_t index, const Job &job) {
+// Nothing, and errno, where there is no room for one more.
+std::optional<Child> start(size_t index, const Job &job) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        throw Error(fmt::format("no pipe for a child process: {}", std::strerror(errno)), StatusCode::failed);
+        return std::nullopt;
     }
     const int said = memfd_create("stderr", MFD_CLOEXEC);
     const pid_t process = fork();
     if (process < 0) {
-        throw Error(fmt::format("no child process: {}", std::strerror(errno)), StatusCode::failed);
+        const int error = errno;
+        for (const int file : {ends[0], ends[1], said}) {
+            close(file);
+        }
+        errno = error;
+        return std::nullopt;
     }
     if (process == 0) {
         live(job, ends[1], said);
     }
     close(ends[1]);
-    return {index, process, ends[0], said, "", Clock::now()};
+    return Child{index, process, ends[0], said, "", Clock::now()};
 }
 
 // The last line a child wrote to stderr, with ": " in front; "" if there is none.
@@ -102,8 +112,8 @@ JobResult finish(Child &child, double time_limit) {
         return {false, fmt::format("took more than the {} seconds allowed (--time-limit)", time_limit)};
     }
     if (WIFSIGNALED(status)) {
-        return {false,
-                fmt::format("the compiler ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))};
+        return {false, fmt::format("the compiler ended by signal {} ({}){}", WTERMSIG(status),
+                                   strsignal(WTERMSIG(status)), words)};
     }
     if (child.text.empty()) {
         return {false, fmt::format("the compiler exited with status {}{}", WEXITSTATUS(status), words)};
@@ -129,7 +139,14 @@ void run_jobs(const std::vector<Job> &jobs, int at_once, double time_limit,
     size_t next = 0;
     while (next < jobs.size() || !running.empty()) {
         while (next < jobs.size() && running.size() < static_cast<size_t>(std::max(at_once, 1))) {
-            running.push_back(start(next, jobs[next]));
+            std::optional<Child> child = start(next, jobs[next]);
+            if (!child && !running.empty()) {
+                break;  // once one of those has ended
+            }
+            if (!child) {
+                throw Error(fmt::format("no child process: {}", std::strerror(errno)), StatusCode::failed);
+            }
+            running.push_back(std::move(*child));
             next++;
         }
         std::vector<pollfd> polls;

@@ -1,7 +1,12 @@
 #include "library.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +15,7 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 #include "archive.h"
 #include "decisions.h"
@@ -54,19 +60,74 @@ std::string symbol_of(const std::string &library, const Problem &problem, const 
     return name;
 }
 
-// Whole or not at all.
-void write_file(const std::string &path, const std::string &bytes) {
-    const std::string part = path + ".part";
-    errno = 0;
-    std::ofstream file(part, std::ios::binary);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.close();
-    if (!file) {
-        const std::string why = std::strerror(errno);
-        fs::remove(part);
-        throw Error(fmt::format("{} cannot be written: {}", path, why), StatusCode::failed);
+// Holds a folder for one writer at a time, where its file system can. Another kiln waits, but not for ever: whoever
+// started kiln may hold the folder for as long as that runs.
+class FolderLock {
+  public:
+    explicit FolderLock(const std::string &folder) : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+        constexpr int tries = 200;
+        for (int i = 0; i < tries && folder_ >= 0 && flock(folder_, LOCK_EX | LOCK_NB) != 0; i++) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
     }
-    fs::rename(part, path);
+    ~FolderLock() {
+        if (folder_ >= 0) {
+            close(folder_);
+        }
+    }
+    FolderLock(const FolderLock &) = delete;
+    FolderLock &operator=(const FolderLock &) = delete;
+
+  private:
+    int folder_;
+};
+
+struct OutputFile {
+    std::string path, bytes;
+};
+
+std::string part_of(const OutputFile &file) {
+    return file.path + ".part";
+}
+
+[[noreturn]] void refuse(const std::string &path, const std::string &why) {
+    throw Error(fmt::format("{} cannot be written: {}", path, why), StatusCode::failed);
+}
+
+// All of them or none, unless the process is killed between two renames. A part that a killed process left behind is
+// written over.
+void write_files(const std::string &folder, const std::vector<OutputFile> &files) try {
+    const FolderLock lock(folder);
+    for (const OutputFile &output : files) {
+        errno = 0;
+        std::ofstream file(part_of(output), std::ios::binary);
+        file.write(output.bytes.data(), static_cast<std::streamsize>(output.bytes.size()));
+        file.close();
+        if (!file) {
+            refuse(output.path, std::strerror(errno));
+        }
+    }
+    for (const OutputFile &output : files) {
+        std::error_code error;
+        fs::rename(part_of(output), output.path, error);
+        if (error) {
+            refuse(output.path, error.message());
+        }
+    }
+} catch (const Error &) {
+    for (const OutputFile &output : files) {
+        std::error_code ignored;
+        fs::remove(part_of(output), ignored);
+    }
+    throw;
+}
+
+// Makes the folder for the outputs, or tells at once, and not after all kernels are compiled, that it cannot be.
+void make_folder(const std::string &folder) {
+    fs::create_directories(folder);
+    if (access(folder.c_str(), W_OK | X_OK) != 0) {
+        refuse(folder, std::strerror(errno));
+    }
 }
 
 std::string read_file(const std::string &path) {
@@ -407,14 +468,15 @@ CompiledLibrary compile_library(const LibraryRequest &request, Progress &progres
     result.archive = request.folder + "/lib" + request.name + ".a";
     result.header = request.folder + "/" + request.name + ".h";
     result.manifest = request.folder + "/" + request.name + ".json";
-    fs::create_directories(request.folder);
+    make_folder(request.folder);
     Compilation compilation(request, progress, result);
     compilation.run();
     result.on_gpu = compilation.contents().targets[0]->is_gpu();
     if (!compilation.contents().layers.empty()) {
-        write_file(result.archive, compilation.archive());
-        write_file(result.header, header_text(compilation.contents()));
-        write_file(result.manifest, manifest_text(compilation.contents()));
+        // The archive last: it is what build systems look at to tell whether all three are new.
+        write_files(request.folder, {{result.header, header_text(compilation.contents())},
+                                     {result.manifest, manifest_text(compilation.contents())},
+                                     {result.archive, compilation.archive()}});
     }
     result.contents = compilation.contents();
     return result;

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <new>
 #include <thread>
 #include <tuple>
 
@@ -363,6 +364,8 @@ int main(int argc, char **argv) {
         const int status = kiln::tools::run(argc, argv);
         if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
         fmt::print(stderr, "kiln: standard output cannot be written\n");
+    } catch (const std::bad_alloc &) {
+        fmt::print(stderr, "kiln: out of memory\n");
     } catch (const std::exception &error) {  // tools::Error, and what the standard library throws
         fmt::print(stderr, "kiln: {}\n", error.what());
     }

@@ -248,7 +248,12 @@ void write_npy(const std::string &path, const std::string &type, const std::vect
          << header;
     file.write(static_cast<const char *>(data), bytes);
     file.close();
-    if (!file) fail(path, fmt::format("cannot be written: {}", std::strerror(errno)));
+    if (!file) {
+        const std::string why = std::strerror(errno);
+        std::error_code ignored;
+        std::filesystem::remove(path, ignored);  // a part of a file would be taken for one
+        fail(path, fmt::format("cannot be written: {}", why));
+    }
 }
 
 }  // namespace kiln::tools

@@ -1,4 +1,5 @@
-// A folder for a command's temporary files, gone when the command is: at its end, by an exception, or by Ctrl-C.
+// A folder for a command's temporary files, gone when the command is: at its end, by an exception, or by Ctrl-C. What a
+// kill leaves behind goes a day later, when another command comes by.
 #pragma once
 
 #include <string>
@@ -18,6 +19,7 @@ class TempFolder {
   private:
     std::string path_;
     int slot_ = -1;  // in the list the signal handler reads
+    int lock_ = -1;  // held while the folder is in use
 };
 
 // From here on, SIGINT, SIGTERM and SIGHUP remove every TempFolder before they end the program, which then still dies
