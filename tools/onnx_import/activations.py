@@ -87,16 +87,17 @@ def constant_number(graph, name):
 
 
 class Search:
-    """Looks for activations among the nodes nearest behind a value that are computed from it and constants alone."""
+    """Looks for activations among the nodes nearest behind a value that are computed from it and constants alone, by
+    operators that forms are made of."""
 
     def __init__(self, graph, start):
         self.graph, self.start = graph, start
         self.makers = {}
-        values, pending = {start}, [start]
+        values, pending = {start}, [] if start in graph.outputs else [start]
         while pending and len(self.makers) < MOST_NODES:
             readers = graph.readers[pending.pop(0)]
             for node in readers if len(readers) <= MOST_READERS else ():
-                made = node.output[0] if len(node.output) == 1 and is_onnx(node) else ""
+                made = node.output[0] if node.op_type in OPERATORS and len(node.output) == 1 and is_onnx(node) else ""
                 if made and made not in values and self.reads_only(node, values):
                     values.add(made)
                     pending.append(made)
@@ -107,8 +108,8 @@ class Search:
 
     def longest(self):
         best = None
-        for output in self.makers:
-            for name in ACTIVATIONS:
+        for output, node in self.makers.items():
+            for name in ENDINGS[node.op_type]:
                 for parameters, source, nodes in self.ways(output, name):
                     if source == self.start and self.takes_all_readers(nodes, output):
                         nodes = list({id(node): node for node in nodes}.values())
@@ -193,6 +194,31 @@ def parsed(node):
     return node.id if isinstance(node, ast.Name) else float(eval(ast.unparse(node)))  # arithmetic of FORMS
 
 
+def operators_of(expression):
+    """The operators of an expression, its last one first."""
+    if isinstance(expression, tuple):
+        yield expression[0]
+        for argument in expression[1]:
+            yield from operators_of(argument)
+
+
+def endings():
+    """{operator: activations that may end in it}."""
+    ends = {name: {name} for name in ACTIVATIONS}
+    for _ in ACTIVATIONS:  # a form may end in an activation that has forms itself
+        for name, forms in PARSED.items():
+            for expression, _ in forms:
+                last = expression[0]
+                ends[name] |= {last, *ends.get(last, ())}
+    found = collections.defaultdict(list)
+    for name, operators in ends.items():
+        for operator in operators:
+            found[operator].append(name)
+    return found
+
+
 PARSED = collections.defaultdict(list)
 for _activation, _text, _parameters_of in FORMS:
     PARSED[_activation].append((parsed(ast.parse(_text, mode="eval").body), _parameters_of))
+OPERATORS = {operator for forms in PARSED.values() for form in forms for operator in operators_of(form[0])} | set(ACTIVATIONS)
+ENDINGS = endings()
