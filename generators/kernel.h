@@ -75,8 +75,8 @@ struct KernelFacts {
 };
 
 // Writes an object with these functions (kiln/kernel.h gives their signatures). Throws std::runtime_error with
-// Halide's message where it refuses, or where the object needs at link time what no kernel may (lowering/object_symbols.h). LLVM
-// may abort: call it in a child process.
+// Halide's message where it refuses, or where the object needs at link time what no kernel may
+// (lowering/object_symbols.h). LLVM may abort: call it in a child process.
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file);
 
 // A kernel's innermost loops, and how often each runs.
