@@ -3,6 +3,7 @@
 import unittest
 
 import numpy as np
+import onnx.compose
 from onnx import TensorProto, helper, numpy_helper
 from onnx_importing import ImportTest
 from onnx_models import model_of, random_tensor, tensor, value
@@ -330,18 +331,24 @@ class Activations(ImportTest):
     }
 
     def form(self, steps):
-        """The answer for a convolution with these steps behind it."""
+        """A model of a convolution that passes x on, with these steps behind it."""
         nodes, constants = [helper.make_node("Conv", ["x", "w"], ["c"], "conv")], [tensor("w", [[[1]]])]
         for place, (op, *inputs) in enumerate(steps):
             names = [item if isinstance(item, str) else f"k{place}_{index}" for index, item in enumerate(inputs)]
             constants += [tensor(name, item) for name, item in zip(names, inputs) if not isinstance(item, str)]
             more = {"alpha": 1 / 6, "beta": 0.5} if op == "HardSigmoid" else {}
             nodes.append(helper.make_node(op, names, [f"v{place}"], **more))
-        self.model = model_of(nodes, [value("x", [1, 1, 64])], [value(nodes[-1].output[0], None)], constants)
-        return self.read(self.model)
+        return model_of(nodes, [value("x", [1, 1, 64])], [value(nodes[-1].output[0], None)], constants)
 
-    def check_values(self, layer):
-        """That the activation's own operator computes what self.model does; its convolution passes x on."""
+    def read_forms(self, forms):
+        """The answer for all of these in one model, whose layers have the forms' order."""
+        graphs = [onnx.compose.add_prefix(self.form(steps), f"form{number}_").graph for number, steps in enumerate(forms)]
+        every = [[item for graph in graphs for item in getattr(graph, kind)]
+                 for kind in ("node", "input", "output", "initializer")]
+        return self.read(model_of(*every))
+
+    def check_values(self, layer, model):
+        """That the activation's own operator computes what the model does."""
         names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"]}.get(layer["activation"], [])
         parameters = layer.get("activation_params", [])
         constants = [] if names else [tensor(f"p{index}", number) for index, number in enumerate(parameters)]
@@ -349,30 +356,28 @@ class Activations(ImportTest):
                                 **dict(zip(names, parameters)))
         own = model_of([node], [value("x", [1, 1, 64])], [value("y", None)], constants)
         x = np.linspace(-9, 9, 64, dtype=np.float32).reshape(1, 1, 64)
-        got, expected = (ReferenceEvaluator(model).run(None, {"x": x})[0] for model in (own, self.model))
+        got, expected = (ReferenceEvaluator(model).run(None, {"x": x})[0] for model in (own, model))
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
     def test_forms_of_several_nodes(self):
-        for expected, forms in self.FORMS.items():
-            for steps in forms:
-                with self.subTest(steps):
-                    answer = self.form(steps)
-                    layer, = answer["layers"]
-                    parameters = [round(number, 6) for number in layer.get("activation_params", [])]
-                    self.assertEqual(f"{layer.get('activation')} {parameters}".replace(".0", ""), expected)
-                    self.assertEqual(answer["notes"][0].split(" (")[0], f"fused: {layer['activation']}", answer["notes"])
-                    self.assertFalse([note for note in answer["notes"] if "skipped" in note])
-                    self.check_values(layer)
+        forms = [(expected, steps) for expected, all_steps in self.FORMS.items() for steps in all_steps]
+        answer = self.read_forms([steps for _, steps in forms])
+        self.assertFalse([note for note in answer["notes"] if "skipped" in note or "folded" in note])
+        for (expected, steps), layer in zip(forms, answer["layers"], strict=True):
+            with self.subTest(steps):
+                parameters = [round(number, 6) for number in layer.get("activation_params", [])]
+                self.assertEqual(f"{layer.get('activation')} {parameters}".replace(".0", ""), expected)
+                self.check_values(layer, self.form(steps))
 
     def test_forms_with_other_numbers(self):
-        for steps in ([("Add", "c", 3), ("Clip", "v0", 0, 6), ("Mul", "c", "v1"), ("Div", "v2", 5)],
-                      [("Add", "c", 2), ("Clip", "v0", 0, 6), ("Mul", "c", "v1"), ("Div", "v2", 6)],
-                      [("Mul", "c", 1.5), ("Max", "c", "v0")], [("Exp", "c"), ("Add", "v0", 1), ("Div", 1, "v1")]):
-            self.assertNotIn("activation", self.form(steps)["layers"][0])
-        # The sum goes into the bias, Clip is the activation, and the division stays.
-        answer = self.form([("Add", "c", 3), ("Clip", "v0", 0, 6), ("Div", "v1", 5)])
-        self.assertEqual(answer["layers"][0]["activation"], "Clip")
-        self.assertIn("skipped: Div x1", answer["notes"])
+        answer = self.read_forms([
+            [("Add", "c", 3), ("Clip", "v0", 0, 6), ("Mul", "c", "v1"), ("Div", "v2", 5)],
+            [("Add", "c", 2), ("Clip", "v0", 0, 6), ("Mul", "c", "v1"), ("Div", "v2", 6)],
+            [("Mul", "c", 1.5), ("Max", "c", "v0")], [("Exp", "c"), ("Add", "v0", 1), ("Div", 1, "v1")],
+            # The sum goes into the bias, Clip is the activation, and the division stays.
+            [("Add", "c", 3), ("Clip", "v0", 0, 6), ("Div", "v1", 5)]])
+        self.assertEqual([layer.get("activation") for layer in answer["layers"]], [None, None, None, None, "Clip"])
+        self.assertIn("folded: Add x1", answer["notes"])
 
     def test_what_several_nodes_compute_is_read_elsewhere(self):
         nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("Add", ["c", "three"], ["a"]),
