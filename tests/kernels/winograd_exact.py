@@ -6,6 +6,8 @@ import unittest
 
 import kiln_run
 import numpy as np
+import random_problems
+import reference  # found by random_problems
 
 
 def sums(x, w):
@@ -78,6 +80,24 @@ class WinogradExact(unittest.TestCase):
         self.check(inputs, outputs)
         for name, kernel in kernels.items():
             self.assertIn("winograd", kernel, name)
+
+    def test_activation_that_rounds(self):
+        """What follows the sums is within the bound that it has by any algorithm."""
+        random = np.random.default_rng(3)
+        x, w = (random.integers(-128, 128, shape, np.int8) for shape in ((1, 64, 13, 14), (24, 64, 3, 3)))
+        scales = np.float32(0.02), np.full(24, 0.001, np.float32), np.float32(1)
+        case = {"name": "hard_swish", "operator": "Convolution", "dialect": "tensorrt", "dtype": "int8",
+                "attributes": {"num_output_maps": 24, "kernel_size_nd": [3, 3], "padding_nd": [1, 1]},
+                "activation": "HardSwish", "inputs": {"input": x, "kernel": w},
+                "quantization": {"x_scale": float(scales[0]), "w_scale": [float(s) for s in scales[1]],
+                                 "y_scale": 1.0, "y_dtype": "float32"}}  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            answers, outputs, _ = kiln_run.run([case], folder)
+        self.assertIn("winograd", answers[0]["kernel"], answers)
+        convolution = reference.Convolution("Conv", [1, 1], [1, 1], reference.Geometry([13, 14], [1, 1], [1, 1]))
+        expected = reference.compute_quantised(convolution, x, w, 0, 0, None, np.float32, scales, 0, "HardSwish")
+        beyond = random_problems.excess(outputs["hard_swish"], expected, expected.winograd_bound)
+        self.assertLessEqual(beyond.max(), 0)
 
 
 if __name__ == "__main__":

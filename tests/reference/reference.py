@@ -361,8 +361,8 @@ def compute_quantised(c, x, w, x_zero_point, w_zero_point, bias, y_dtype, scales
     bound = 0 if exact else 1 if integer_y else 2.0**-20 * (1 + abs(r))
     r = activate(activation, [np.float32(p) for p in parameters], r).astype(np.float32)
     if not integer_y:
-        return Expected(r, bound)
+        return Expected(r, bound, bound)
     if not once:
         r = r / y_scale
     limits = np.iinfo(y_dtype)
-    return Expected(np.clip(np.rint(r).astype(np.float64) + int(y_zero_point), limits.min, limits.max), bound)
+    return Expected(np.clip(np.rint(r).astype(np.float64) + int(y_zero_point), limits.min, limits.max), bound, bound)
