@@ -109,7 +109,8 @@ class Search:
     def longest(self):
         best = None
         for output, node in self.makers.items():
-            for name in ENDINGS[node.op_type]:
+            # An activation's own operator may be another one by its attributes.
+            for name in ACTIVATIONS if node.op_type in ACTIVATIONS else ENDINGS[node.op_type]:
                 for parameters, source, nodes in self.ways(output, name):
                     if source == self.start and self.takes_all_readers(nodes, output):
                         nodes = list({id(node): node for node in nodes}.values())
