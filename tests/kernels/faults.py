@@ -184,6 +184,15 @@ class Kiln(FaultTest):
         bench = [str(word) for word in (kiln_run.kiln(), "bench", spec, "--target", TARGET, "--json", "/dev/full")]
         self.expect_failure(self.kiln(bench), "/dev/full")
 
+    @unittest.skipUnless(CAN_MOUNT, NO_MOUNT)
+    def test_a_cache_without_room(self):
+        cache = self.folder / "cache"
+        cache.mkdir()
+        command = [str(word) for word in (kiln_run.kiln(), "verify", self.spec(("a", 9)), "--target", TARGET)]
+        process = subprocess.run([*mounted(cache, "size=64k"), *command], capture_output=True, text=True, check=False,
+                                 env=self.environment(XDG_CACHE_HOME=str(cache)))
+        self.assertEqual(process.returncode, 0, process.stdout + process.stderr)  # it does without
+
     def test_a_read_only_folder(self):
         self.out.mkdir()
         command = self.command(self.spec(("a", 9)), self.out)
