@@ -1,18 +1,26 @@
 # kiln_add_library(): convolutions compiled ahead of time, as a CMake target.
 #
 #   kiln_add_library(NAME LAYERS file | MODEL file
-#                    [TARGETS target...] [DECISIONS file] [SHAPES input=1x3x224x224...] [EMBED_WEIGHTS] [DEPENDS file...])
+#                    [TARGETS target...] [DECISIONS file] [SHAPES input=1x3x224x224...] [LAYER name...]
+#                    [SKIP_UNSUPPORTED] [EMBED_WEIGHTS | EMBED_RAW_WEIGHTS] [DEPENDS file...])
 #
 # NAME, a C identifier, becomes a static library target. What links it can include "NAME.h", and gets the Kiln runtime too.
 #
 #   LAYERS         a layers file (TOML)
-#   MODEL          an ONNX model; needs a python3 with the package onnx when building
+#   MODEL          an ONNX model; needs a python3 with the package onnx when building: the one that the variable
+#                  KILN_PYTHON names, of CMake or of the environment, else python3
 #   TARGETS        what to compile for (`kiln targets` lists them): all of one operating system and architecture, the
 #                  processor picks at run time. Default: the variable KILN_TARGETS, which toolchain files may set, else what
 #                  the layers file says, else this machine
 #   DECISIONS      the algorithms and schedules to use, as `kiln tune` writes them
 #   SHAPES         sizes for inputs whose shapes the model leaves open
-#   EMBED_WEIGHTS  pack the weights now, into the library
+#   LAYER          only these layers, by their names or their ONNX nodes'. Default: all
+#   SKIP_UNSUPPORTED  leave out, and tell, layers that Kiln cannot take and convolutions of a MODEL that it cannot make
+#                  sense of. Default: they end the build
+#   EMBED_WEIGHTS  pack the weights now, into the library, and put the bias beside them: a layer takes x and y, and what
+#                  else its model computes
+#   EMBED_RAW_WEIGHTS  the same as the model has them, which may be several times smaller: NAME_pack_all() packs them
+#                  into NAME_PACKED_BYTES (in capitals) of the program's memory when it starts
 #   DEPENDS        other files that are read, such as a model's external data; the weights that a layers file names are
 #                  found without it
 #
@@ -23,7 +31,8 @@
 cmake_minimum_required(VERSION 3.22)
 
 function(kiln_add_library NAME)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_WEIGHTS" "LAYERS;MODEL;DECISIONS" "TARGETS;SHAPES;DEPENDS")
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_WEIGHTS;EMBED_RAW_WEIGHTS;SKIP_UNSUPPORTED" "LAYERS;MODEL;DECISIONS"
+                          "TARGETS;SHAPES;LAYER;DEPENDS")
     if(NOT ARG_TARGETS)
         set(ARG_TARGETS ${KILN_TARGETS})
     endif()
@@ -51,15 +60,29 @@ function(kiln_add_library NAME)
     foreach(shape IN LISTS ARG_SHAPES)
         list(APPEND options --shape ${shape})
     endforeach()
+    foreach(layer IN LISTS ARG_LAYER)
+        list(APPEND options --layer ${layer})
+    endforeach()
+    if(ARG_SKIP_UNSUPPORTED)
+        list(APPEND options --skip-unsupported)
+    endif()
     if(ARG_EMBED_WEIGHTS)
         list(APPEND options --embed-weights)
+    elseif(ARG_EMBED_RAW_WEIGHTS)
+        list(APPEND options --embed-weights=raw)
+    endif()
+    set(environment "")
+    if(KILN_PYTHON)
+        set(environment "${CMAKE_COMMAND}" -E env "KILN_PYTHON=${KILN_PYTHON}")
     endif()
 
     set(folder "${CMAKE_CURRENT_BINARY_DIR}/kiln/${NAME}")
     set(outputs "${folder}/lib${NAME}.a" "${folder}/${NAME}.h" "${folder}/${NAME}.json")
+    # What NAME_test verifies the layers with: their own weights, where they have any.
+    list(APPEND options --save-weights "${folder}/weights")
     add_custom_command(
         OUTPUT ${outputs}
-        COMMAND Kiln::kiln compile "${spec}" -o "${folder}" ${options}
+        COMMAND ${environment} "$<TARGET_FILE:Kiln::kiln>" compile "${spec}" -o "${folder}" ${options}
         DEPENDS ${inputs} "$<TARGET_FILE:Kiln::kiln>"
         COMMENT "Compiling the kernels of ${NAME}"
         USES_TERMINAL  # shows the progress, and leaves the processors to one such command at a time
@@ -109,6 +132,9 @@ macro(_kiln_check_arguments)
             message(FATAL_ERROR "kiln_add_library(${NAME}): there is no file ${file}")
         endif()
     endforeach()
+    if(ARG_EMBED_WEIGHTS AND ARG_EMBED_RAW_WEIGHTS)
+        message(FATAL_ERROR "kiln_add_library(${NAME}): give either EMBED_WEIGHTS or EMBED_RAW_WEIGHTS")
+    endif()
     if(CMAKE_CROSSCOMPILING AND NOT ARG_TARGETS)
         message(FATAL_ERROR "kiln_add_library(${NAME}): give TARGETS when cross-compiling: without them kiln compiles for the "
                             "machine it runs on")
@@ -135,7 +161,8 @@ function(_kiln_add_program program command)
     get_target_property(main kiln_harness KILN_MAIN)
     add_executable(${program} EXCLUDE_FROM_ALL "${main}")
     target_compile_definitions(${program} PRIVATE KILN_LIBRARY_HEADER="${NAME}.h" KILN_LIBRARY=${NAME}_library
-                                                  KILN_HARNESS_COMMAND=${command})
+                                                  KILN_HARNESS_COMMAND=${command}
+                                                  KILN_HARNESS_WEIGHTS="${folder}/weights")
     if(gpu)
         target_compile_definitions(${program} PRIVATE KILN_HARNESS_GPU)
     endif()

@@ -350,6 +350,13 @@ std::vector<LoopCount> count_loops(const KernelRequest &request) try {
     throw std::runtime_error(error.what());
 }
 
+std::optional<int64_t> packed_weight_bytes(const Problem &problem, const Decision &decision) try {
+    const auto bytes = Halide::Internal::as_const_int(packed_bytes(problem, decision));
+    return bytes ? std::optional<int64_t>(*bytes) : std::nullopt;
+} catch (const Halide::Error &error) {
+    throw std::runtime_error(error.what());
+}
+
 std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,
                                   const int64_t *strides, const int32_t *zero_points) try {
     const Problem folded = reduced(problem);

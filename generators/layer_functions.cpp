@@ -36,9 +36,26 @@ IrStmt require(const Expr &condition, const Expr &code) {
     return AssertStmt::make(condition, code);
 }
 
-IrStmt require_pointer(const Expr &p) {
-    return require(reinterpret(UInt(64), p) != make_const(UInt(64), 0), make_const(Int(32), kiln_invalid_argument));
-}
+// A function that is generated, for what it says when it refuses a call.
+struct Refusals {
+    std::string function;
+
+    // `code`, once the runtime has kept what was wrong.
+    Expr refuse(int32_t code, const std::string &what) const {
+        return Call::make(Int(32), "kiln_refuse", {make_const(Int(32), code), Expr(function), Expr(what)},
+                          Call::Extern);
+    }
+    IrStmt require_pointer(const std::string &name) const {
+        return require(reinterpret(UInt(64), pointer(name)) != make_const(UInt(64), 0),
+                       refuse(kiln_invalid_argument, name + " is null"));
+    }
+    // Null passes: it is aligned too.
+    IrStmt require_aligned(const std::string &name) const {
+        return require((reinterpret(UInt(64), pointer(name)) & make_const(UInt(64), KILN_ALIGNMENT - 1)) ==
+                           make_const(UInt(64), 0),
+                       refuse(kiln_invalid_argument, name + " is not a multiple of " + std::to_string(KILN_ALIGNMENT)));
+    }
+};
 
 // Returns what `call` returns unless that is 0.
 IrStmt pass_on(const Expr &call) {
@@ -74,9 +91,11 @@ void append(Halide::Module &module, const std::string &symbol, const std::vector
 
 // The first kernel that this processor can run, or kiln_unsupported.
 template <typename CallKernel>
-IrStmt pick(const std::vector<LayerFunctions::Kernel> &kernels, const CallKernel &call_kernel) {
+IrStmt pick(const std::vector<LayerFunctions::Kernel> &kernels, const Refusals &refusals,
+            const CallKernel &call_kernel) {
     const Expr features = Variable::make(UInt(64), "features");
-    IrStmt choice = require(const_false(), make_const(Int(32), kiln_unsupported));
+    IrStmt choice =
+        require(const_false(), refusals.refuse(kiln_unsupported, "this processor lacks what its kernels need"));
     for (size_t i = kernels.size(); i-- > 0;) {
         if (kernels[i].features == 0) {
             return pass_on(call_kernel(i));
@@ -94,6 +113,7 @@ const std::vector<std::string> kernel_arguments = {
 struct Constants {
     std::vector<Expr> packed;  // empty where the caller passes them
     Expr scale, zero_points;   // null pointers where the layer has none
+    Expr bias;
 };
 
 // A kernel's call with the pointers at hand.
@@ -110,6 +130,8 @@ Expr call_kernel(const LayerFunctions &layer, size_t kernel, const Constants &co
             arguments.push_back(constants.packed[kernel]);
         } else if (name == "scale" && !layer.scale.empty()) {
             arguments.push_back(constants.scale);
+        } else if (name == "bias" && !layer.bias.empty()) {
+            arguments.push_back(constants.bias);
         } else {
             arguments.push_back(at_hand ? pointer(name) : null());
         }
@@ -118,17 +140,24 @@ Expr call_kernel(const LayerFunctions &layer, size_t kernel, const Constants &co
 }
 
 IrStmt layer_body(const LayerFunctions &layer, const Target &target, const Constants &constants) {
+    const Refusals refusals{layer.symbol};
     std::vector<std::string> have;
-    IrStmt checks = require_pointer(pointer("args"));
+    const IrStmt checks = refusals.require_pointer("args");
     IrStmt field_checks;
+    const bool on_gpu = std::any_of(layer.fields.begin(), layer.fields.end(),
+                                    [](const LayerField &field) { return field.name == "gpu"; });
     for (const LayerField &field : layer.fields) {
         have.push_back(field.name);
         if (field.required) {
-            field_checks = then(field_checks, require_pointer(pointer(field.name)));
+            field_checks = then(field_checks, refusals.require_pointer(field.name));
+        }
+        // Device memory may be a handle, whose number says nothing of where it lies.
+        if (!on_gpu && (field.name == "packed_weights" || field.name == "workspace")) {
+            field_checks = then(field_checks, refusals.require_aligned(field.name));
         }
     }
-    IrStmt body =
-        then(field_checks, pick(layer.kernels, [&](size_t i) { return call_kernel(layer, i, constants, have); }));
+    IrStmt body = then(field_checks,
+                       pick(layer.kernels, refusals, [&](size_t i) { return call_kernel(layer, i, constants, have); }));
     const Halide::Type word = UInt(target.bits);
     for (size_t i = layer.fields.size(); i-- > 0;) {
         const Expr value = Load::make(word, "args", static_cast<int>(i), Halide::Buffer<>(), Halide::Parameter(),
@@ -136,6 +165,42 @@ IrStmt layer_body(const LayerFunctions &layer, const Target &target, const Const
         body = LetStmt::make(layer.fields[i].name, reinterpret(Handle(), cast(UInt(64), value)), body);
     }
     return then(checks, body);
+}
+
+// <symbol>_run: the kernel itself, with what the layer holds.
+void append_run(Halide::Module &module, const LayerFunctions &layer, const Constants &constants) {
+    const std::string symbol = layer.symbol + "_run";
+    append(module, symbol, kernel_arguments,
+           pick(layer.kernels, {symbol}, [&](size_t i) { return call_kernel(layer, i, constants, kernel_arguments); }));
+}
+
+// <symbol>_pack, and <symbol>_pack_raw where the weights are at hand.
+void append_pack(Halide::Module &module, const LayerFunctions &layer, const Constants &constants) {
+    const std::string symbol = layer.symbol + "_pack", raw_symbol = symbol + "_raw";
+    const bool raw = !layer.raw_weights.empty();
+    const Expr strides = constant(module, layer.symbol + "_strides", layer.weight_strides);
+    const Expr weights = raw ? constant(module, layer.symbol + "_weights", layer.raw_weights) : pointer("w");
+    const Expr sizes = layer.has_sizes ? pointer("sizes") : null();
+    const auto body = [&](const std::string &function) {
+        const Refusals refusals{function};
+        IrStmt checks = raw ? IrStmt() : refusals.require_pointer("w");
+        checks = then(checks, then(refusals.require_pointer("packed"), refusals.require_aligned("packed")));
+        return then(checks, pick(layer.kernels, refusals, [&](size_t i) {
+                        return call(layer.kernels[i].symbol + "_pack",
+                                    {weights, strides, constants.zero_points, sizes, pointer("packed")});
+                    }));
+    };
+    std::vector<std::string> arguments = {"packed"};
+    if (layer.has_sizes) {
+        arguments.insert(arguments.begin(), "sizes");
+    }
+    if (!raw) {
+        arguments.insert(arguments.begin(), "w");
+    }
+    append(module, symbol, arguments, body(symbol));
+    if (raw) {
+        append(module, raw_symbol, {"w", "strides", "zero_points", "sizes", "packed"}, body(raw_symbol));
+    }
 }
 
 }  // namespace
@@ -147,6 +212,7 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
     constants.scale = layer.scale.empty() ? null() : constant(module, layer.symbol + "_scale", layer.scale);
     constants.zero_points =
         layer.zero_points.empty() ? null() : constant(module, layer.symbol + "_zero_points", layer.zero_points);
+    constants.bias = layer.bias.empty() ? null() : constant(module, layer.symbol + "_bias", layer.bias);
     for (size_t i = 0; i < layer.kernels.size(); i++) {
         if (!layer.kernels[i].embedded.empty()) {
             constants.packed.push_back(
@@ -154,23 +220,15 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
         }
     }
     append(module, layer.symbol, {"args"}, layer_body(layer, target, constants));
-    if (!constants.packed.empty()) {
-        append(module, layer.symbol + "_run", kernel_arguments,
-               pick(layer.kernels, [&](size_t i) { return call_kernel(layer, i, constants, kernel_arguments); }));
-    } else {
-        const Expr strides = constant(module, layer.symbol + "_strides", layer.weight_strides);
-        const IrStmt checks = then(require_pointer(pointer("w")), require_pointer(pointer("packed")));
-        const std::vector<std::string> arguments = layer.has_sizes ? std::vector<std::string>{"w", "sizes", "packed"}
-                                                                   : std::vector<std::string>{"w", "packed"};
-        const Expr sizes = layer.has_sizes ? pointer("sizes") : null();
-        append(module, layer.symbol + "_pack", arguments,
-               then(checks, pick(layer.kernels, [&](size_t i) {
-                        return call(layer.kernels[i].symbol + "_pack",
-                                    {pointer("w"), strides, constants.zero_points, sizes, pointer("packed")});
-                    })));
+    if (!constants.packed.empty() || !layer.raw_weights.empty()) {
+        append_run(module, layer, constants);
+    }
+    if (constants.packed.empty()) {
+        append_pack(module, layer, constants);
     }
     if (layer.has_sizes) {
-        append(module, layer.symbol + "_bytes", {"sizes", "bytes"}, pick(layer.kernels, [&](size_t i) {
+        append(module, layer.symbol + "_bytes", {"sizes", "bytes"},
+               pick(layer.kernels, {layer.symbol + "_bytes"}, [&](size_t i) {
                    return call(layer.kernels[i].symbol + "_bytes", {pointer("sizes"), pointer("bytes")});
                }));
     }

@@ -23,6 +23,8 @@ struct LayerFunctions {
     std::vector<int64_t> weight_strides;
     std::vector<int32_t> zero_points;  // of the weights, and
     std::vector<float> scale;          // as kernel.h has them; empty where the layer has none
+    std::vector<uint8_t> bias;         // its bytes; empty where the layer has none, or the caller passes it
+    std::vector<uint8_t> raw_weights;  // as the layer has them, for _pack; empty where the caller passes them
     bool has_sizes = false;            // whether the problem leaves sizes open
     struct Kernel {
         std::string symbol;
@@ -36,7 +38,9 @@ struct LayerFunctions {
 //   int <symbol>(const <symbol>_args *)
 //   int <symbol>_pack(const void *w, void *packed)            where weights are not embedded; with const int32_t *sizes
 //                                                             before packed where the problem leaves sizes open
-//   int32_t <symbol>_run(...): a kiln_run_function            where they are
+//                                                             without w where the weights are embedded raw
+//   int32_t <symbol>_run(...): a kiln_run_function            where they are embedded, packed or raw
+//   int32_t <symbol>_pack_raw(...): a kiln_pack_function      where they are embedded raw
 //   int32_t <symbol>_bytes(...): a kiln_bytes_function        where the problem leaves sizes open
 void generate_layer_functions(const LayerFunctions &layer, const std::string &object_file);
 

@@ -10,7 +10,7 @@ namespace kiln::tools {
 
 int bench_command(const BenchOptions &options) {
     const TempFolder folder;
-    const MeasuredLibrary library = build_measured(options, folder.path());
+    const MeasuredLibrary library = build_measured(options, folder.path(), Weights::random);
     if (!library.program) return 1;
     std::vector<std::string> arguments = measure_arguments("bench", options);
     arguments.insert(arguments.end(), {"--threads", std::to_string(options.threads)});

@@ -7,7 +7,7 @@
 
 namespace kiln::tools {
 
-std::string describe_choice(const Problem &problem, const std::string &target, const std::string &decisions) try {
+Choice describe_choice(const Problem &problem, const std::string &target, const std::string &decisions) try {
     std::vector<std::string> warnings;
     std::string origin;
     const Decisions file = decisions.empty() ? Decisions() : Decisions(decisions);
@@ -16,7 +16,7 @@ std::string describe_choice(const Problem &problem, const std::string &target, c
     for (const std::string &warning : warnings) {
         text += "; " + warning;
     }
-    return text;
+    return {text, packed_weight_bytes(problem, decision).value_or(0)};
 } catch (const std::invalid_argument &error) {
     throw Error(error.what());
 }

@@ -3,12 +3,13 @@
 
 #include <string>
 
+#include "commands.h"
 #include "kiln/problem.h"
 
 namespace kiln::tools {
 
 // "direct, schedule lanes:16;vectors:2;... (default)": by a decisions file, "" for none, whose line is then named in
 // place of "default"; a line that was refused is told behind. Throws Error where there is no decision.
-std::string describe_choice(const Problem &problem, const std::string &target, const std::string &decisions);
+Choice describe_choice(const Problem &problem, const std::string &target, const std::string &decisions);
 
 }  // namespace kiln::tools

@@ -20,11 +20,14 @@ struct CompileOptions {
     std::string name;                  // of the library; "": the file's
     std::string decisions;             // file; "": none
     int jobs = 1;                      // kernels compiled at once; at least 1
-    bool embed_weights = false;
-    double time_limit = 60;    // seconds for one kernel
-    bool stand_ins = true;     // a kernel that does not compile as decided is made by the plainest algorithm
-    bool explain = false;      // also prints what `kiln explain` does
-    SpecOptions spec_options;  // --shape
+    Embedding embed_weights = Embedding::none;
+    std::vector<std::string> layers;  // only these, by name; empty: all
+    std::string save_weights;         // folder for the layers' own weights, for programs that verify; "": none
+    bool skip_unsupported = false;    // layers that Kiln cannot take are left out, and that is no failure
+    double time_limit = 60;           // seconds for one kernel
+    bool stand_ins = true;            // a kernel that does not compile as decided is made by the plainest algorithm
+    bool explain = false;             // also prints what `kiln explain` does
+    SpecOptions spec_options;         // --shape
 };
 int compile_command(const CompileOptions &options);
 
@@ -99,16 +102,21 @@ int tune_command(const TuneOptions &options);
 // kiln explain SPEC
 struct ExplainOptions {
     std::string spec;
-    std::string target;     // whose kernel choice is told; "": the file's first, else this machine's
-    std::string decisions;  // as CompileOptions'
+    std::string target;               // whose kernel choice is told; "": the file's first, else this machine's
+    std::string decisions;            // as CompileOptions'
+    std::vector<std::string> layers;  // only these, by name; empty: all
     bool all_dialects = false;
     bool json = false;
     SpecOptions spec_options;
 };
-// The algorithm and schedule a problem is compiled with for a target, and by which decisions, in words. May throw
-// Error.
+// What a problem is compiled with for a target.
+struct Choice {
+    std::string text;          // the algorithm and schedule, and by which decisions
+    int64_t packed_bytes = 0;  // of its weights; 0 where that depends on sizes left open
+};
+// May throw Error.
 using DescribeChoice =
-    std::function<std::string(const Problem &problem, const std::string &target, const std::string &decisions)>;
+    std::function<Choice(const Problem &problem, const std::string &target, const std::string &decisions)>;
 int explain_command(const ExplainOptions &options, const DescribeChoice &describe_choice);
 
 // kiln targets

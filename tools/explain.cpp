@@ -79,7 +79,7 @@ Row to_row(const Explanation &explanation) {
             shown(resolution.y),
             axes_text(resolution.pads_begin, rank, ","),
             axes_text(resolution.pads_end, rank, ","),
-            explanation.choice.empty() ? "none" : explanation.choice};
+            explanation.choice.text.empty() ? "none" : explanation.choice.text};
 }
 
 // Notes under a table: each stands there once, and is referred to by its number.
@@ -233,6 +233,27 @@ int report_failures(const Spec &spec, const std::vector<Explanation> &explanatio
 
 }  // namespace
 
+namespace {
+
+int64_t weight_bytes(const Explanation &explanation) {
+    const Problem &p = explanation.own.resolution->problem;
+    return p.w_elements() * size_of(p.w_type);
+}
+
+// What all layers' weights need, as a model has them and as kernels read them; "" where sizes are open.
+std::string weights_text(const std::vector<Explanation> &explanations) {
+    int64_t weights = 0, packed = 0;
+    for (const Explanation &explanation : explanations)
+        if (explanation.choice.packed_bytes > 0) {
+            weights += weight_bytes(explanation);
+            packed += explanation.choice.packed_bytes;
+        }
+    if (packed == 0) return "";
+    return fmt::format("weights: {:.1f} KB, packed {:.1f} KB\n", weights / 1024.0, packed / 1024.0);
+}
+
+}  // namespace
+
 std::string to_text(const Spec &spec, const std::vector<Explanation> &explanations) {
     std::vector<Row> rows = {{"layer", "operator", "x", "w", "y", "pads begin", "end", "kernel"}};
     std::array<size_t, 8> widths{};
@@ -250,6 +271,7 @@ std::string to_text(const Spec &spec, const std::vector<Explanation> &explanatio
             text += fmt::format("{}\n    {}\n", explanation.layer->name, message(explanation.own));
         text += readings_text(explanation);
     }
+    text += weights_text(explanations);
     text += summary(explanations);
     for (const std::string &note : spec.notes) text += fmt::format("note: {}\n", note);
     return text;
@@ -266,7 +288,11 @@ json to_json(const Spec &spec, const std::vector<Explanation> &explanations) {
                        {"x", to_json(layer.x)},
                        {"w", to_json(layer.w)}};
         add_reading(explanation.own, answer);
-        if (!explanation.choice.empty()) answer["kernel"] = explanation.choice;
+        if (!explanation.choice.text.empty()) answer["kernel"] = explanation.choice.text;
+        if (explanation.choice.packed_bytes > 0) {
+            answer["weight_bytes"] = weight_bytes(explanation);
+            answer["packed_bytes"] = explanation.choice.packed_bytes;
+        }
         if (!explanation.choice_error.empty()) answer["kernel_error"] = explanation.choice_error;
         for (const Reading &reading : explanation.readings) {
             json other = {{"reading", reading.name}};
@@ -288,7 +314,8 @@ json to_json(const Spec &spec, const std::vector<Explanation> &explanations) {
 }
 
 int explain_command(const ExplainOptions &options, const DescribeChoice &describe_choice) {
-    const Spec spec = load_spec(options.spec, options.spec_options);
+    Spec spec = load_spec(options.spec, options.spec_options);
+    select_layers(&spec, options.layers);
     const std::string target = !options.target.empty() ? options.target
                                : !spec.targets.empty() ? spec.targets.front()
                                                        : "host";

@@ -13,7 +13,7 @@ namespace kiln::tools {
 struct Explanation {
     const LayerSpec *layer = nullptr;
     Reading own;
-    std::string choice;             // algorithm and schedule; "" if none
+    Choice choice;                  // its text is "" if there is none
     std::string choice_error;       // why there is none
     std::vector<Reading> readings;  // empty unless asked for
 };

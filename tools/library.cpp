@@ -184,10 +184,12 @@ class Compilation {
     void fail(Pending &pending, StatusCode code, const std::string &message) {
         if (!pending.failed) {
             pending.failed = true;
-            result_.failures.push_back({pending.spec->name, code, message});
+            result_.failures.push_back({pending.spec->name, code, message, pending.spec->source.node});
             progress_.step(pending.spec->name + ": failed");
         }
     }
+
+    bool embeds() const { return request_.embed_weights != Embedding::none; }
 
     // The kernel of a decision, new or met before.
     size_t kernel_index(const Problem &problem, const Decision &decision, const TargetModel &target) {
@@ -209,15 +211,16 @@ class Compilation {
         pending.spec = &spec;
         try {
             pending.layer.name = spec.name;
+            pending.layer.source = spec.source;
             LayerSpec nameless = spec;  // the failure says the name
             nameless.name.clear();
             const Resolution resolution = resolve(nameless);
             pending.layer.resolution = resolution;
-            if (request_.embed_weights && spec.weights_file.empty()) {
+            if (embeds() && spec.weights_file.empty() && spec.source.op.empty()) {
                 throw Error("it has no weights to embed: give them as weights = \"FILE.npy\"");
             }
             for (const TargetModel *target : contents_.targets) {
-                if (request_.embed_weights && target->is_gpu()) {
+                if (embeds() && target->is_gpu()) {
                     throw Error(
                         fmt::format("weights cannot be embedded for {}: they lie in the device's memory", target->name),
                         StatusCode::unsupported);
@@ -238,7 +241,9 @@ class Compilation {
         }
     }
 
-    std::string object_file(const std::string &symbol) const { return temporary_.path() + "/" + symbol + ".o"; }
+    std::string object_file(const std::string &symbol) const {
+        return temporary_.path() + "/" + (symbol.size() > 200 ? shortened(symbol) : symbol) + ".o";
+    }
 
     void compile_kernels() {
         std::vector<size_t> all(kernels_.size());
@@ -339,7 +344,11 @@ class Compilation {
         if (problem.op == Operator::deform_conv) {
             functions.fields.push_back({"offset", true});
         }
-        functions.fields.push_back({"bias", problem.bias});
+        // Where all that a layer has is embedded, what it takes are its inputs alone.
+        if (pending.layer.embedded == Embedding::none || problem.open_epilogue ||
+            (problem.bias && !pending.layer.bias_embedded)) {
+            functions.fields.push_back({"bias", problem.bias});
+        }
         const bool maybe = problem.open_epilogue;  // the sizes say which of them there are
         if (problem.mask || (maybe && problem.op == Operator::deform_conv)) {
             functions.fields.push_back({"mask", problem.mask});
@@ -352,7 +361,7 @@ class Compilation {
         if (problem.is_quantized() && problem.y_type != DType::s32 && functions.scale.empty()) {
             functions.fields.push_back({"scale", true});
         }
-        if (!pending.layer.embedded) {
+        if (pending.layer.embedded != Embedding::packed) {
             functions.fields.push_back({"packed_weights", true});
         }
         functions.fields.push_back({"y", true});
@@ -372,19 +381,52 @@ class Compilation {
         return functions;
     }
 
+    // The bytes of a file of `elements` values. `key` is what a layers file calls it.
+    static std::vector<uint8_t> read_values(const char *key, const std::string &file, DType type, int64_t elements) {
+        const NpyArray values = read_npy(file);
+        if (values.type != npy_type(type) || values.elements() != elements) {
+            throw Error(fmt::format("{} {}: {} {} values are needed, it has {} of NumPy's type {}", key, file, elements,
+                                    document_name(type), values.elements(), values.type));
+        }
+        const auto *bytes = reinterpret_cast<const uint8_t *>(values.data.data());
+        return {bytes, bytes + values.data.size()};
+    }
+
     // In a child process.
     void embed(LayerFunctions &functions, const Pending &pending) const {
-        const NpyArray weights = read_npy(pending.spec->weights_file);
         const Problem &problem = pending.layer.resolution.problem;
-        if (weights.type != npy_type(problem.w_type) || weights.elements() != problem.w_elements()) {
-            throw Error(fmt::format("weights {}: {} {} values are needed", pending.spec->weights_file,
-                                    problem.w_elements(), document_name(problem.w_type)));
+        const std::vector<uint8_t> weights =
+            read_values("weights", pending.spec->weights_file, problem.w_type, problem.w_elements());
+        if (pending.layer.bias_embedded) {
+            functions.bias =
+                read_values("bias_values", pending.spec->bias_file, problem.bias_type, problem.out_channels);
+        }
+        if (pending.layer.embedded == Embedding::raw) {
+            functions.raw_weights = weights;
+            return;
         }
         const int32_t *zero_points = functions.zero_points.empty() ? nullptr : functions.zero_points.data();
         for (size_t i = 0; i < pending.kernels.size(); i++) {
-            functions.kernels[i].embedded =
-                pack_weights(problem, kernels_[pending.kernels[i]]->decision, weights.data.data(),
-                             functions.weight_strides.data(), zero_points);
+            functions.kernels[i].embedded = pack_weights(problem, kernels_[pending.kernels[i]]->decision,
+                                                         weights.data(), functions.weight_strides.data(), zero_points);
+        }
+    }
+
+    // What of a layer's constants goes into the library; what does not, though it was asked for, is told.
+    void choose_embedding(Pending &pending) {
+        LibraryLayer &layer = pending.layer;
+        if (!embeds()) {
+            return;
+        }
+        if (pending.spec->weights_file.empty()) {
+            result_.weights_left.push_back(pending.spec->name);
+            return;
+        }
+        layer.embedded = request_.embed_weights;
+        const bool has_bias = layer.resolution.problem.bias;
+        layer.bias_embedded = has_bias && !pending.spec->bias_file.empty();
+        if (has_bias && !layer.bias_embedded) {
+            result_.biases_left.push_back(pending.spec->name);
         }
     }
 
@@ -398,12 +440,12 @@ class Compilation {
             for (const size_t index : pending.kernels) {
                 pending.layer.kernels.push_back(kernels_[index]);
             }
-            pending.layer.embedded = request_.embed_weights;
+            choose_embedding(pending);
             pending.layer.functions = layer_functions(pending);
             whose.push_back(&pending);
             jobs.push_back([this, &pending] {
                 LayerFunctions functions = pending.layer.functions;
-                if (pending.layer.embedded) {
+                if (pending.layer.embedded != Embedding::none) {
                     embed(functions, pending);
                 }
                 generate_layer_functions(functions, object_file(functions.symbol));
@@ -414,7 +456,8 @@ class Compilation {
             if (!result.ok) {
                 Pending &pending = *whose[index];
                 pending.failed = true;
-                result_.failures.push_back({pending.spec->name, StatusCode::failed, result.text});
+                result_.failures.push_back(
+                    {pending.spec->name, StatusCode::failed, result.text, pending.spec->source.node});
             }
         });
     }
@@ -433,11 +476,14 @@ class Compilation {
                 objects_.push_back(object_file(kernels_[i]->symbol));
             }
         }
+        contents_.left_out = request_.left_out;
+        contents_.left_out.insert(contents_.left_out.end(), result_.failures.begin(), result_.failures.end());
         for (const Pending &pending : pending_) {
             if (pending.failed) {
                 continue;
             }
             contents_.layers.push_back(pending.layer);
+            count_bytes(contents_.layers.back());
             objects_.push_back(object_file(pending.layer.functions.symbol));
             for (const size_t index : pending.kernels) {
                 const LibraryKernel &kernel = *kernels_[index];
@@ -446,6 +492,18 @@ class Compilation {
                 }
             }
         }
+    }
+
+    void count_bytes(const LibraryLayer &layer) {
+        if (layer.weight_bytes() == open_size) {
+            return;
+        }
+        int64_t most = 0;
+        for (const auto &kernel : layer.kernels) {
+            most = std::max(most, packed_weight_bytes(kernel->problem, kernel->decision).value_or(0));
+        }
+        result_.weight_bytes += layer.weight_bytes();
+        result_.packed_bytes += most;
     }
 
     const LibraryRequest &request_;

@@ -19,8 +19,9 @@ struct LibraryRequest {
     std::string decisions;             // file; "": the defaults
     int jobs = 1;                      // kernels compiled at once
     double time_limit = 60;            // seconds for one kernel
-    bool embed_weights = false;
-    bool stand_ins = true;  // a kernel that does not compile as decided is made by the plainest algorithm
+    Embedding embed_weights = Embedding::none;
+    std::vector<Spec::Failure> left_out;  // layers that never came so far; the manifest names them too
+    bool stand_ins = true;                // a kernel that does not compile as decided is made by the plainest algorithm
 };
 
 struct CompiledLibrary {
@@ -33,6 +34,10 @@ struct CompiledLibrary {
     std::vector<std::string> warnings;
     std::string slowest_kernel;  // to compile: "up for x86-64-avx2"
     double slowest_seconds = 0;
+    std::vector<std::string> weights_left;  // layers whose weights the model computes: there is nothing to embed
+    std::vector<std::string> biases_left;   // layers whose weights are embedded, and whose bias nothing tells
+    int64_t weight_bytes = 0;               // of all layers of known filters, as they have them,
+    int64_t packed_bytes = 0;               // and as their kernels read them, those of the target that needs most
     // What stands in for arithmetic that a target lacks (kernel.h), and the layers it is so for.
     std::map<std::string, std::vector<std::string>> fallbacks;
 };

@@ -98,9 +98,51 @@ std::string run_declaration(const std::string &symbol) {
         symbol);
 }
 
+// A model's own name, as a comment can hold it.
+std::string in_comment(const std::string &name) {
+    std::string text;
+    for (const char c : name) {
+        if (c == '/' && !text.empty() && text.back() == '*') text += ' ';
+        text += static_cast<unsigned char>(c) < ' ' || c == '\\' ? '?' : c;
+        if (c == '*' && text.size() > 1 && text[text.size() - 2] == '/') text.insert(text.size() - 1, " ");
+    }
+    return text;
+}
+
+// Where a layer stands in its model, for the header's comment: "Conv "c1": x "data", w "c1.w" -> "relu1"".
+std::string source_text(const LayerSpec::Source &source) {
+    std::vector<std::string> inputs;
+    for (const auto &[role, name] : source.inputs) inputs.push_back(fmt::format("{} \"{}\"", role, in_comment(name)));
+    return fmt::format("{}{}: {} -> \"{}\"", source.op,
+                       source.node.empty() ? "" : fmt::format(" \"{}\"", in_comment(source.node)),
+                       fmt::join(inputs, ", "), in_comment(source.output));
+}
+
+// A kiln_pack_function.
+std::string pack_function(const std::string &symbol) {
+    return fmt::format(
+        "int32_t {}(const void *w, const int64_t *strides, const int32_t *zero_points, const int32_t *sizes,\n"
+        "    void *packed);\n",
+        symbol);
+}
+
+std::string embedding_text(const LibraryLayer &layer) {
+    if (layer.embedded == Embedding::none) return "";
+    const char *how = layer.embedded == Embedding::raw ? ", unpacked: _pack packs them" : "";
+    return fmt::format("\n   Its weights{} are in the library{}.", layer.bias_embedded ? " and bias" : "", how);
+}
+
+std::string pack_declaration(const LibraryLayer &layer) {
+    const bool open = layer.resolution.problem.has_open_sizes(), raw = layer.embedded == Embedding::raw;
+    return fmt::format("int {}_pack({}{}void *packed);\n", layer.functions.symbol, raw ? "" : "const void *w, ",
+                       open ? "const int32_t *sizes, " : "");
+}
+
 std::string layer_declarations(const LibraryLayer &layer) {
     const std::string symbol = layer.functions.symbol, macro = upper(symbol);
-    std::string text = fmt::format("/* {}\n   {} */\n", layer.name, std::string_view(print(layer.resolution.problem)));
+    std::string text = fmt::format("/* {}\n   {}{}{} */\n", layer.name,
+                                   layer.source.op.empty() ? "" : source_text(layer.source) + "\n   ",
+                                   std::string_view(print(layer.resolution.problem)), embedding_text(layer));
     const bool open = layer.resolution.problem.has_open_sizes();
     if (open) {
         text += fmt::format(
@@ -108,7 +150,7 @@ std::string layer_declarations(const LibraryLayer &layer) {
             "int32_t {}_bytes(const int32_t *sizes, kiln_kernel_bytes *bytes);\n",
             symbol);
     }
-    if (!layer.embedded && !open) {
+    if (layer.embedded != Embedding::packed && !open) {
         text += fmt::format("#define {}_PACKED_BYTES {}\n", macro, layer.packed_bytes());
     }
     if (!open) {
@@ -121,23 +163,50 @@ std::string layer_declarations(const LibraryLayer &layer) {
         text += fmt::format("    {}{}; /* {} */\n", c_type(field.name), field.name, describe_field(field.name, layer));
     }
     text += fmt::format("}} {}_args;\nint {}(const {}_args *args);\n", symbol, symbol, symbol);
-    if (layer.embedded) {
-        text += run_declaration(symbol + "_run");
-    } else if (open && layer.functions.weight_strides[0] == 0) {
+    if (layer.embedded != Embedding::none) text += run_declaration(symbol + "_run");
+    if (layer.embedded == Embedding::raw) text += pack_function(symbol + "_pack_raw");
+    if (open && layer.functions.weight_strides[0] == 0)
         text += "/* how its filter lies depends on its sizes: the kernel's own _pack takes strides */\n";
-    } else {
-        text +=
-            fmt::format("int {}_pack(const void *w, {}void *packed);\n", symbol, open ? "const int32_t *sizes, " : "");
+    else if (layer.embedded != Embedding::packed)
+        text += pack_declaration(layer);
+    return text + "\n";
+}
+
+// One memory for the packed weights of all layers of known sizes, one workspace for all, and where the library has the
+// weights, a function that packs them all.
+std::string memory_of_all(const LibraryContents &library) {
+    const std::string macro = upper(library.name);
+    std::string offsets, packing;
+    int64_t packed = 0, workspace = 0;
+    for (const LibraryLayer &layer : library.layers) {
+        if (layer.resolution.problem.has_open_sizes()) continue;
+        workspace = std::max(workspace, layer.workspace_bytes());
+        if (layer.embedded == Embedding::packed) continue;
+        offsets += fmt::format("#define {}_PACKED_OFFSET {}\n", upper(layer.functions.symbol), packed);
+        packed += (layer.packed_bytes() + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+        if (layer.embedded == Embedding::raw)
+            packing += fmt::format("    if (!code) code = {0}_pack((char *)packed + {1}_PACKED_OFFSET);\n",
+                                   layer.functions.symbol, upper(layer.functions.symbol));
     }
+    std::string text = fmt::format(
+        "/* The most that any layer of known sizes needs, with one worker. */\n#define {}_WORKSPACE_BYTES {}\n", macro,
+        workspace);
+    if (!offsets.empty())
+        text += fmt::format(
+            "/* The packed weights of all layers of known sizes, one behind the other. */\n#define {}_PACKED_BYTES "
+            "{}\n{}",
+            macro, packed, offsets);
+    if (!packing.empty())
+        text += fmt::format(
+            "/* Packs all weights that are in the library to their offsets. */\n"
+            "static inline int {}_pack_all(void *packed) {{\n    int code = kiln_ok;\n{}    return code;\n}}\n",
+            library.name, packing);
     return text + "\n";
 }
 
 std::string kernel_declarations(const LibraryKernel &kernel) {
     std::string text = run_declaration(kernel.symbol);
-    text += fmt::format(
-        "int32_t {0}_pack(const void *w, const int64_t *strides, const int32_t *zero_points, const int32_t *sizes,\n"
-        "    void *packed);\n",
-        kernel.symbol);
+    text += pack_function(kernel.symbol + "_pack");
     if (kernel.problem.has_open_sizes()) {
         text += fmt::format("int32_t {}_bytes(const int32_t *sizes, kiln_kernel_bytes *bytes);\n", kernel.symbol);
     }
@@ -179,11 +248,14 @@ std::string table(const LibraryContents &library) {
     }
     text += "    static const kiln_layer layers[] = {\n";
     for (const LibraryLayer &layer : library.layers) {
-        text += fmt::format("        {{\"{}\", \"{}\", {}_strides, {}, {}, {}}},\n", layer.name,
+        const auto or_null = [](bool is_there, const std::string &name) { return is_there ? name : "NULL"; };
+        const std::string &symbol = layer.functions.symbol;
+        text += fmt::format("        {{\"{}\", \"{}\", {}_strides, {}, {}, {}, {:d}, {}}},\n", layer.name,
                             std::string_view(print(layer.resolution.problem)), layer.name,
-                            layer.functions.zero_points.empty() ? "NULL" : layer.name + "_zero_points",
-                            layer.functions.scale.empty() ? "NULL" : layer.name + "_scale",
-                            layer.embedded ? layer.functions.symbol + "_run" : "NULL");
+                            or_null(!layer.functions.zero_points.empty(), layer.name + "_zero_points"),
+                            or_null(!layer.functions.scale.empty(), layer.name + "_scale"),
+                            or_null(layer.embedded != Embedding::none, symbol + "_run"), layer.bias_embedded,
+                            or_null(layer.embedded == Embedding::raw, symbol + "_pack_raw"));
     }
     text += fmt::format(
         "    }};\n    static const kiln_library library = {{\"{}\", \"{}\", {}, {}, kernels, layers}};\n    return "
@@ -202,13 +274,25 @@ nlohmann::ordered_json layer_json(const LibraryLayer &layer) {
         {"output_shape", std::vector<int64_t>(resolution.y.sizes, resolution.y.sizes + resolution.y.rank)},
         {"pads_begin", std::vector<int64_t>(resolution.pads_begin.begin(), resolution.pads_begin.begin() + rank)},
         {"pads_end", std::vector<int64_t>(resolution.pads_end.begin(), resolution.pads_end.begin() + rank)},
-        {"weights_embedded", layer.embedded},
+        {"weights_embedded", layer.embedded != Embedding::none},
+        {"embedded", layer.embedded == Embedding::none     ? "no"
+                     : layer.embedded == Embedding::packed ? "packed"
+                                                           : "raw"},
+        {"bias_embedded", layer.bias_embedded},
+        {"weight_bytes", layer.weight_bytes() == open_size ? 0 : layer.weight_bytes()},
         {"packed_bytes", layer.packed_bytes()},
+        {"embedded_bytes", layer.embedded_bytes()},
         {"workspace_bytes", layer.workspace_bytes()},
         {"worker_workspace_bytes", layer.worker_workspace_bytes()},
         {"kernels", nlohmann::ordered_json::array()}};
     for (const auto &kernel : layer.kernels) {
         json["kernels"].push_back(kernel->symbol);
+    }
+    if (const LayerSpec::Source &source = layer.source; !source.op.empty()) {
+        nlohmann::ordered_json inputs = nlohmann::ordered_json::object();
+        for (const auto &[role, name] : source.inputs) inputs[role] = name;
+        json["source"] = {
+            {"node", source.node}, {"operator", source.op}, {"inputs", inputs}, {"output", source.output}};
     }
     return json;
 }
@@ -234,6 +318,18 @@ nlohmann::ordered_json kernel_json(const LibraryKernel &kernel) {
 
 }  // namespace
 
+int64_t LibraryLayer::weight_bytes() const {
+    const Problem &p = resolution.problem;
+    const bool open = functions.weight_strides.empty() || functions.weight_strides[0] == 0;
+    return open ? open_size : p.w_elements() * size_of(p.w_type);
+}
+int64_t LibraryLayer::embedded_bytes() const {
+    if (embedded == Embedding::none) return 0;
+    int64_t bytes = bias_embedded ? resolution.problem.out_channels * size_of(resolution.problem.bias_type) : 0;
+    if (embedded == Embedding::raw) return bytes + weight_bytes();
+    for (const auto &kernel : kernels) bytes += packed_weight_bytes(kernel->problem, kernel->decision).value_or(0);
+    return bytes;
+}
 int64_t LibraryLayer::packed_bytes() const {
     return most(kernels, [](const LibraryKernel &k) { return k.facts.packed_bytes; });
 }
@@ -245,7 +341,7 @@ int64_t LibraryLayer::worker_workspace_bytes() const {
 }
 
 LibraryContents with_layers(const LibraryContents &library, const std::vector<size_t> &layers) {
-    LibraryContents result = {library.name, library.targets, {}, {}};
+    LibraryContents result = {library.name, library.targets, {}, {}, library.left_out};
     for (const size_t layer : layers) {
         result.layers.push_back(library.layers[layer]);
     }
@@ -272,6 +368,7 @@ std::string header_text(const LibraryContents &library) {
     for (const LibraryLayer &layer : library.layers) {
         text += layer_declarations(layer);
     }
+    text += memory_of_all(library);
     text += "/* Kernels: kiln/kernel.h says how they are called. */\n";
     for (const auto &kernel : library.kernels) {
         text += kernel_declarations(*kernel);
@@ -292,7 +389,14 @@ std::string manifest_text(const LibraryContents &library) {
     for (const auto &kernel : library.kernels) {
         json["kernels"].push_back(kernel_json(*kernel));
     }
-    return json.dump(2) + "\n";
+    json["left_out"] = nlohmann::ordered_json::array();
+    for (const Spec::Failure &failure : library.left_out) {
+        json["left_out"].push_back({{"layer", failure.layer},
+                                    {"node", failure.node},
+                                    {"code", to_string(failure.code)},
+                                    {"message", failure.message}});
+    }
+    return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace kiln::tools

@@ -8,6 +8,7 @@
 #include "kernel.h"
 #include "kiln/layer.h"
 #include "layer_functions.h"
+#include "spec.h"
 
 namespace kiln::tools {
 
@@ -23,11 +24,15 @@ struct LibraryKernel {
 // A layer and the kernels that compute it, the most demanding target's first.
 struct LibraryLayer {
     std::string name;
+    LayerSpec::Source source;
     Resolution resolution;
     std::vector<std::shared_ptr<const LibraryKernel>> kernels;
     LayerFunctions functions;
-    bool embedded = false;
+    Embedding embedded = Embedding::none;  // of its weights
+    bool bias_embedded = false;
 
+    int64_t weight_bytes() const;            // as the layer has them; open_size where its sizes are open
+    int64_t embedded_bytes() const;          // of constants in the library
     int64_t packed_bytes() const;            // the most of any kernel's
     int64_t workspace_bytes() const;         // with one worker
     int64_t worker_workspace_bytes() const;  // more for each further one
@@ -38,6 +43,7 @@ struct LibraryContents {
     std::vector<const TargetModel *> targets;
     std::vector<std::shared_ptr<const LibraryKernel>> kernels;
     std::vector<LibraryLayer> layers;
+    std::vector<Spec::Failure> left_out;  // layers that are not in it
 };
 
 // The library with some of its layers alone, by their places in it, and the kernels that those need.

@@ -105,13 +105,17 @@ void add_stand_ins(CLI::App &command, bool &stand_ins) {
         "warning");
 }
 
+void add_layers(CLI::App &command, std::vector<std::string> &layers) {
+    command.add_option("--layer", layers, "Only this layer, by its name or its ONNX node's; may be given again")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+}
+
 void add_measure(CLI::App &command, MeasureOptions &options) {
     add_spec(command, options.spec, options.spec_options);
     add_target(command, options.target);
     add_toolchain(command, options.runner, options.cxx);
-    command.add_option("--layer", options.layers, "Only this layer; may be given again")
-        ->type_name("NAME")
-        ->allow_extra_args(false);
+    add_layers(command, options.layers);
     add_decisions(command, options.decisions);
     add_stand_ins(command, options.stand_ins);
     command.add_option("--seed", options.seed, "Of the random tensors, and of the sizes that layers leave open")
@@ -159,14 +163,36 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
         });
     add_decisions(*command, options->decisions);
     add_jobs(*command, options->jobs);
-    command->add_flag("--embed-weights", options->embed_weights, "Pack the weights now and put them into the library");
+    // A flag: what stands behind it is the next argument.
+    const auto embedding = std::make_shared<std::string>();
+    command
+        ->add_flag("--embed-weights{packed}", *embedding,
+                   "Put the weights and the bias into the library, packed; --embed-weights=raw: as the model has them, "
+                   "which may be several times smaller, to be packed into memory when the program starts")
+        ->check([](const std::string &how) {
+            return how == "packed" || how == "raw" ? "" : fmt::format("{}: it may be packed or raw", how);
+        });
+    command
+        ->add_option("--save-weights", options->save_weights,
+                     "Also write the layers' own weights there, for the --weights-dir of a program that verifies them")
+        ->type_name("DIR");
+    add_layers(*command, options->layers);
+    command->add_flag(
+        "--skip-unsupported", options->skip_unsupported,
+        "Leave out layers that Kiln cannot take, or a model's that it cannot make sense of, and tell which; "
+        "else they are failures, and the others are compiled all the same");
     command->add_option("--time-limit", options->time_limit, "Longest time one kernel may take to compile")
         ->type_name("SECONDS")
         ->check(positive)
         ->capture_default_str();
     add_stand_ins(*command, options->stand_ins);
     command->add_flag("--explain", options->explain, "Also print what kiln explain does");
-    return [options] { return compile_command(*options); };
+    return [options, embedding] {
+        options->embed_weights = *embedding == "raw"      ? Embedding::raw
+                                 : *embedding == "packed" ? Embedding::packed
+                                                          : Embedding::none;
+        return compile_command(*options);
+    };
 }
 
 Action add_run(CLI::App &app, CLI::App *&command) {
@@ -196,6 +222,7 @@ Action add_explain(CLI::App &app, CLI::App *&command) {
         app.add_subcommand("explain", "Tell what a SPEC's layers mean: shapes, pads, problems and kernel choices");
     const auto options = std::make_shared<ExplainOptions>();
     add_spec(*command, options->spec, options->spec_options);
+    add_layers(*command, options->layers);
     add_target(*command, options->target);
     add_decisions(*command, options->decisions);
     command->add_flag("--all-dialects", options->all_dialects,
@@ -272,9 +299,7 @@ Action add_tune(CLI::App &app, CLI::App *&command) {
             "What it may take: seconds, minutes or candidates, in all or for each layer")
         ->type_name("60s|10m|200c[/layer]")
         ->required();
-    command->add_option("--layer", options->layers, "Only this layer; may be given again")
-        ->type_name("NAME")
-        ->allow_extra_args(false);
+    add_layers(*command, options->layers);
     command
         ->add_option("--decisions", options->decisions, "What is decided, a line a problem and target: builds read it")
         ->type_name("FILE")

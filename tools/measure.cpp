@@ -1,34 +1,23 @@
 #include "measure.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
 #include "fmt/format.h"
+#include "own_weights.h"
 #include "progress.h"
-#include "suggest.h"
 #include "targets/target_model.h"
 
 namespace kiln::tools {
-void select_layers(Spec *spec, const std::vector<std::string> &wanted) {
-    if (wanted.empty()) return;
-    std::vector<std::string_view> names;
-    for (const LayerSpec &layer : spec->layers) names.push_back(layer.name);
-    for (const Spec::Failure &failure : spec->failures) names.push_back(failure.layer);
-    for (const std::string &name : wanted)
-        if (std::find(names.begin(), names.end(), name) == names.end())
-            throw Error(fmt::format("there is no layer {}: did you mean {}?", name, nearest_name(name, names)));
-    const auto unwanted = [&](const std::string &name) {
-        return std::find(wanted.begin(), wanted.end(), name) == wanted.end();
-    };
-    std::erase_if(spec->layers, [&](const LayerSpec &layer) { return unwanted(layer.name); });
-    std::erase_if(spec->failures, [&](const Spec::Failure &failure) { return unwanted(failure.layer); });
-}
 
-MeasuredLibrary build_measured(const MeasureOptions &options, const std::string &folder) {
-    Spec spec = load_spec(options.spec, options.spec_options);
+MeasuredLibrary build_measured(const MeasureOptions &options, const std::string &folder, Weights weights) {
+    SpecOptions spec_options = options.spec_options;
+    if (weights == Weights::own) spec_options.weights_folder = folder + "/npy";
+    Spec spec = load_spec(options.spec, spec_options);
     select_layers(&spec, options.layers);
-    MeasuredLibrary result = {std::nullopt, spec.failures};
+    std::string own = folder + "/weights";
+    if (weights == Weights::random || !save_own_weights(&spec, own)) own.clear();
+    MeasuredLibrary result = {std::nullopt, spec.failures, own};
     const std::string target = options.target.empty() ? "host" : options.target;
     const Toolchain toolchain = find_toolchain(options.cxx, options.runner, find_target(target).architecture);
     if (!spec.layers.empty()) {

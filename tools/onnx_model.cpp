@@ -74,20 +74,39 @@ std::vector<std::string> import_command(const std::string &path, const std::stri
 
 }  // namespace
 
+namespace {
+
+LayerSpec::Source source_of(const nlohmann::json &layer) {
+    const nlohmann::json &source = layer.at("source");
+    LayerSpec::Source result = {source.at("node"), source.at("operator"), source.at("output"), {}};
+    const nlohmann::json &inputs = source.at("inputs");
+    for (const char *role : {"x", "w", "bias", "offset", "mask", "residual"})
+        if (inputs.contains(role)) result.inputs.emplace_back(role, inputs.at(role));
+    return result;
+}
+
+}  // namespace
+
 Spec spec_from_import(const nlohmann::json &imported) {
     Spec spec;
+    spec.convolutions = imported.at("convolutions");
     spec.name = imported.at("name").get<std::string>();
     spec.notes = imported.at("notes").get<std::vector<std::string>>();
     for (const nlohmann::json &failure : imported.at("failures"))
         spec.failures.push_back(
             {failure.at("layer").get<std::string>(),
              failure.at("code") == "unsupported" ? StatusCode::unsupported : StatusCode::invalid_argument,
-             failure.at("message").get<std::string>()});
-    for (const nlohmann::json &layer : imported.at("layers")) try {
+             failure.at("message").get<std::string>(), failure.at("node").get<std::string>()});
+    for (nlohmann::json layer : imported.at("layers")) {
+        const LayerSpec::Source source = source_of(layer);
+        layer.erase("source");
+        try {
             spec.layers.push_back(layer_from_json(layer, "/"));
+            spec.layers.back().source = source;
         } catch (const Error &error) {
-            spec.failures.push_back({layer.at("name").get<std::string>(), error.code, error.what()});
+            spec.failures.push_back({layer.at("name").get<std::string>(), error.code, error.what(), source.node});
         }
+    }
     return spec;
 }
 

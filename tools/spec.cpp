@@ -5,10 +5,12 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "fmt/format.h"
 #include "layers_file.h"
 #include "onnx_model.h"
+#include "suggest.h"
 #include "weight_layout.h"
 
 namespace kiln::tools {
@@ -171,14 +173,21 @@ std::string to_identifier(std::string_view text) {
     return name.empty() || (name[0] >= '0' && name[0] <= '9') ? "_" + name : name;
 }
 
+namespace {
+
+std::string lower(std::string name) {
+    for (char &c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return name;
+}
+
+}  // namespace
+
 void check_layer_names(const std::vector<std::string> &names) {
-    const auto lower = [](std::string name) {
-        for (char &c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        return name;
-    };
     std::map<std::string, std::string> seen;
     for (const std::string &name : names) {
-        if (lower(name) == "library") throw Error("a layer cannot be named library: the library itself is");
+        for (const char *own : {"library", "pack_all"})
+            if (lower(name) == own)
+                throw Error(fmt::format("a layer cannot be named {0}: the library's own {0} is", own));
         const auto [other, is_new] = seen.emplace(lower(name), name);
         if (is_new) continue;
         throw Error(other->second == name
@@ -190,6 +199,82 @@ void check_layer_names(const std::vector<std::string> &names) {
             if (const auto other = seen.find(lower(name) + suffix); other != seen.end())
                 throw Error(fmt::format("a layer cannot be named {}: that of layer {}'s own {} is the same",
                                         other->second, name, suffix + 1));
+}
+
+std::string shortened(const std::string &name) {
+    if (name.size() <= max_name) return name;
+    uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+    for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    // The beginning tells the model's part, the end the operator.
+    return fmt::format("{}_{:08x}_{}", name.substr(0, 24), static_cast<uint32_t>(hash ^ hash >> 32),
+                       name.substr(name.size() - 29));
+}
+
+namespace {
+
+// A name that none of `taken` equals; they are in lower case, as headers' constants are told apart.
+std::string unique_name(std::string name, const std::set<std::string> &taken) {
+    const std::string base = name;
+    for (int count = 2; taken.count(lower(name)); ++count)
+        name = fmt::format("{}_{}", base.substr(0, max_name - 4), count);
+    return name;
+}
+
+// Shortens the names that are too long, and says so.
+void shorten_names(Spec *spec) {
+    std::vector<std::string *> names;
+    std::set<std::string> taken;
+    for (LayerSpec &layer : spec->layers) names.push_back(&layer.name);
+    for (Spec::Failure &failure : spec->failures) names.push_back(&failure.layer);
+    for (const std::string *name : names)
+        if (name->size() <= max_name) taken.insert(lower(*name));
+    std::string first;
+    int count = 0;
+    for (std::string *name : names) {
+        if (name->size() <= max_name) continue;
+        const std::string fresh = unique_name(shortened(*name), taken);
+        if (++count == 1) first = fmt::format("{} to {}", *name, fresh);
+        taken.insert(lower(fresh));
+        *name = fresh;
+    }
+    const std::string more = count > 1 ? fmt::format(" and {} more likewise", count - 1) : "";
+    if (count > 0)
+        spec->notes.push_back(
+            fmt::format("shortened, to {} characters, a hash among them: {}{}", max_name, first, more));
+    if (spec->name.size() > max_name) {
+        spec->notes.push_back(
+            fmt::format("the library is named {}, in place of {}", shortened(spec->name), spec->name));
+        spec->name = shortened(spec->name);
+    }
+}
+
+}  // namespace
+
+void select_layers(Spec *spec, const std::vector<std::string> &wanted) {
+    if (wanted.empty()) return;
+    const auto is_named = [](const std::string &text, const std::string &name, const std::string &node) {
+        return text == name || shortened(text) == name || (text == node && !node.empty());
+    };
+    std::vector<std::string_view> names;
+    std::vector<bool> found(wanted.size());
+    const auto select = [&](const std::string &name, const std::string &node) {
+        names.push_back(name);
+        bool any = false;
+        for (size_t i = 0; i < wanted.size(); ++i)
+            if (is_named(wanted[i], name, node)) any = found[i] = true;
+        return any;
+    };
+    Spec kept;
+    for (const LayerSpec &layer : spec->layers)
+        if (select(layer.name, layer.source.node)) kept.layers.push_back(layer);
+    for (const Spec::Failure &failure : spec->failures)
+        if (select(failure.layer, failure.node)) kept.failures.push_back(failure);
+    for (size_t i = 0; i < wanted.size(); ++i)
+        if (!found[i])
+            throw Error(
+                fmt::format("there is no layer {}: did you mean {}?", wanted[i], nearest_name(wanted[i], names)));
+    spec->layers = std::move(kept.layers);
+    spec->failures = std::move(kept.failures);
 }
 
 Spec load_spec(const std::string &path, const SpecOptions &options) {
@@ -204,6 +289,7 @@ Spec load_spec(const std::string &path, const SpecOptions &options) {
     } catch (const Error &error) {
         throw Error(fmt::format("{}: {}", path, error.what()), error.code);
     }
+    shorten_names(&spec);
     return spec;
 }
 

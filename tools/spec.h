@@ -68,6 +68,12 @@ struct LayerSpec {
     std::vector<double> activation_params;
     Accuracy accuracy = Accuracy::normal;
     std::string weights_file, bias_file;  // .npy, absolute; "" for none
+    // The convolution of an ONNX model that the layer is made of; empty for others. Names are the model's own.
+    struct Source {
+        std::string node, op, output;                             // of the last node that is fused, the output
+        std::vector<std::pair<std::string, std::string>> inputs;  // by the names of a layer's: {"x", "data"}
+    };
+    Source source;
 
     // Valid until this object is changed, moved or destroyed.
     struct View {
@@ -107,6 +113,12 @@ bool is_identifier(std::string_view name);
 // `text` with everything that a C identifier cannot have turned into '_'.
 std::string to_identifier(std::string_view text);
 
+// The longest name of a layer or a library: what a C compiler must tell apart (C11 5.2.4.1), and far from the 255 bytes
+// that files' names have.
+inline constexpr size_t max_name = 63;
+// A name of at most max_name characters, with a hash of all of it where it is longer.
+std::string shortened(const std::string &name);
+
 // Throws Error where two of the names would give the same name in a library's header: it also has <layer>_pack and
 // <layer>_args, and constants in upper case.
 void check_layer_names(const std::vector<std::string> &names);
@@ -119,13 +131,15 @@ struct Spec {
     struct Failure {
         std::string layer;
         StatusCode code;
-        std::string message;  // without the layer's name
+        std::string message;    // without the layer's name
+        std::string node = {};  // of a model
     };
     std::string name;                  // of the library: a C identifier
     std::vector<std::string> targets;  // as the file says; empty if it does not
     std::vector<LayerSpec> layers;
     std::vector<Failure> failures;
     std::vector<std::string> notes;  // for people: what was skipped, renamed, folded
+    int convolutions = 0;            // that a model has, layers or not; 0 for a layers file
 };
 
 struct SpecOptions {
@@ -133,8 +147,16 @@ struct SpecOptions {
     std::string weights_folder;  // where a model's weights are written as .npy; "" to leave them
 };
 
-// Reads a layers file (.toml) or a model (.onnx). Throws Error where nothing of it can be used: it cannot be read or
-// parsed, holds no layer, or its layers' names are not usable.
+// How weights lie in a library: not at all, as kernels read them, or as the layer has them, to be packed by the
+// program.
+enum class Embedding { none, packed, raw };
+
+// Keeps the layers, and the failures, that the command line names, by their own names or their nodes'; all if it names
+// none. Throws Error where there is no such layer.
+void select_layers(Spec *spec, const std::vector<std::string> &wanted);
+
+// Reads a layers file (.toml) or a model (.onnx). Names that are too long are shortened. Throws Error where nothing of
+// it can be used: it cannot be read or parsed, holds no layer, or its layers' names are not usable.
 Spec load_spec(const std::string &path, const SpecOptions &options = {});
 
 }  // namespace kiln::tools

@@ -12,7 +12,7 @@ namespace kiln::tools {
 
 int verify_command(const VerifyOptions &options) {
     const TempFolder folder;
-    const MeasuredLibrary library = build_measured(options, folder.path());
+    const MeasuredLibrary library = build_measured(options, folder.path(), Weights::own);
     int status = library.failures.empty() ? 0 : 1;
     if (options.json)
         for (const Spec::Failure &failure : library.failures)
@@ -22,6 +22,7 @@ int verify_command(const VerifyOptions &options) {
     if (!library.program) return 1;
     std::vector<std::string> arguments = measure_arguments("verify", options);
     if (options.json) arguments.push_back("--json");
+    if (!library.weights_folder.empty()) arguments.insert(arguments.end(), {"--weights-dir", library.weights_folder});
     if (run_process(library.program->command(arguments)) != 0) status = 1;
     return status;
 }

@@ -198,7 +198,7 @@ class ExplainFile : public testing::Test {
         testing::internal::CaptureStderr();
         status_ = explain_command(options, [](const Problem &problem, const std::string &target, const std::string &) {
             if (problem.rank == 1) throw Error("no algorithm for one dimension", StatusCode::unsupported);
-            return "direct on " + target;
+            return Choice{"direct on " + target, 4096};
         });
         std::fflush(stdout);
         output_ = testing::internal::GetCapturedStdout();
@@ -225,7 +225,8 @@ TEST_F(ExplainFile, Text) {
     EXPECT_EQ(output_,
               "layer  operator  x             w              y              pads begin  end  kernel\n"
               "c1     Conv      [1, 4, 8, 8]  [16, 4, 3, 3]  [1, 16, 8, 8]  1,1         1,1  direct on host\n"
-              "    conv2d-f32-n1-c4-i8x8-m16-o8x8-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx\n");
+              "    conv2d-f32-n1-c4-i8x8-m16-o8x8-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx\n"
+              "weights: 2.2 KB, packed 4.0 KB\n");
     EXPECT_EQ(errors_, "");
 }
 

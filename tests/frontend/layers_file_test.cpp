@@ -48,6 +48,37 @@ suffix = "strict"
 accuracy = "strict"
 )";
 
+// Two layers, whose names are these.
+std::string two_layers(const std::string &a, const std::string &b) {
+    std::string text = "[defaults]\noperator = 'Conv'\nx = [1, 4, 8, 8]\nw = [4, 4, 3, 3]\n";
+    for (const std::string &name : {a, b}) text += "[[layer]]\nname = '" + name + "'\n";
+    return text;
+}
+
+TEST(LayersFile, LongNamesAreShortenedAndStayDifferent) {
+    const std::string same(150, 's'), a = same + "a" + same, b = same + "b" + same;
+    const Files files;
+    Spec spec = load_spec(files.write("net.toml", two_layers(a, b)));
+    ASSERT_EQ(spec.layers.size(), 2u);
+    for (const LayerSpec &layer : spec.layers) EXPECT_EQ(layer.name.size(), max_name);
+    EXPECT_NE(spec.layers[0].name, spec.layers[1].name);
+    EXPECT_THAT(spec.notes, ElementsAre(testing::AllOf(StartsWith("shortened"), HasSubstr(a + " to "),
+                                                       HasSubstr("and 1 more likewise"))));
+    const std::string second = spec.layers[1].name;
+    select_layers(&spec, {b});  // by the name that was written
+    EXPECT_THAT(names(spec), ElementsAre(second));
+
+    // One of the names has what the other becomes.
+    spec = load_spec(files.write("net.toml", two_layers(a, shortened(a))));
+    EXPECT_THAT(names(spec), ElementsAre(shortened(a).substr(0, max_name - 4) + "_2", shortened(a)));
+
+    const std::string longest(max_name, 'l');
+    spec = load_spec(files.write(std::string(200, 'n') + ".toml", two_layers(longest, "b")));
+    EXPECT_THAT(names(spec), ElementsAre(longest, "b"));
+    EXPECT_EQ(spec.name, shortened(std::string(200, 'n')));
+    EXPECT_EQ(spec.notes.size(), 1u);
+}
+
 TEST(LayersFile, LibraryDefaultsAndVariants) {
     const Files files;
     const Spec spec = load_spec(files.write("net.toml", small));

@@ -31,19 +31,27 @@ class OnnxModel : public testing::Test {
 
 TEST_F(OnnxModel, AnswerBecomesLayers) {
     python(R"(cat > "$3" <<'END'
-{"name": "net", "notes": ["skipped: MaxPool x1"],
- "failures": [{"layer": "c3", "code": "unsupported", "message": "no shape"}],
- "layers": [{"name": "c1", "operator": "Conv", "opset": 9, "x": [1, 3, 8, 8], "w": [4, 3, 3, 3], "residual": true},
-            {"name": "c2", "operator": "Conv", "x": [1, 3, 8, 8], "w": [4, 3, 3, 3], "opset": -1}]}
+{"name": "net", "notes": ["skipped: MaxPool x1"], "convolutions": 4,
+ "failures": [{"layer": "c3", "node": "c/3", "code": "unsupported", "message": "no shape"}],
+ "layers": [{"name": "c1", "operator": "Conv", "opset": 9, "x": [1, 3, 8, 8], "w": [4, 3, 3, 3], "residual": true,
+             "source": {"node": "c/1", "operator": "Conv", "inputs": {"x": "data", "residual": "r"}, "output": "y"}},
+            {"name": "c2", "operator": "Conv", "x": [1, 3, 8, 8], "w": [4, 3, 3, 3], "opset": -1,
+             "source": {"node": "c/2", "operator": "Conv", "inputs": {"x": "y"}, "output": "z"}}]}
 END)");
     const Spec spec = load_spec("net.onnx");
     EXPECT_EQ(spec.name, "net");
     EXPECT_THAT(spec.notes, ElementsAre("skipped: MaxPool x1"));
     ASSERT_EQ(spec.layers.size(), 1u);
     EXPECT_TRUE(spec.layers[0].residual);
+    EXPECT_EQ(spec.convolutions, 4);
+    EXPECT_EQ(spec.layers[0].source.node, "c/1");
+    EXPECT_EQ(spec.layers[0].source.output, "y");
+    EXPECT_THAT(spec.layers[0].source.inputs,
+                testing::UnorderedElementsAre(testing::Pair("x", "data"), testing::Pair("residual", "r")));
     ASSERT_EQ(spec.failures.size(), 2u);
     EXPECT_EQ(spec.failures[0].code, StatusCode::unsupported);
     EXPECT_EQ(spec.failures[1].layer, "c2");
+    EXPECT_EQ(spec.failures[1].node, "c/2");
     EXPECT_THAT(spec.failures[1].message, HasSubstr("opset is -1"));
 }
 

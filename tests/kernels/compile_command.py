@@ -47,6 +47,39 @@ class CompileCommand(unittest.TestCase):
         self.assertIn("layer worse: invalid_argument: strides[0] is -2", process.stderr)
         self.assertEqual([layer["name"] for layer in self.manifest()["layers"]], ["good"])
 
+    def test_layers_are_chosen_and_left_out(self):
+        bad = GOOD.replace('"good"', '"bad"') + "flavour = 1\n"
+        process = self.compile(bad + GOOD, "--skip-unsupported")
+        self.assertEqual(process.returncode, 1, "what is wrong in a layers file is to be mended there")
+        self.assertIn("layer bad: invalid_argument: ", process.stderr)
+        self.assertIn("1 of 2 layers, ", process.stdout)
+        self.assertEqual([row["layer"] for row in self.manifest()["left_out"]], ["bad"])
+        process = self.compile(bad + GOOD, "--layer", "good")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertNotIn("bad", process.stderr)
+        self.assertIn("1 of 2 layers, ", process.stdout)
+        process = self.compile(bad + GOOD, "--layer", "goot")
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("there is no layer goot: did you mean good?", process.stderr)
+
+        refused = GOOD.replace('"good"', '"wide"') + 'dtype = "float64"\n'
+        options = ("--target", "opencl")
+        self.assertEqual(self.compile(refused + GOOD, *options).returncode, 1)
+        process = self.compile(refused + GOOD, *options, "--skip-unsupported")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("layer wide: left out: unsupported: ", process.stderr)
+        process = self.compile(refused, *options, "--skip-unsupported")
+        self.assertEqual(process.returncode, 1, "nothing is left")
+
+    def test_names_that_are_long(self):
+        name = "n" * 300
+        process = self.compile(GOOD.replace("good", name))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        (layer,) = self.manifest()["layers"]
+        self.assertEqual(len(layer["name"]), 63)
+        self.assertIn(f"{name} to {layer['name']}", process.stdout)
+        self.assertEqual(layer["function"], f"net_{layer['name']}")
+
     def test_targets_of_one_architecture_share_a_library(self):
         process = self.compile(GOOD, "--target", "x86-64-avx2", "--target", "x86-64-avx512")
         self.assertEqual(process.returncode, 0, process.stderr)

@@ -76,7 +76,7 @@ class CompiledLibrary(unittest.TestCase):
         command = [*compiler, "-std=c11", "-Wall", "-Werror", f"-I{ROOT / 'runtime/include'}", f"-I{self.first}", "-c"]
         subprocess.run([*command, ROOT / "tests/kernels/flat_function.c", "-o", compiled], check=True)
         program = self.folder / "flat_function"
-        runtime = [ROOT / "runtime" / name for name in ("cpu.cpp", "parallel_for.cpp")]
+        runtime = [ROOT / "runtime" / name for name in ("cpu.cpp", "message.cpp", "parallel_for.cpp")]
         linker = [*os.environ.get("CXX", "c++").split(), "-std=c++17", f"-I{ROOT / 'runtime/include'}"]
         subprocess.run([*linker, compiled, *runtime, self.first / "libnet.a", "-lm", "-o", program], check=True)
         self.assertEqual(subprocess.run([program], check=False).returncode, 0)
@@ -84,16 +84,19 @@ class CompiledLibrary(unittest.TestCase):
     def test_embedded_weights(self):
         """The harness compares a layer with embedded weights to the reference on the same weights."""
         weights = np.random.default_rng(3).standard_normal((24, 12, 4, 4)).astype(np.float32)
+        bias = np.random.default_rng(4).standard_normal(12).astype(np.float32)
         np.save(self.folder / "w.npy", weights)
+        np.save(self.folder / "b.npy", bias)
         spec = self.folder / "embedded.toml"
         spec.write_text(
             "[[layer]]\nname = 'up'\noperator = 'ConvTranspose'\nx = [1, 24, 9, 9]\nw = [24, 12, 4, 4]\n"
-            "strides = [2, 2]\npads = [1, 1, 1, 1]\nweights = 'w.npy'\n"
+            "strides = [2, 2]\npads = [1, 1, 1, 1]\nweights = 'w.npy'\nbias = true\nbias_values = 'b.npy'\n"
         )
         out = self.folder / "embedded"
         kiln_run.compile_layers(spec, "-o", out, "--name", "net", "--embed-weights")
         program = self.build("tools/harness/main.cpp", out, "tools/harness", "tests/reference")
         weights.tofile(self.folder / "up.w.bin")
+        bias.tofile(self.folder / "up.b.bin")
 
         def verdicts():
             command = [program, "verify", "--json", "--weights-dir", self.folder]
@@ -101,11 +104,15 @@ class CompiledLibrary(unittest.TestCase):
             return [json.loads(line)["verdict"] for line in process.stdout.splitlines()]
 
         self.assertEqual(verdicts(), ["ok", "ok"])
-        weights[3, 4, 1, 2] += 1
-        weights.tofile(self.folder / "up.w.bin")
-        kernel, embedded = verdicts()
-        self.assertEqual(kernel, "ok")
-        self.assertRegex(embedded, "^failed: y")
+        for array, index, file in (weights, (3, 4, 1, 2), "up.w.bin"), (bias, 5, "up.b.bin"):
+            with self.subTest(file):
+                array[index] += 1
+                array.tofile(self.folder / file)
+                kernel, embedded = verdicts()
+                self.assertEqual(kernel, "ok")
+                self.assertRegex(embedded, "^failed: y")
+                array[index] -= 1
+                array.tofile(self.folder / file)
 
     def test_open_sizes_from_c(self):
         """One layer for any image: several targets' kernels, weights embedded, memory told for the sizes at hand."""
@@ -123,7 +130,7 @@ class CompiledLibrary(unittest.TestCase):
         compiler = [*os.environ.get("CC", "cc").split(), "-std=c11", "-Wall", "-Werror"]
         includes = [f"-I{ROOT / 'runtime/include'}", f"-I{out}"]
         subprocess.run([*compiler, *includes, "-c", ROOT / "tests/kernels/open_sizes.c", "-o", compiled], check=True)
-        runtime = [ROOT / "runtime" / name for name in ("cpu.cpp", "parallel_for.cpp")]
+        runtime = [ROOT / "runtime" / name for name in ("cpu.cpp", "message.cpp", "parallel_for.cpp")]
         linker = [*os.environ.get("CXX", "c++").split(), "-std=c++17", includes[0]]
         subprocess.run([*linker, compiled, *runtime, out / "libnet.a", "-lm", "-o", program], check=True)
         process = subprocess.run([program], capture_output=True, text=True, check=False)

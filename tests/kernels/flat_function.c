@@ -1,6 +1,7 @@
 /* Calls a layer of tests/cases/small.toml by name, from C. Exit status: 0, or the number of the check that failed. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "net.h"
 
@@ -14,6 +15,7 @@ static int differs(int row, int column, float expected) {
 }
 
 int main(void) {
+    if (kiln_last_message()[0] != '\0') return 15;
     for (int i = 0; i < size * size * in_channels; i++) x[i] = 1;
     for (int i = 0; i < out_channels * in_channels * taps; i++) w[i] = 1;
     for (int i = 0; i < out_channels; i++) bias[i] = 0.5f;
@@ -36,7 +38,16 @@ int main(void) {
 
     args.bias = NULL;
     if (net_conv(&args) != kiln_invalid_argument) return 6;
-    if (net_conv(NULL) != kiln_invalid_argument) return 7;
+    if (strcmp(kiln_last_message(), "net_conv: bias is null") != 0) return 7;
+    if (net_conv(NULL) != kiln_invalid_argument) return 8;
+    if (strcmp(kiln_last_message(), "net_conv: args is null") != 0) return 9;
+    args.bias = bias;
+    args.packed_weights = (char *)packed + 4;
+    if (net_conv(&args) != kiln_invalid_argument) return 10;
+    if (strcmp(kiln_last_message(), "net_conv: packed_weights is not a multiple of 64") != 0) return 11;
+    if (net_conv_pack(NULL, packed) != kiln_invalid_argument) return 12;
+    if (strcmp(kiln_last_message(), "net_conv_pack: w is null") != 0) return 13;
+    if (strncmp(kiln_status_text(kiln_invalid_argument), "invalid argument: ", 18) != 0) return 14;
     free(packed);
     free(workspace);
     return 0;

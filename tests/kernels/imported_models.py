@@ -196,7 +196,7 @@ def to_case(layer, inputs):
     if layer["operator"] in ("QLinearConv", "ConvInteger"):
         arrays = {name.lower() if name != "B" else name: array for name, array in arrays.items()}
         arrays.update(quantization_inputs(case.pop("quantization"), layer["dtype"]))
-    shapes = {"x", "w", "bias", "mask", "offset", "residual", *INPUTS}
+    shapes = {"x", "w", "bias", "mask", "offset", "residual", "source", *INPUTS}
     attributes = {key: layer[key] for key in layer if key not in OWN_KEYS | shapes}
     return {**case, "attributes": attributes, "inputs": arrays}
 

@@ -25,6 +25,8 @@ expect("kiln_add_library(net ${layers} MODEL m.onnx)" "kiln_add_library(net): gi
 expect("kiln_add_library(net ${layers} TARGETS)" "kiln_add_library(net): no value for TARGETS")
 expect("kiln_add_library(net ${layers} DECISIONS)" "kiln_add_library(net): no value for DECISIONS")
 expect("kiln_add_library(net ${layers} EMBED)" "kiln_add_library(net): unknown arguments: EMBED")
+expect("kiln_add_library(net ${layers} LAYER)" "kiln_add_library(net): no value for LAYER")
+expect("kiln_add_library(net ${layers} EMBED_WEIGHTS EMBED_RAW_WEIGHTS)" "give either EMBED_WEIGHTS or EMBED_RAW_WEIGHTS")
 expect("kiln_add_library(net LAYERS absent.toml)" "kiln_add_library(net): there is no file")
 expect("kiln_add_library(net ${layers} DECISIONS absent.toml)" "kiln_add_library(net): there is no file")
 expect("set(CMAKE_CROSSCOMPILING TRUE) \n kiln_add_library(net ${layers})" "give TARGETS when cross-compiling")

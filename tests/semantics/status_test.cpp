@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 
 namespace kiln {
 namespace {
@@ -23,6 +24,28 @@ TEST(Status, CarriesCodeAndMessage) {
     EXPECT_STREQ(to_string(status.code()), "invalid_argument");
     EXPECT_STREQ(to_string(Status::unsupported("x").code()), "unsupported");
     EXPECT_STREQ(to_string(Status::failed("x").code()), "failed");
+}
+
+TEST(StatusText, EveryCodeHasOne) {
+    for (const int32_t code : {kiln_ok, kiln_invalid_argument, kiln_unsupported, kiln_failed}) {
+        EXPECT_STRNE(kiln_status_text(code), "");
+        EXPECT_STRNE(kiln_status_text(code), kiln_status_text(-1));
+    }
+    EXPECT_STREQ(kiln_status_text(4), kiln_status_text(-1));
+}
+
+TEST(StatusText, LastMessageIsEachThreadsOwnAndIsCut) {
+    const std::string name(1000, 'n');
+    EXPECT_EQ(kiln_refuse(kiln_unsupported, "net_conv", "why"), kiln_unsupported);
+    std::string other = "unset", first = kiln_last_message();
+    std::thread([&] {
+        other = kiln_last_message();
+        (void)kiln_refuse(kiln_failed, name.c_str(), "why");
+        first = kiln_last_message();
+    }).join();
+    EXPECT_EQ(other, "");
+    EXPECT_EQ(first, std::string(255, 'n'));
+    EXPECT_STREQ(kiln_last_message(), "net_conv: why");
 }
 
 TEST(Status, CutsLongMessagesVisibly) {

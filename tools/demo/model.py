@@ -184,7 +184,7 @@ def layers_file(answer):
     for layer in answer["layers"]:
         # The program brings the weights: one kernel then serves all layers of the same problem.
         lines += ["[[layer]]", *(f"{key} = {json.dumps(value)}" for key, value in layer.items()
-                                 if key not in ("weights", "bias_values"))]
+                                 if key not in ("weights", "bias_values", "source"))]
     return "\n".join(lines) + "\n"
 
 

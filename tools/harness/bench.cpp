@@ -99,10 +99,11 @@ class Bench {
     void add(const kiln_library &library, const kiln_layer &layer, const Problem &problem) {
         Row row{&layer, print(problem).c_str(), nullptr, ""};
         // Embedded weights are a function of their own for each layer.
-        const std::string key = layer.run_embedded != nullptr ? layer.name : row.problem;
+        const kiln_run_function embedded = layer.pack_embedded == nullptr ? layer.run_embedded : nullptr;
+        const std::string key = embedded != nullptr ? layer.name : row.problem;
         const auto [at, is_new] = jobs_.try_emplace(key);
         if (is_new) {
-            at->second.run_embedded = layer.run_embedded;
+            at->second.run_embedded = embedded;
             Plan plan;
             Status status = pick(library, problem, options_.kernel, &plan);
             if (status.ok()) status = prepare(plan, options_.seed, threads(), &at->second);

@@ -44,7 +44,7 @@ std::string coordinates(const Problem &p, int64_t index) {
 std::string compare(const Subject &subject, const void *y, const reference::ErrorBound &error_bound, Row *row) {
     const Problem &p = subject.problem;
     int64_t wrong = 0, worst = 0;
-    double worst_ratio = 0;
+    double worst_ratio = 0, largest_bound = 0, largest_y = 0;
     reference::Result expected = subject.expected;
     take_largest(p, error_bound.mixed(), expected.magnitude);
     for (int64_t i = 0; i < p.y_elements(); ++i) {
@@ -62,8 +62,11 @@ std::string compare(const Subject &subject, const void *y, const reference::Erro
             row->bound = bound;
         }
         row->max_error = std::max(row->max_error, error);
+        largest_bound = std::max(largest_bound, bound);
+        largest_y = std::max(largest_y, std::abs(expected.y[i]));
         row->measured = true;
     }
+    if (largest_y > 0 && std::isfinite(largest_y)) row->share = largest_bound / largest_y;
     if (wrong == 0) return "ok";
     const double got = reference::load(p.y_type, y, worst);
     char text[256];
@@ -95,13 +98,14 @@ struct Output {
 // A kernel between guard pages: its inputs, which are the same in every run.
 class GuardedKernel {
   public:
-    // `run_embedded` is called in place of the plan's kernel where it is not null.
-    GuardedKernel(const Subject &subject, const Plan &plan, kiln_run_function run_embedded, const Mode &mode)
+    // `embedded` as check_kernel has it.
+    GuardedKernel(const Subject &subject, const Plan &plan, const kiln_layer *embedded, const Mode &mode)
         : subject_(subject),
           plan_(plan),
-          run_embedded_(run_embedded),
+          run_embedded_(embedded ? embedded->run_embedded : nullptr),
+          pack_embedded_(embedded ? embedded->pack_embedded : nullptr),
           mode_(mode),
-          packed_("the packed weights", run_embedded ? 0 : plan.packed_bytes(), mode.side, KILN_ALIGNMENT, 0xff) {
+          packed_("the packed weights", takes_packed() ? plan.packed_bytes() : 0, mode.side, KILN_ALIGNMENT, 0xff) {
         Pointers pointers{};
         for (const Tensor tensor : all_inputs) {
             const auto alignment = static_cast<size_t>(size_of(type_of(subject.problem, tensor)));
@@ -114,7 +118,12 @@ class GuardedKernel {
     }
 
     Status pack() {
-        if (run_embedded_ != nullptr) return {};
+        if (!takes_packed()) return {};
+        if (pack_embedded_ != nullptr) {
+            const int32_t code = pack_embedded_(nullptr, nullptr, nullptr, nullptr, packed_.data());
+            packed_.make_read_only();
+            return code == kiln_ok ? Status() : Status::failed("packing returned %d", code);
+        }
         const void *zero_points = input(Tensor::zero_points);
         const Status status = plan_.pack(input(Tensor::w), subject_.weight_strides.data(), packed_.data(),
                                          static_cast<const int32_t *>(zero_points));
@@ -128,21 +137,24 @@ class GuardedKernel {
         a.workspace = output.workspace.data();
         a.workspace_bytes = plan_.workspace_bytes(mode_.threads);
         if (run_embedded_ == nullptr) return run_plan(plan_, a);
-        const int32_t code = run_embedded_(a.x, nullptr, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr,
-                                           a.workspace, a.threads);
+        const int32_t code = run_embedded_(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y,
+                                           nullptr, a.workspace, a.threads);
         return code == kiln_ok ? Status() : Status::failed("it returned %d", code);
     }
 
     std::string stray_write() const { return packed_.stray_write(); }
 
   private:
+    bool takes_packed() const { return run_embedded_ == nullptr || pack_embedded_ != nullptr; }
+
     const void *input(Tensor tensor) const {
         return has(subject_.problem, tensor) ? inputs_[static_cast<size_t>(tensor)].data() : nullptr;
     }
 
     const Subject &subject_;
     const Plan &plan_;
-    kiln_run_function run_embedded_;
+    const kiln_run_function run_embedded_;
+    const kiln_pack_function pack_embedded_;
     const Mode &mode_;
     std::deque<GuardedBuffer> inputs_;  // in the order of Tensor
     GuardedBuffer packed_;
@@ -150,10 +162,10 @@ class GuardedKernel {
 };
 
 // Packs and runs a kernel between guard pages, and compares. Returns the verdict.
-std::string run_guarded(const Subject &subject, const Plan &plan, kiln_run_function run_embedded, const Mode &mode,
+std::string run_guarded(const Subject &subject, const Plan &plan, const kiln_layer *embedded, const Mode &mode,
                         const reference::ErrorBound &error_bound, Row *row) {
     const Problem &p = subject.problem;
-    GuardedKernel kernel(subject, plan, run_embedded, mode);
+    GuardedKernel kernel(subject, plan, embedded, mode);
     std::deque<Output> outputs;
     for (int i = 0; i < mode.at_once; ++i) outputs.emplace_back(p, plan.workspace_bytes(mode.threads), mode);
     Status status;
@@ -199,7 +211,7 @@ Status compute_expected(Subject &subject) {
     return reference::compute(subject.problem, inputs, &subject.expected, 2);
 }
 
-void check_kernel(const Subject &subject, const Plan &plan, kiln_run_function run_embedded, const ThreadTeam &team,
+void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *embedded, const ThreadTeam &team,
                   bool thorough, Row *row) {
     const reference::AlgorithmError *algorithm = reference::find_algorithm_error(plan.kernel().algorithm);
     if (algorithm == nullptr) {
@@ -215,7 +227,7 @@ void check_kernel(const Subject &subject, const Plan &plan, kiln_run_function ru
     };
     for (const Mode &mode : modes) {
         if (mode.threads != nullptr && plan.kernel().gpu != kiln_gpu_none) continue;  // it has its own
-        row->verdict = run_guarded(subject, plan, run_embedded, mode, error_bound, row);
+        row->verdict = run_guarded(subject, plan, embedded, mode, error_bound, row);
         if (row->verdict != "ok" || !thorough) return;
     }
 }

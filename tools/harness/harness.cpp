@@ -102,13 +102,14 @@ Command find_command(const Commands &commands, const std::string &verb) {
 
 }  // namespace
 
-int main(const kiln_library &library, const Commands &commands, int argc, char **argv) {
+int main(const kiln_library &library, const Commands &commands, int argc, char **argv, const char *weights_folder) {
     std::string verb = only_command(commands);
     int at = 1;
     if (at < argc && argv[at][0] != '-') verb = argv[at++];
     const Command command = find_command(commands, verb);
     if (command == nullptr) return usage_error("unknown command \"" + verb + "\"");
     Options options;
+    options.weights_folder = weights_folder;
     if (verb == "run") {
         if (argc != at + 1) return usage_error("run takes one file of requests");
         options.requests = argv[at];

@@ -25,7 +25,7 @@ struct Options {
     std::string kernel;               // only kernels of this target; "": any
     bool json = false;                // verify: JSON lines in place of a table
     std::string json_file;            // bench: also written there, "-" for stdout in place of the table; "": not
-    std::string weights_folder;       // verify: holds NAME.w.bin, the weights embedded for layer NAME; "": none
+    std::string weights_folder;       // verify: holds NAME.w.bin, NAME.b.bin: layer NAME's own; "": none
     uint64_t seed = 1;                // of the random tensors, and of what a layer leaves open
     int draws = 3;                    // problems that a layer with open sizes is checked or timed with
     double seconds = 0.3;             // bench: spent on each problem
@@ -79,7 +79,8 @@ struct Commands {
 };
 inline constexpr Commands all_commands = {verify, bench, run, tune};
 
-// Parses the command line and does what it says. Where the program has but one command, the line need not name it.
-int main(const kiln_library &library, const Commands &commands, int argc, char **argv);
+// Parses the command line and does what it says. Where the program has but one command, the line need not name it;
+// where it says no --weights-dir, `weights_folder` counts.
+int main(const kiln_library &library, const Commands &commands, int argc, char **argv, const char *weights_folder = "");
 
 }  // namespace kiln::harness

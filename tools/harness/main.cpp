@@ -1,6 +1,6 @@
 // The one source that knows the library under test: compiled with -DKILN_LIBRARY_HEADER='"net.h"'
-// -DKILN_LIBRARY=net_library, -DKILN_HARNESS_GPU for GPU targets, and -DKILN_HARNESS_COMMAND=verify for a program that
-// does just that.
+// -DKILN_LIBRARY=net_library, -DKILN_HARNESS_GPU for GPU targets, -DKILN_HARNESS_WEIGHTS='"DIR"' for --weights-dir DIR
+// where the command line says none, and -DKILN_HARNESS_COMMAND=verify for a program that does just that.
 #include KILN_LIBRARY_HEADER
 
 #include "harness/gpu.h"
@@ -16,5 +16,8 @@ int main(int argc, char **argv) {
 #else
     constexpr kiln::harness::Commands commands = kiln::harness::all_commands;
 #endif
-    return kiln::harness::main(*KILN_LIBRARY(), commands, argc, argv);
+#ifndef KILN_HARNESS_WEIGHTS
+#define KILN_HARNESS_WEIGHTS ""
+#endif
+    return kiln::harness::main(*KILN_LIBRARY(), commands, argc, argv, KILN_HARNESS_WEIGHTS);
 }

@@ -3,9 +3,11 @@
 
     python3 onnx_import MODEL OUT.json [--weights DIR] [--shape NAME=1x3x224x224]...
 
-OUT.json holds {"name", "layers", "notes", "failures"}: layers are tables as in a layers file, with "weights" and
-"bias_values" paths where --weights names a folder for them; notes say what was folded, fused, renamed and skipped;
-failures are convolutions that could not be made layers of, {"layer", "code", "message"}.
+OUT.json holds {"name", "layers", "convolutions", "notes", "failures"}: layers are tables as in a layers file, with
+"weights" and "bias_values" paths where --weights names a folder for them, and with their place in the model, {"node",
+"operator", "inputs", "output"}, as "source"; convolutions are all that the model has, of any kind and anywhere; notes say
+what was folded, fused, renamed and skipped; failures are convolutions that could not be made layers of, {"layer", "node",
+"code", "message"}.
 
 Exit status: 0; 1, the model is not usable (the message is on stderr); 2, usage; 3, there is no `onnx` package.
 """
@@ -27,7 +29,7 @@ from graph import Graph
 from importer import Importer
 from loading import load_model, load_small_tensors, open_inputs, parse_shapes, set_shapes, shape_option
 from names import to_identifier
-from terms import ModelError
+from terms import ModelError, count_convolutions
 
 
 def import_model(path, shapes, weights_folder, whole=True):
@@ -47,7 +49,8 @@ def import_model(path, shapes, weights_folder, whole=True):
     if not importer.tables and not importer.failures:
         raise ModelError(f"{path} has no convolution: " + "; ".join(importer.notes))
     name = to_identifier(os.path.splitext(os.path.basename(path))[0], "model")
-    return {"name": name, "layers": importer.tables, "notes": importer.notes, "failures": importer.failures}
+    return {"name": name, "layers": importer.tables, "convolutions": count_convolutions(importer.graph.nodes),
+            "notes": importer.notes, "failures": importer.failures}
 
 
 def fold(path, model, folder, whole):

@@ -54,11 +54,13 @@ class Importer:
         try:
             act(layer)
         except NodeError as error:
-            self.failed.add(layer.name)
-            self.failures.append({"layer": layer.name, "code": error.code, "message": str(error)})
+            self.fail(layer, error.code, error)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # a malformed node
-            self.failed.add(layer.name)
-            self.failures.append({"layer": layer.name, "code": "invalid_argument", "message": str(error)})
+            self.fail(layer, "invalid_argument", error)
+
+    def fail(self, layer, code, error):
+        self.failed.add(layer.name)
+        self.failures.append({"layer": layer.name, "node": layer.node.name, "code": code, "message": str(error)})
 
     def take(self, layer, node, what):
         """Makes `node`, which alone reads the layer's end, a part of the layer."""
@@ -162,7 +164,7 @@ class Importer:
             if not candidates:
                 continue
             chosen = max(candidates, key=lambda layer: layer.position)
-            chosen.residual = True
+            chosen.residual = next(name for name in node.input if name != chosen.end)
             self.take(chosen, node, "residual sum")
             for other in candidates:
                 if other is not chosen:

@@ -16,7 +16,7 @@ class Layer:
         self.end = node.output[0]  # the value that what was fused so far ends in
         self.inputs = {role: input_name(node, index) for role, index in INPUTS[node.op_type].items()}
         self.affine = []  # (factor, shift), arrays of one number an output channel, to be folded into weights and bias
-        self.residual = False
+        self.residual = ""  # the tensor that is summed
         self.activation = None  # (name, parameters)
         self.quantization = None  # a layer's table of that name
         self.bias_values = None  # in place of the node's own
@@ -67,9 +67,19 @@ def layer_table(graph, layer, weights_folder):
     if layer.quantization:
         table["quantization"] = layer.quantization
     add_attributes(table, layer.node)
+    table["source"] = source(layer)
     if weights_folder:
         write_weights(graph, table, layer, weights_folder)
     return table
+
+
+def source(layer):
+    """Where the layer stands in the model: its node, what it reads by the names of a layer's inputs, what it ends in."""
+    inputs = {**layer.inputs, "residual": layer.residual}
+    if layer.node.op_type == "DeformConv":
+        inputs["offset"] = input_name(layer.node, 2)
+    return {"node": layer.node.name, "operator": layer.node.op_type, "output": layer.end,
+            "inputs": {role: name for role, name in inputs.items() if name}}
 
 
 def add_attributes(table, node):
@@ -103,9 +113,14 @@ def write_weights(graph, table, layer, folder):
         stored = as_stored(value, value.dtype if layer.quantization else table["dtype"])
         if layer.affine and not np.isfinite(as_float(stored, table["dtype"])).all():
             raise NodeError(f"{key} with what is folded into it does not fit {table['dtype']}", "unsupported")
-        path = os.path.join(os.path.abspath(folder), f"{layer.name}.{suffix}.npy")
+        path = os.path.join(os.path.abspath(folder), f"{file_stem(layer)}.{suffix}.npy")
         np.save(path, stored)
         table[key] = path
+
+
+def file_stem(layer):
+    """The layer's name, unless that is longer than a file's may be."""
+    return layer.name if len(layer.name) <= 100 else f"{layer.name[:100]}.{layer.position}"
 
 
 def constant(graph, name):

@@ -14,7 +14,7 @@ class Names:
     """Makes names C identifiers that stay different in a library's header: it adds to them and has them in capitals."""
 
     def __init__(self):
-        self.taken = {"library"}
+        self.taken = {"library", "pack_all"}  # what a header has besides
         self.counts = {}  # of names that were wanted again
         self.renamed, self.collided = [], []
 

@@ -1,5 +1,7 @@
 """What the importer knows of ONNX: its operators, types and nodes; and the errors it tells."""
 
+import re
+
 import numpy as np
 import onnx
 
@@ -52,6 +54,12 @@ def is_foldable(node):
 
 def is_layer(node):
     return node.op_type in INPUTS and node.domain in DIALECTS and len(node.output) > 0
+
+
+def count_convolutions(nodes):
+    """How many nodes convolve, whether Kiln has layers of their kind or not, those in the bodies of nodes too."""
+    return sum(bool(re.search(r"Conv(?!er)", node.op_type))
+               + sum(count_convolutions(graph.node) for graph in subgraphs(node)) for node in nodes)
 
 
 def subgraphs(node):

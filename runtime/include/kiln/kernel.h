@@ -22,6 +22,17 @@ enum kiln_status_code {
     kiln_failed = 3            /* a caller's hook reported a failure */
 };
 
+/* What a code means, in words; "unknown code" for any other number. */
+const char *kiln_status_text(int32_t code);
+
+/* Which pointer or processor feature was missing in the last call of a layer's function in this thread that returned a
+ * code of its own: "net_conv: bias is null". It stays so until the next such call; "" before the first. On targets
+ * without an operating system all threads share it. */
+const char *kiln_last_message(void);
+
+/* Used by layers' functions: keeps what kiln_last_message tells, and returns `code`. Both texts are constants. */
+int32_t kiln_refuse(int32_t code, const char *function, const char *what);
+
 /* Every pointer passed as workspace or packed weights is a multiple of this, in bytes. Tensors may lie anywhere their
  * elements may, but kernels are up to half again as fast where x and y are multiples of it too. */
 #define KILN_ALIGNMENT 64
@@ -88,10 +99,15 @@ typedef struct kiln_kernel {
 typedef struct kiln_layer {
     const char *name;
     const char *problem;
-    const int64_t *weight_strides;  /* how the layer's own filter layout lies in memory, for kiln_pack_function */
-    const int32_t *zero_points;     /* of its weights, one an output channel; null where they have none */
-    const float *scale;             /* as kiln_run_function takes it; null where the layer says none */
-    kiln_run_function run_embedded; /* ignores `packed`; null where weights are not embedded */
+    const int64_t *weight_strides; /* how the layer's own filter layout lies in memory, for kiln_pack_function */
+    const int32_t *zero_points;    /* of its weights, one an output channel; null where they have none */
+    const float *scale;            /* as kiln_run_function takes it; null where the layer says none */
+    /* Ignores `packed`, unless there is a pack_embedded; null where weights are not embedded. */
+    kiln_run_function run_embedded;
+    int32_t bias_embedded; /* whether run_embedded ignores `bias` too */
+    /* Packs the weights that are embedded as the layer has them: ignores w, strides and zero_points. Null where they
+     * are embedded packed, or not at all. */
+    kiln_pack_function pack_embedded;
 } kiln_layer;
 
 typedef struct kiln_library {

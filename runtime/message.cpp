@@ -1,0 +1,51 @@
+// What a status code of the flat functions means, and what was wrong in the last call: no heap, no library.
+#include <cstddef>
+
+#include "kiln/kernel.h"
+
+namespace {
+
+// Without an operating system nobody sets up memory for each thread.
+#if __STDC_HOSTED__ && (defined(__linux__) || defined(__APPLE__) || defined(_WIN32))
+#define KILN_OF_THREAD thread_local
+#else
+#define KILN_OF_THREAD
+#endif
+KILN_OF_THREAD const char *last_function, *last_what;
+KILN_OF_THREAD char text[256];
+
+// Appends to `text` what fits. Returns where it ends.
+size_t append(size_t at, const char *more) {
+    while (*more != '\0' && at + 1 < sizeof text) text[at++] = *more++;
+    text[at] = '\0';
+    return at;
+}
+
+}  // namespace
+
+extern "C" const char *kiln_status_text(int32_t code) {
+    switch (code) {
+        case kiln_ok:
+            return "ok";
+        case kiln_invalid_argument:
+            return "invalid argument: an attribute, a size or a pointer is wrong";
+        case kiln_unsupported:
+            return "unsupported: Kiln, this library or this processor cannot do it";
+        case kiln_failed:
+            return "failed: a hook of the caller's, or a GPU's driver, reported a failure";
+        default:
+            return "unknown code";
+    }
+}
+
+extern "C" int32_t kiln_refuse(int32_t code, const char *function, const char *what) {
+    last_function = function;
+    last_what = what;
+    return code;
+}
+
+extern "C" const char *kiln_last_message(void) {
+    if (last_function == nullptr) return "";
+    append(append(append(0, last_function), ": "), last_what);
+    return text;
+}
