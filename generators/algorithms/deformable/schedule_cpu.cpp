@@ -79,6 +79,11 @@ SampledSchedule default_sampled_schedule(const Problem &problem, const TargetMod
     if (!target.partial_panels && problem.groups > 1) {
         s.vectors = 1;
     }
+    // Where lanes are groups no vector may be all beyond the last: Halide 21 drops its guard, and it reads and writes
+    // there.
+    while (problem.groups > 1 && ceil_div(to_int(problem.out_channels), s.lanes) % s.vectors != 0) {
+        s.vectors--;
+    }
     const int element = sum_type(problem).bytes();
     s.sample_lanes = target.lanes(8 * element);
     // Where L2 cannot hold the weights it holds samples: the longer their blocks, the less often weights pass.
