@@ -112,7 +112,25 @@ uint64_t detect() {
 
 #endif
 
+constexpr struct {
+    uint64_t feature;
+    const char *name;
+} names[] = {
+    {KILN_CPU_AVX2, "avx2"},     {KILN_CPU_AVX512, "avx512"},
+    {KILN_CPU_ZEN4, "zen4"},     {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
+    {KILN_CPU_AMX, "amx"},      
+    {KILN_CPU_ARM64, "arm64"},   {KILN_CPU_DOTPROD, "dotprod"},
+    {KILN_CPU_FP16, "fp16"},     {KILN_CPU_NEON, "neon"},
+};
+
 }  // namespace
+
+const char *kiln_cpu_feature_name(uint64_t feature) {
+    for (const auto &row : names) {
+        if (row.feature == feature) return row.name;
+    }
+    return nullptr;
+}
 
 uint64_t kiln_cpu_features(void) {
     // Not a static local: its guard would ask for the C++ library. Two threads may both ask; they hear the same.

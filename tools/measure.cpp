@@ -19,7 +19,7 @@ MeasuredLibrary build_measured(const MeasureOptions &options, const std::string 
     if (weights == Weights::random || !save_own_weights(&spec, own)) own.clear();
     MeasuredLibrary result = {std::nullopt, spec.failures, own};
     const std::string target = options.target.empty() ? "host" : options.target;
-    const Toolchain toolchain = find_toolchain(options.cxx, options.runner, find_target(target).architecture);
+    const Toolchain toolchain = find_toolchain(options.cxx, options.runner, find_target(target));
     if (!spec.layers.empty()) {
         LibraryRequest request;
         request.name = spec.name;

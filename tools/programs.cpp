@@ -24,30 +24,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The C++ compilers' usual names, by TargetModel::architecture.
-constexpr struct {
-    std::string_view architecture;
-    const char *cxx;
-    bool is_host;
-} compilers[] = {
-#if defined(__x86_64__)
-    {"x86-64-linux", "x86_64-linux-gnu-g++", true},
-#else
-    {"x86-64-linux", "x86_64-linux-gnu-g++", false},
-#endif
-#if defined(__aarch64__)
-    {"arm-64-linux", "aarch64-linux-gnu-g++", true},
-#else
-    {"arm-64-linux", "aarch64-linux-gnu-g++", false},
-#endif
-    {"arm-32-linux", "arm-linux-gnueabihf-g++", false},
-};
-
-std::string default_compiler(const std::string &architecture) {
+std::string default_compiler(const TargetModel &target) {
     if (const char *cxx = std::getenv("CXX"); cxx && *cxx) return cxx;
-    for (const auto &row : compilers)
-        if (architecture.starts_with(row.architecture)) return row.is_host ? "c++" : row.cxx;
-    throw Error(fmt::format("no C++ compiler is known for {}: name one with --cxx", architecture));
+    if (is_own_architecture(target)) return "c++";
+    if (target.cross.compiler != nullptr) return target.cross.compiler;
+    throw Error(fmt::format("no C++ compiler is known for {}: name one with --cxx", target.architecture));
 }
 
 // The folder that holds runtime/, tests/reference/ and tools/harness/.
@@ -323,8 +304,8 @@ class ProgramBuilder {
 
 }  // namespace
 
-Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const std::string &architecture) {
-    return {split_words(cxx.empty() ? default_compiler(architecture) : cxx), split_words(runner), source_folder()};
+Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const TargetModel &target) {
+    return {split_words(cxx.empty() ? default_compiler(target) : cxx), split_words(runner), source_folder()};
 }
 
 std::vector<std::string> Program::command(const std::vector<std::string> &arguments) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "library.h"
+#include "targets/target_model.h"
 
 namespace kiln::tools {
 
@@ -16,10 +17,10 @@ struct Toolchain {
     std::string sources;              // the folder of the programs' sources, which kiln brings along
 };
 
-// `cxx`, else $CXX, else the compiler's usual name for a target of `architecture` (kiln::TargetModel), which is "c++"
-// for this machine's own. Both arguments of the command line may have several words. Throws
-// Error where no compiler is known, or the sources are missing.
-Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const std::string &architecture);
+// `cxx`, else $CXX, else the target's usual compiler, which is "c++" for this machine's own architecture. Both
+// arguments of the command line may have several words. Throws Error where no compiler is known, or the sources are
+// missing.
+Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const TargetModel &target);
 
 // A program for a library.
 struct Program {

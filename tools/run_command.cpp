@@ -215,7 +215,7 @@ class Run {
     explicit Run(const RunOptions &options)
         : options_(options),
           target_(options.target.empty() ? "host" : options.target),
-          toolchain_(find_toolchain(options.cxx, options.runner, find_target(target_).architecture)),
+          toolchain_(find_toolchain(options.cxx, options.runner, find_target(target_))),
           lines_(read_cases(options.cases)),
           answers_(lines_.size()) {}
 

@@ -31,6 +31,10 @@ std::vector<std::string> requirements(const TargetModel &target) {
     }
 }
 
+std::string text_of(const char *text) {
+    return text == nullptr ? "" : text;
+}
+
 }  // namespace
 
 int targets_command(const TargetsOptions &options) {
@@ -39,6 +43,8 @@ int targets_command(const TargetsOptions &options) {
         list.push_back({{"name", target.name},
                         {"halide", target.halide},
                         {"requires", requirements(target)},
+                        {"compiler", is_own_architecture(target) ? "c++" : text_of(target.cross.compiler)},
+                        {"emulator", is_own_architecture(target) ? "" : text_of(target.cross.emulator)},
                         {"runs_here", runs_here(target)}});
     }
     if (options.json) {

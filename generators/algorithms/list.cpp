@@ -113,7 +113,7 @@ struct Winograd {
                               const TargetModel &target) {
         dense::WinogradStages stages = dense::winograd(problem, schedule, operands);
         dense::schedule_winograd(stages, problem, schedule);
-        if (target.by_lane && !problem.is_quantized()) {
+        if (target.lane_indexed_fma && !problem.is_quantized()) {
             dense::stage_inputs(stages, problem, schedule);
         }
         return stages.y;

@@ -16,7 +16,7 @@ inline double tile_fit(int extent, int tile) {
 // The registers that a tile of products takes: its sums, a position's weights, and the inputs, one broadcast at a time
 // or, where products take them by lane, a vector for each position and one more to load the next.
 inline int registers_of_tile(int vectors, int positions, const TargetModel &target) {
-    return vectors * positions + vectors + (target.by_lane ? positions + 2 : 1);
+    return vectors * positions + vectors + (target.lane_indexed_fma ? positions + 2 : 1);
 }
 
 // The most positions of a tile whose registers there are.
@@ -33,7 +33,7 @@ inline int most_positions(int vectors, const TargetModel &target) {
 // 28).
 inline double tile_rate(int vectors, int pixels, const TargetModel &target) {
     const double products = vectors * pixels / static_cast<double>(target.fma_per_cycle);
-    const double loads = (vectors + pixels / (target.by_lane ? 4.0 : 1.0)) / 2.0;
+    const double loads = (vectors + pixels / (target.lane_indexed_fma ? 4.0 : 1.0)) / 2.0;
     const double cycles = std::max({products, static_cast<double>(target.fma_latency), loads});
     return products / (cycles + 0.5 + 0.01 * loads);
 }

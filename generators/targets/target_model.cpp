@@ -4,6 +4,7 @@
 #include <Halide.h>
 
 #include <stdexcept>
+#include <string_view>
 
 #include "kiln/cpu.h"
 #include "kiln/kernel.h"
@@ -11,43 +12,130 @@
 namespace kiln {
 namespace {
 
+// How programs for other machines are built and run.
+constexpr CrossTools x86_64_linux = {.compiler = "x86_64-linux-gnu-g++", .emulator = "qemu-x86_64 -cpu max"};
+constexpr CrossTools arm_64_linux = {.compiler = "aarch64-linux-gnu-g++", .emulator = "qemu-aarch64 -cpu max"};
+constexpr CrossTools arm_32_linux = {.compiler = "arm-linux-gnueabihf-g++", .emulator = "qemu-arm -cpu max"};
+
+// Blocks of 256 threads, shared memory and 64 numbers a thread is what every CUDA GPU since Ampere and nearly every
+// OpenCL device has.
+constexpr GpuModel cuda = {
+    .api = kiln_gpu_cuda, .threads_per_block = 256, .shared_bytes = 48 << 10, .registers = 64, .warp = 32};
+constexpr GpuModel opencl = {
+    .api = kiln_gpu_opencl, .threads_per_block = 256, .shared_bytes = 32 << 10, .registers = 64, .warp = 32};
+
 // Latencies and rates: Intel Skylake to Granite Rapids and AMD Zen 2 to 5 agree on 4 cycles and two a cycle.
 constexpr TargetModel models[] = {
     // Halide knows dot products of bytes by the name of the first processor that had all it asks for. vdpbf16ps is as
-    // fast
-    // as an FMA on Zen; on Sapphire Rapids it takes 2.7 cycles, and widening to f32 is faster.
-    {"x86-64-zen4", "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4",
-     "x86-64-linux", KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_ZEN4, 512, 32, 4, 2, 1 << 20, 4, 2},
-    {"x86-64-amx",
-     "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids",
-     "x86-64-linux", KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS | KILN_CPU_AMX, 512, 32, 4, 2, 1 << 20,
-     4, 1, true},
-    {"x86-64-sapphire-rapids",
-     "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids",
-     "x86-64-linux", KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS, 512, 32, 4, 2, 1 << 20, 4, 1},
-    {"x86-64-avx512", "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake", "x86-64-linux",
-     KILN_CPU_AVX2 | KILN_CPU_AVX512, 512, 32, 4, 2, 1 << 20, 2, 1},
+    // fast as an FMA on Zen; on Sapphire Rapids it takes 2.7 cycles, and widening to f32 is faster.
+    {.name = "x86-64-zen4",
+     .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4",
+     .architecture = "x86-64-linux",
+     .features = KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_ZEN4,
+     .cross = x86_64_linux,
+     .vector_bits = 512,
+     .vector_registers = 32,
+     .l2_bytes = 1 << 20,
+     .int8_products = 4,
+     .bf16_products = 2},
+    {.name = "x86-64-amx",
+     .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"
+               "avx512_sapphirerapids",
+     .architecture = "x86-64-linux",
+     .features = KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS | KILN_CPU_AMX,
+     .cross = x86_64_linux,
+     .vector_bits = 512,
+     .vector_registers = 32,
+     .l2_bytes = 1 << 20,
+     .int8_products = 4,
+     .matrix_tiles = true},
+    {.name = "x86-64-sapphire-rapids",
+     .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"
+               "avx512_sapphirerapids",
+     .architecture = "x86-64-linux",
+     .features = KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS,
+     .cross = x86_64_linux,
+     .vector_bits = 512,
+     .vector_registers = 32,
+     .l2_bytes = 1 << 20,
+     .int8_products = 4},
+    {.name = "x86-64-avx512",
+     .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake",
+     .architecture = "x86-64-linux",
+     .features = KILN_CPU_AVX2 | KILN_CPU_AVX512,
+     .cross = x86_64_linux,
+     .vector_bits = 512,
+     .vector_registers = 32,
+     .l2_bytes = 1 << 20,
+     .int8_products = 2},
     // Processors with AVX2 alone have 256 KB to 2 MB of L2; those of the last years 1.25 MB or more.
-    {"x86-64-avx2", "x86-64-linux-sse41-avx-avx2-f16c-fma", "x86-64-linux", KILN_CPU_AVX2, 256, 16, 4, 2, 1 << 20, 2,
-     1},
+    {.name = "x86-64-avx2",
+     .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma",
+     .architecture = "x86-64-linux",
+     .features = KILN_CPU_AVX2,
+     .cross = x86_64_linux,
+     .vector_bits = 256,
+     .l2_bytes = 1 << 20,
+     .int8_products = 2},
     // Neoverse N1 and V1 and the larger Cortex-A do two FMAs a cycle in 4; smaller cores do fewer, whose schedules lose
     // nothing by more accumulators.
-    {"arm-64-linux-dotprod-fp16", "arm-64-linux-arm_dot_prod-arm_fp16", "arm-64-linux",
-     KILN_CPU_ARM64 | KILN_CPU_DOTPROD | KILN_CPU_FP16, 128, 32, 4, 2, 512 << 10, 4, 1, false, true, true, true},
-    {"arm-64-linux", "arm-64-linux", "arm-64-linux", KILN_CPU_ARM64, 128, 32, 4, 2, 512 << 10, 1, 1, false, true},
-    {"arm-64-noos", "arm-64-noos", "arm-64-noos", KILN_CPU_ARM64, 128, 32, 4, 2, 128 << 10, 1, 1, false, true},
-    {"arm-32-linux", "arm-32-linux", "arm-32-linux", KILN_CPU_NEON, 128, 16, 8, 1, 256 << 10, 1, 1, false, true, false,
-     false, false, false},
-    // GPUs, with an x86-64 processor that hands out the work. Blocks of 256 threads, shared memory and 64 numbers
-    // a thread is what every CUDA GPU since Ampere and nearly every OpenCL device has; PTX for compute capability 8.0
-    // runs on all newer ones.
-    // clang-format off
-    {"cuda", "x86-64-linux-cuda-cuda_capability_80", "x86-64-linux-cuda", 0, 128, 16, 4, 2, 256 << 10, 1, 1, false, false,
-     false, false, true, true, {kiln_gpu_cuda, 256, 48 << 10, 64, 32}},
-    {"opencl", "x86-64-linux-opencl", "x86-64-linux-opencl", 0, 128, 16, 4, 2, 256 << 10, 1, 1, false, false,
-     false, false, true, true, {kiln_gpu_opencl, 256, 32 << 10, 64, 32}},
-    // clang-format on
+    {.name = "arm-64-linux-dotprod-fp16",
+     .halide = "arm-64-linux-arm_dot_prod-arm_fp16",
+     .architecture = "arm-64-linux",
+     .features = KILN_CPU_ARM64 | KILN_CPU_DOTPROD | KILN_CPU_FP16,
+     .cross = arm_64_linux,
+     .vector_registers = 32,
+     .l2_bytes = 512 << 10,
+     .int8_products = 4,
+     .signed_dot = true,
+     .lane_indexed_fma = true,
+     .f16_arithmetic = true},
+    {.name = "arm-64-linux",
+     .halide = "arm-64-linux",
+     .architecture = "arm-64-linux",
+     .features = KILN_CPU_ARM64,
+     .cross = arm_64_linux,
+     .vector_registers = 32,
+     .l2_bytes = 512 << 10,
+     .lane_indexed_fma = true},
+    {.name = "arm-64-noos",
+     .halide = "arm-64-noos",
+     .architecture = "arm-64-noos",
+     .features = KILN_CPU_ARM64,
+     .vector_registers = 32,
+     .l2_bytes = 128 << 10,
+     .lane_indexed_fma = true},
+    {.name = "arm-32-linux",
+     .halide = "arm-32-linux",
+     .architecture = "arm-32-linux",
+     .features = KILN_CPU_NEON,
+     .cross = arm_32_linux,
+     .fma_latency = 8,
+     .fma_per_cycle = 1,
+     .lane_indexed_fma = true,
+     .f64_vectors = false,
+     .miscompiles_vector_guards = true},
+    // GPUs, with an x86-64 processor that hands out the work. PTX for compute capability 8.0 runs on all newer ones.
+    {.name = "cuda",
+     .halide = "x86-64-linux-cuda-cuda_capability_80",
+     .architecture = "x86-64-linux-cuda",
+     .cross = x86_64_linux,
+     .gpu = cuda},
+    {.name = "opencl",
+     .halide = "x86-64-linux-opencl",
+     .architecture = "x86-64-linux-opencl",
+     .cross = x86_64_linux,
+     .gpu = opencl},
 };
+
+// The architecture that this program itself runs on.
+#if defined(__x86_64__)
+constexpr std::string_view own_architecture = "x86-64-linux";
+#elif defined(__aarch64__)
+constexpr std::string_view own_architecture = "arm-64-linux";
+#else
+constexpr std::string_view own_architecture = "none of those above";
+#endif
 
 std::string known_names() {
     std::string names;
@@ -73,19 +161,18 @@ std::span<const TargetModel> target_models() {
 }
 
 std::vector<std::string> feature_names(uint64_t features) {
-    constexpr std::pair<uint64_t, const char *> names[] = {
-        {KILN_CPU_AVX2, "avx2"},       {KILN_CPU_AVX512, "avx512"},
-        {KILN_CPU_ZEN4, "zen4"},       {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
-        {KILN_CPU_AMX, "amx"},         {KILN_CPU_ARM64, "arm64"},
-        {KILN_CPU_DOTPROD, "dotprod"}, {KILN_CPU_FP16, "fp16"},
-        {KILN_CPU_NEON, "neon"}};
     std::vector<std::string> result;
-    for (const auto &[bit, name] : names) {
-        if (features & bit) {
+    for (int bit = 0; bit < 64; bit++) {
+        const char *name = kiln_cpu_feature_name(uint64_t{1} << bit);
+        if ((features >> bit & 1) != 0 && name != nullptr) {
             result.emplace_back(name);
         }
     }
     return result;
+}
+
+bool is_own_architecture(const TargetModel &target) {
+    return std::string_view(target.architecture).starts_with(own_architecture);
 }
 
 const TargetModel &find_target(const std::string &name) {

@@ -1,4 +1,4 @@
-// What schedules need to know of a target, as data. A new target is a row in target_model.cpp.
+// What schedules and tools need to know of a target, as data. A new target is a row in target_model.cpp.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,34 @@ struct GpuModel {
     int warp = 0;               // threads that run in step, whose loads of neighbouring elements are one
 };
 
+// How programs for a target are built and run on a machine of another architecture.
+struct CrossTools {
+    const char *compiler = nullptr;  // the usual C++ compiler; null: there is none to guess
+    const char *emulator = nullptr;  // a command that runs what it makes; null: none is known
+};
+
 struct TargetModel {
-    const char *name;          // the short name users write
-    const char *halide;        // Halide's target string, without the features every kernel has
-    const char *architecture;  // targets that agree on it can share a library
-    uint64_t features;         // kiln/cpu.h: what the processor must have
-    int vector_bits;
-    int vector_registers;
-    int fma_latency, fma_per_cycle;  // accumulators needed = their product
-    int64_t l2_bytes;                // of the cache that a panel of weights may count on
+    const char *name = nullptr;          // the short name users write
+    const char *halide = nullptr;        // Halide's target string, without the features every kernel has
+    const char *architecture = nullptr;  // targets that agree on it can share a library
+    uint64_t features = 0;               // kiln/cpu.h: what the processor must have
+    CrossTools cross = {};
+    int vector_bits = 128;
+    int vector_registers = 16;
+    int fma_latency = 4, fma_per_cycle = 2;  // accumulators needed = their product
+    int64_t l2_bytes = 256 << 10;            // of the cache that a panel of weights may count on
     // How many neighbouring products a 32-bit lane of one instruction sums.
-    int int8_products;          // 4: u8 times s8; 2: 16-bit integers
-    int bf16_products;          // 1: none, the numbers are widened to f32
-    bool matrix_tiles = false;  // AMX, of bytes and of bf16
-    // Of ARM: products take one lane of a register as their factor, so that inputs are read by vectors.
-    bool by_lane = false;
-    bool signed_dot = false;      // whether int8_products of 4 are of s8 by s8
+    int int8_products = 1;    // 4: u8 times s8; 2: 16-bit integers
+    int bf16_products = 1;    // 1: none, the numbers are widened to f32
+    bool signed_dot = false;  // whether int8_products of 4 are of s8 by s8
+    bool matrix_tiles = false;  // products of tiles, of bytes and of bf16
+    // Whether products take one lane of a register as their factor, so that inputs are read by vectors.
+    bool lane_indexed_fma = false;
     bool f16_arithmetic = false;  // whether there is arithmetic on f16
     bool f64_vectors = true;
-    // Whether DeformConv's panels of channels with a group each may reach beyond the last: LLVM 21 compiles the guards
-    // of several vectors wrong for 32-bit ARM.
-    bool partial_panels = true;
+    // Whether LLVM compiles the guards of several vectors wrong, so that DeformConv's panels of channels with a group
+    // each may not reach beyond the last.
+    bool miscompiles_vector_guards = false;
     GpuModel gpu = {};
 
     int lanes(int bits) const { return bits == 64 && !f64_vectors ? 1 : vector_bits / bits; }
@@ -49,6 +56,9 @@ std::span<const TargetModel> target_models();
 
 // The names of the features in a mask of kiln/cpu.h, e.g. {"avx2", "avx512"}.
 std::vector<std::string> feature_names(uint64_t features);
+
+// Whether programs for the target are built with this machine's own compiler and run without an emulator.
+bool is_own_architecture(const TargetModel &target);
 
 // A target by its short name, by Halide's string, or "host": the best one this processor runs. Throws
 // std::invalid_argument, naming the known ones.

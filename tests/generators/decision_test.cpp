@@ -82,7 +82,7 @@ TEST(Decision, takes_strassen_where_it_pays) {
         {"conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-nxc,nxc", "direct"},   // sums of x cost what they save
         {"conv1d-f32-n1-c1024-i16-m1024-o16-k1-s1-d1-p0,0-g1-nxc,nxc", "direct"}};  // as do more weights
     for (const TargetModel &target : target_models()) {
-        if (target.is_gpu() || target.by_lane) continue;
+        if (target.is_gpu() || target.lane_indexed_fma) continue;
         for (const auto &[text, algorithm] : cases) {
             EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
         }
@@ -179,7 +179,7 @@ TEST(Decision, far_weights_are_fetched_ahead) {
     const Problem near = parsed("conv2d-f32-n1-c32-i14x14-m32-o14x14-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
     for (const TargetModel &target : target_models()) {
         if (target.is_gpu()) continue;
-        EXPECT_EQ(dense::default_winograd_schedule(far, target).ahead > 0, !target.by_lane) << target.name;
+        EXPECT_EQ(dense::default_winograd_schedule(far, target).ahead > 0, !target.lane_indexed_fma) << target.name;
         EXPECT_EQ(dense::default_winograd_schedule(near, target).ahead, 0) << target.name;
     }
 }

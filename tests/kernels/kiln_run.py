@@ -1,5 +1,6 @@
 """Drives `kiln run` for tests: cases with their arrays in, answers with their outputs out."""
 
+import functools
 import json
 import os
 import re
@@ -17,11 +18,21 @@ def kiln():
     return os.environ.get("KILN", Path(__file__).resolve().parents[2] / "build/bin/kiln")
 
 
+@functools.cache
+def targets():
+    """What `kiln targets` tells of each, by name."""
+    text = subprocess.run([kiln(), "targets", "--json"], capture_output=True, text=True, check=True).stdout
+    return {target["name"]: target for target in json.loads(text)}
+
+
 def target_option():
     """What selects the target that the environment variable KILN_TARGET names, if any, and how its programs are built and
-    run: KILN_CXX and KILN_RUNNER."""
-    options = {"KILN_TARGET": "--target", "KILN_CXX": "--cxx", "KILN_RUNNER": "--runner"}
-    return [word for name, option in options.items() if name in os.environ for word in (option, os.environ[name])]
+    run: KILN_CXX and KILN_RUNNER, else as the target's own row says for another machine's."""
+    row = targets().get(os.environ.get("KILN_TARGET"), {})
+    foreign = {"--cxx": row["compiler"], "--runner": row["emulator"]} if row.get("emulator") else {}
+    names = {"KILN_TARGET": "--target", "KILN_CXX": "--cxx", "KILN_RUNNER": "--runner"}
+    options = foreign | {option: os.environ[name] for name, option in names.items() if name in os.environ}
+    return [word for option in options.items() for word in option]
 
 
 def write_cases(cases, folder):

@@ -25,20 +25,13 @@ std::string processor_name() {
 }
 
 std::vector<std::string> feature_names(uint64_t features) {
-    static constexpr struct {
-        uint64_t bit;
-        const char *name;
-    } rows[] = {
-        {KILN_CPU_AVX2, "avx2"},       {KILN_CPU_AVX512, "avx512"},
-        {KILN_CPU_ZEN4, "zen4"},       {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
-        {KILN_CPU_AMX, "amx"},         {KILN_CPU_ARM64, "arm64"},
-        {KILN_CPU_DOTPROD, "dotprod"}, {KILN_CPU_FP16, "fp16"},
-        {KILN_CPU_NEON, "neon"},
-    };
     std::vector<std::string> names;
-    for (const auto &row : rows) {
-        if ((features & row.bit) != 0) names.push_back(row.name);
-        features &= ~row.bit;
+    for (int bit = 0; bit < 64; ++bit) {
+        const uint64_t feature = features & uint64_t{1} << bit;
+        const char *name = kiln_cpu_feature_name(feature);
+        if (name == nullptr) continue;
+        names.push_back(name);
+        features &= ~feature;
     }
     if (features != 0) names.push_back("unknown features " + std::to_string(features));
     return names;

@@ -88,7 +88,7 @@ Tuning::Tuning(const TuneOptions &options) : options_(options), target_(checked_
         predictor_.emplace(options_.predict, target_);
     }
     const Toolchain toolchain =
-        options_.predict.empty() ? find_toolchain(options_.cxx, options_.runner, target_.architecture) : Toolchain();
+        options_.predict.empty() ? find_toolchain(options_.cxx, options_.runner, target_) : Toolchain();
     measurement_.emplace(MeasurementOptions{&target_, toolchain, options_.jobs, options_.time_limit, options_.seed,
                                             folder_.path(), !options_.predict.empty(), options_.cold});
 }

@@ -76,7 +76,7 @@ SampledSchedule default_sampled_schedule(const Problem &problem, const TargetMod
     s.vectors = dense.vectors;
     s.pixels = dense.pixels;
     s.unroll = dense.unroll;
-    if (!target.partial_panels && problem.groups > 1) {
+    if (target.miscompiles_vector_guards && problem.groups > 1) {
         s.vectors = 1;
     }
     // Where lanes are groups no vector may be all beyond the last: Halide 21 drops its guard, and it reads and writes

@@ -228,7 +228,7 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
     const int sums = std::max(1, (schedule.along_row ? registers : std::min(registers, most)) / phases);
     const int dot = target.signed_dot ? 1 : target.int8_products;
     // Of fewer channels than a vector all are one, a part of it under a mask (3 of 4 take 44% less time than 2 and 1).
-    const bool part = masks && !target.by_lane && problem.out_channels < lanes;
+    const bool part = masks && !target.lane_indexed_fma && problem.out_channels < lanes;
     const int channel_lanes =
         part ? lanes_around(problem.out_channels, lanes) : lanes_within(problem.out_channels, lanes);
     // One or two channels are no vector.

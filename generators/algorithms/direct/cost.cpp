@@ -65,7 +65,7 @@ double share_beside_others(const std::vector<AxisMap> &axes, int64_t channels, c
     constexpr double cycles_of_load = 0.05;
     const auto [vectors, broadcasts] = loads_of(axes, s);
     const double step = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
-    const double loads = target.by_lane ? 0 : vectors + broadcasts;
+    const double loads = target.lane_indexed_fma ? 0 : vectors + broadcasts;
     return share_of_peak(axes, channels, s, target) * step / (step + cycles_of_load * loads);
 }
 
@@ -143,7 +143,8 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     best.dot = dot_products(problem, target);
     // Channels-first x has each step's inputs in another page: longer loops hide what that takes (C4 is 6% faster with
     // AVX-512, 10% with AVX2), and elsewhere gain nothing.
-    const bool steps_by_pages = problem.x_layout == Layout::ncx && problem.x_type == DType::f32 && !target.by_lane;
+    const bool steps_by_pages =
+        problem.x_layout == Layout::ncx && problem.x_type == DType::f32 && !target.lane_indexed_fma;
     const int depth = static_cast<int>(problem.in_channels / problem.groups);
     best.unroll = largest_divisor(ceil_div(depth, best.dot), steps_by_pages ? 8 : 4);
     const int64_t weights = dot_types(problem, best.dot).w.bytes() * problem.w_elements();
@@ -165,7 +166,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
         const auto share = s.panels_outside ? share_of_peak : share_beside_others;
         return whole ? share(axes, channels, s, target) : 0;
     }));
-    if (has_row_lanes(problem) && !target.by_lane) {
+    if (has_row_lanes(problem) && !target.lane_indexed_fma) {
         const DirectSchedule rows = row_lanes_schedule(problem, channels, target);
         if (output_cycles(problem, axes, channels, rows, target) <
             output_cycles(problem, axes, channels, best, target)) {

@@ -515,7 +515,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     s.padded = schedule.pixel_lanes
                    ? pair_channels(problem, schedule, s, operands, type)
                    : pad(problem, schedule, s, operands, type, stages_inputs(problem, schedule, target), copies_x,
-                         !target.is_gpu() && !target.by_lane && schedule.tile_steps == 0);
+                         !target.is_gpu() && !target.lane_indexed_fma && schedule.tile_steps == 0);
     Halide::Region domain = {{0, packed.dot}, {0, packed.steps() / std::max(half, 1)}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);

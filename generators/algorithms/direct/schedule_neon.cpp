@@ -15,7 +15,7 @@ bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const
     const std::vector<AxisMap> axes = axis_maps(problem);
     const bool regular =
         std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.kernel >= axis.phases; });
-    return target.by_lane && schedule.unroll > 1 && problem.groups == 1 && regular;
+    return target.lane_indexed_fma && schedule.unroll > 1 && problem.groups == 1 && regular;
 }
 
 void stage_inputs(DirectStages &s, const DirectSchedule &schedule) {

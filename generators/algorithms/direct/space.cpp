@@ -36,7 +36,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
     const int chunk = default_direct_schedule(problem, target).chunk;
     std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, joined = {0}, ahead = {0};
-    if (has_row_lanes(problem) && !target.by_lane) {
+    if (has_row_lanes(problem) && !target.lane_indexed_fma) {
         lanes = halves(target.lanes(32), std::min(lanes.front(), target.lanes(32) / 2));
         channels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14};
         ahead = halves(default_ahead(problem), default_ahead(problem) / 2);

@@ -72,7 +72,7 @@ void schedule_strassen(StrassenStages &s, const Problem &problem, const Strassen
 }
 
 bool strassen_runs_on(const TargetModel &target) {
-    return !target.is_gpu() && !target.by_lane;
+    return !target.is_gpu() && !target.lane_indexed_fma;
 }
 
 namespace {

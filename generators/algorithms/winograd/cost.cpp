@@ -204,7 +204,7 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
         const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes;
         const double rolled = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
         const double ahead = work.fetches + rolled + read * work.ahead_waits + late_share * packed_bytes / far_bytes;
-        if (!target.by_lane && ahead < when_read) {  // measured on x86 alone
+        if (!target.lane_indexed_fma && ahead < when_read) {  // measured on x86 alone
             schedule.ahead = static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
             schedule.unroll = 1;  // fetches of several steps at once took up to 10% longer
         }
@@ -345,7 +345,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
         schedule.lanes /= 2;
     }
     schedule.parallel = problem.flops() > 2e6;
-    if (target.by_lane) {  // whose inputs are read a vector of channels at a time
+    if (target.lane_indexed_fma) {  // whose inputs are read a vector of channels at a time
         schedule.unroll = lanes_within(winograd_shape(problem, schedule).steps(), target.lanes(32), true);
     }
     const WinogradShape untiled = winograd_shape(problem, schedule);
@@ -360,8 +360,9 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
                 continue;
             }
             schedule.block = std::min(20, most_positions(schedule.vectors, target));
-            schedule.interleaved = !target.by_lane && schedule.allows_interleaved(problem);  // measured on x86 alone
-            if (!target.by_lane) {
+            schedule.interleaved =
+                !target.lane_indexed_fma && schedule.allows_interleaved(problem);  // measured on x86 alone
+            if (!target.lane_indexed_fma) {
                 schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule, target);
             }
             schedule.tile = tile;
@@ -417,12 +418,12 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
 }
 
 bool winograd_pays(const Problem &problem, const TargetModel &target) {
-    if (problem.is_quantized() && target.by_lane) {
+    if (problem.is_quantized() && target.lane_indexed_fma) {
         return false;  // pairs of products are no instruction there
     }
     const DirectSchedule other = default_direct_schedule(problem, target);
     double direct = direct_cycles(problem, other, target);
-    if (!target.by_lane && !problem.is_quantized()) {  // measured so
+    if (!target.lane_indexed_fma && !problem.is_quantized()) {  // measured so
         direct += group_waits(problem, other);
     }
     if (problem.x_layout != Layout::nxc) {  // turned by both, which only this estimate counts

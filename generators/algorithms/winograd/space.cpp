@@ -25,7 +25,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
                      {"by_point", whole_range(0, axes.size() == 3 ? 1 : 0)},
                      {"by_panel", whole_range(0, shape.merges_phases ? 0 : 1)},
                      {"ahead", {0, 16, 32, 64}},
-                     {"interleaved", whole_range(0, groups > 1 && !target.by_lane ? 1 : 0)},
+                     {"interleaved", whole_range(0, groups > 1 && !target.lane_indexed_fma ? 1 : 0)},
                      {"cut", whole_range(0, problem.y_layout == Layout::nxc && !problem.is_quantized() ? 1 : 0)}};
     const char *names[] = {"tile_x", "tile_y", "tile_z"};
     for (size_t a = 0; a < axes.size(); a++) {

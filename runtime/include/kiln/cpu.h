@@ -26,6 +26,9 @@ extern "C" {
  * sigaltstack refuses ones below getauxval(AT_MINSIGSTKSZ). */
 uint64_t kiln_cpu_features(void);
 
+/* What one of the bits above is called, "avx2" for instance; null for any other number. */
+const char *kiln_cpu_feature_name(uint64_t feature);
+
 #ifdef __cplusplus
 }
 #endif
