@@ -4,7 +4,8 @@ import dataclasses
 import math
 import re
 
-ACTIVATIONS = ("relu", "leakyrelu", "tanh", "sigmoid", "hardsigmoid", "clip", "hardswish")
+# Every other flag is an activation.
+NOT_ACTIVATIONS = ("wz", "bias", "biasf32", "mask", "residual", "epilogue?", "epiloguef32?", "strict", "fast")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Problem:
     @property
     def activation(self):
         """As the text has it, "" where there is none."""
-        return next((flag for flag in self.flags if flag.split(":")[0] in ACTIVATIONS), "")
+        return next((flag for flag in self.flags if flag not in NOT_ACTIVATIONS), "")
 
     @property
     def weight_shape(self):

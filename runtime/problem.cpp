@@ -156,8 +156,15 @@ Status validate_range(const Problem &p) {
 }
 
 Status validate_activation(const Problem &problem) {
-    for (const float parameter : problem.activation_params) {
-        if (std::isnan(parameter)) return Status::invalid_argument("a parameter of the activation is not a number");
+    const ActivationRow *row = find_activation_row(problem.activation);
+    for (size_t i = 0; i < activation_param_count(problem.activation); i++) {
+        const ActivationParam &param = row->params[i];
+        const float value = problem.activation_params[i];
+        if (std::isnan(value)) return Status::invalid_argument("a parameter of the activation is not a number");
+        if (value >= param.least && value <= param.most) continue;
+        return Status::invalid_argument("%s of %s is %g: it must be from %g to %g", param.name, row->text.data(),
+                                        static_cast<double>(value), static_cast<double>(param.least),
+                                        static_cast<double>(param.most));
     }
     return {};
 }

@@ -54,17 +54,4 @@ inline int64_t field_value(const Problem &problem, const Field &field, int axis)
     return field.scalar != nullptr ? problem.*field.scalar : (problem.*field.axes)[axis];
 }
 
-// How many parameters an activation has.
-inline size_t activation_param_count(Activation activation) {
-    switch (activation) {
-        case Activation::leaky_relu:
-            return 1;
-        case Activation::hard_sigmoid:
-        case Activation::clip:
-            return 2;
-        default:
-            return 0;
-    }
-}
-
 }  // namespace kiln

@@ -22,9 +22,10 @@
 //              bias is not s32), mask, residual, an activation, strict or fast; epilogue? in place of bias, mask,
 //              residual and activation where all of them are left open (epiloguef32? with a float bias)
 //
-// An activation is relu, leakyrelu:0.01, tanh, sigmoid, hardsigmoid:0.2:0.5, clip:0:6 or hardswish. '~' stands for a
-// minus sign, '?' for a number left open. There is one text for a problem: no leading zeros, the shortest decimal for a
+// An activation is relu, leakyrelu:0.01, clip:0:6 and so on: kiln/activation.h lists them. '~' stands for a minus sign,
+// '?' for a number left open. There is one text for a problem: no leading zeros, the shortest decimal for a
 // float, and canonical values.
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -47,10 +48,6 @@ constexpr Word<Operator> operators[] = {
 constexpr Word<DType> types[] = {{"f64", DType::f64}, {"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16},
                                  {"s8", DType::s8},   {"u8", DType::u8},   {"s32", DType::s32}};
 constexpr Word<Layout> layouts[] = {{"ncx", Layout::ncx}, {"nxc", Layout::nxc}, {"?", Layout::open}};
-constexpr Word<Activation> activations[] = {
-    {"relu", Activation::relu},           {"leakyrelu", Activation::leaky_relu},     {"tanh", Activation::tanh},
-    {"sigmoid", Activation::sigmoid},     {"hardsigmoid", Activation::hard_sigmoid}, {"clip", Activation::clip},
-    {"hardswish", Activation::hard_swish}};
 
 template <typename Value, size_t count>
 const char *text_of(Value value, const Word<Value> (&words)[count]) {
@@ -142,10 +139,11 @@ void print_field(const Problem &problem, const Field &field, Printer *out) {
 }
 
 void print_activation(const Problem &problem, Printer *out) {
-    if (problem.activation == Activation::none) return;
+    const ActivationRow *row = find_activation_row(problem.activation);
+    if (row == nullptr) return;
     out->put("-");
-    out->put(text_of(problem.activation, activations));
-    for (size_t i = 0; i < activation_param_count(problem.activation); i++) {
+    out->put(row->text);
+    for (size_t i = 0; i < row->param_count(); i++) {
         out->put(":");
         out->put(number_text(problem.activation_params[i]));
     }
@@ -348,12 +346,16 @@ class Parser {
     const char *read_activation(Problem *problem) {
         std::string_view rest = token_;
         const std::string_view name = take(&rest, ':');
-        if (ended_ || !value_of(name, activations, &problem->activation)) return nullptr;
-        const size_t count = activation_param_count(problem->activation);
+        const ActivationRow *row = std::find_if(std::begin(activation_rows), std::end(activation_rows),
+                                                [&](const ActivationRow &each) { return each.text == name; });
+        if (ended_ || row == std::end(activation_rows)) return nullptr;
+        problem->activation = row->activation;
+        const size_t count = row->param_count();
         if (count == 0 && name != token_) return "this activation has no parameters";
         for (size_t i = 0; i < count; i++) {
             const bool last = rest.find(':') == std::string_view::npos;
-            if (last != (i == count - 1)) return "leakyrelu has one parameter, hardsigmoid and clip have two";
+            if (last != (i == count - 1))
+                return count == 1 ? "this activation has one parameter" : "this activation has two parameters";
             if (const char *wrong = read_float(take(&rest, ':'), &problem->activation_params[i])) return wrong;
         }
         next();

@@ -10,39 +10,50 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view names[] = {"Relu", "LeakyRelu", "Tanh", "Sigmoid", "HardSigmoid", "Clip", "HardSwish"};
-
-struct Known {
-    Activation activation;
-    size_t required;                // parameters without a default
-    std::array<float, 2> defaults;  // alpha, beta; min, max
+// The names of all of them, for messages.
+struct RowNames {
+    std::string_view names[std::size(activation_rows)] = {};
+    constexpr RowNames() {
+        for (size_t i = 0; i < std::size(activation_rows); i++) names[i] = activation_rows[i].name;
+    }
 };
+constexpr RowNames known;
 
-// In the order of `names`.
-constexpr Known known[] = {
-    {Activation::relu, 0, {}},       {Activation::leaky_relu, 0, {0.01f, 0}},     {Activation::tanh, 0, {}},
-    {Activation::sigmoid, 0, {}},    {Activation::hard_sigmoid, 0, {0.2f, 0.5f}}, {Activation::clip, 2, {}},
-    {Activation::hard_swish, 0, {}},
-};
-
-Status find_activation(std::string_view name, const Known **found) {
-    for (size_t i = 0; i < std::size(names); i++) {
-        if (names[i] != name) continue;
-        *found = &known[i];
+Status find_activation(std::string_view name, const ActivationRow **found) {
+    for (const ActivationRow &row : activation_rows) {
+        if (row.name != name) continue;
+        *found = &row;
         return {};
     }
-    const std::string_view nearest = nearest_name(name, names);
+    const std::string_view nearest = nearest_name(name, known.names);
     return Status::invalid_argument("activation is %.*s: did you mean %.*s? It may be %s",
                                     static_cast<int>(name.size()), name.data(), static_cast<int>(nearest.size()),
-                                    nearest.data(), join(names).data);
+                                    nearest.data(), join(known.names).data);
 }
 
-Status check_count(const Layer &layer, const Known &activation) {
-    const size_t most = activation_param_count(activation.activation), given = layer.activation_param_count;
-    if (given >= activation.required && given <= most) return {};
-    return Status::invalid_argument("activation_params has %zu values: %.*s takes %zu%s", given,
-                                    static_cast<int>(layer.activation.size()), layer.activation.data(), most,
-                                    activation.required > 0 ? " (min, max), all of them" : " at most");
+Status check_count(const Layer &layer, const ActivationRow &row) {
+    const size_t most = row.param_count(), given = layer.activation_param_count;
+    size_t required = 0;
+    while (required < most && row.params[required].required) required++;
+    if (given >= required && given <= most) return {};
+    const std::string_view parameters[] = {row.params[0].name != nullptr ? row.params[0].name : "",
+                                           row.params[1].name != nullptr ? row.params[1].name : ""};
+    return Status::invalid_argument("activation_params has %zu values: %s takes %zu%s%s%s", given, row.name.data(),
+                                    most, required > 0 ? " (" : " at most", required > 0 ? join(parameters).data : "",
+                                    required > 0 ? "), all of them" : "");
+}
+
+// One parameter as the problem has it.
+Status read_param(const ActivationRow &row, size_t index, double value, float *param) {
+    const bool fits = std::isinf(value) || std::fabs(value) <= static_cast<double>(std::numeric_limits<float>::max());
+    if (!fits)
+        return Status::invalid_argument("activation_params[%zu] is %g: it must be a float32 number", index, value);
+    const ActivationParam &known_param = row.params[index];
+    *param = static_cast<float>(value);
+    if (*param >= known_param.least && *param <= known_param.most) return {};
+    return Status::invalid_argument("activation_params[%zu] is %g: %s of %s must be from %g to %g", index, value,
+                                    known_param.name, row.name.data(), static_cast<double>(known_param.least),
+                                    static_cast<double>(known_param.most));
 }
 
 }  // namespace
@@ -52,18 +63,14 @@ Status resolve_activation(const Layer &layer, Problem *problem) {
         if (layer.activation_param_count == 0) return {};
         return Status::invalid_argument("activation_params is given, but activation is not");
     }
-    const Known *found = nullptr;
-    KILN_RETURN_IF_ERROR(find_activation(layer.activation, &found));
-    KILN_RETURN_IF_ERROR(check_count(layer, *found));
-    problem->activation = found->activation;
-    problem->activation_params = found->defaults;
-    for (size_t i = 0; i < layer.activation_param_count; i++) {
-        const double value = layer.activation_params[i];
-        const bool fits =
-            std::isinf(value) || std::fabs(value) <= static_cast<double>(std::numeric_limits<float>::max());
-        if (!fits)
-            return Status::invalid_argument("activation_params[%zu] is %g: it must be a float32 number", i, value);
-        problem->activation_params[i] = static_cast<float>(value);
+    const ActivationRow *row = nullptr;
+    KILN_RETURN_IF_ERROR(find_activation(layer.activation, &row));
+    KILN_RETURN_IF_ERROR(check_count(layer, *row));
+    problem->activation = row->activation;
+    for (size_t i = 0; i < row->param_count(); i++) {
+        const bool given = i < layer.activation_param_count;
+        const double value = given ? layer.activation_params[i] : static_cast<double>(row->params[i].standard);
+        KILN_RETURN_IF_ERROR(read_param(*row, i, value, &problem->activation_params[i]));
     }
     return {};
 }

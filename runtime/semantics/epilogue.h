@@ -5,8 +5,6 @@
 
 namespace kiln {
 
-inline constexpr size_t max_activation_params = 2;
-
 // Sets the problem's activation from the layer's activation and activation_params, if it has them.
 Status resolve_activation(const Layer &layer, Problem *problem);
 

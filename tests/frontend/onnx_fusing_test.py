@@ -303,7 +303,8 @@ class Activations(ImportTest):
 
     def fused(self, node):
         layer, = self.read(model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"), node],
-                                    [value("x", [1, 1, 4])], [value("y", None)], [tensor("w", [[[1]]])]))["layers"]
+                                    [value("x", [1, 1, 4])], [value("y", None)], [tensor("w", [[[1]]])],
+                                    opset=24))["layers"]
         return layer
 
     # What several nodes are: (operator, inputs) that make v0, v1, and so on of c; a number is a constant.
@@ -354,7 +355,7 @@ class Activations(ImportTest):
         constants = [] if names else [tensor(f"p{index}", number) for index, number in enumerate(parameters)]
         node = helper.make_node(layer["activation"], ["x", *(item.name for item in constants)], ["y"],
                                 **dict(zip(names, parameters)))
-        own = model_of([node], [value("x", [1, 1, 64])], [value("y", None)], constants)
+        own = model_of([node], [value("x", [1, 1, 64])], [value("y", None)], constants, opset=24)
         x = np.linspace(-9, 9, 64, dtype=np.float32).reshape(1, 1, 64)
         got, expected = (ReferenceEvaluator(model).run(None, {"x": x})[0] for model in (own, model))
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)

@@ -29,8 +29,6 @@ constexpr std::string_view words[] = {
     "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "none", "same_upper",          "Same_Lower",        "valid", "NXC",
     "NCX",    "OIX",        "XIO",        "XOI",   "IOX",  "EXPLICIT_ROUND_DOWN", "EXPLICIT_ROUND_UP", "Relu",  "Clip"};
 constexpr std::string_view filter_orders[] = {"", "OIX", "IOX", "XIO", "XOI", "OXI", "OOX"};
-constexpr std::string_view activations[] = {"",     "Relu",      "LeakyRelu", "Tanh", "Sigmoid", "HardSigmoid",
-                                            "Clip", "HardSwish", "Softmax"};
 constexpr int opsets[] = {1, 7, 10, 11, 18, 19, 22, 23, 0, -1, 1 << 30};
 
 // Makes a layer of bytes. What the layer points at lives here.
@@ -113,7 +111,11 @@ class LayerMaker {
     }
 
     void set_activation(Layer &layer) {
-        layer.activation = bytes_.PickValueInArray(activations);
+        // No name, one of the table's, or an unknown one.
+        const auto row = bytes_.ConsumeIntegralInRange<size_t>(0, std::size(kiln::activation_rows) + 1);
+        layer.activation = row == 0                                  ? ""
+                           : row <= std::size(kiln::activation_rows) ? kiln::activation_rows[row - 1].name
+                                                                     : "Softmax";
         reals(&layer.activation_params, &layer.activation_param_count);
     }
 

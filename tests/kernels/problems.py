@@ -34,7 +34,7 @@ CHANNELS = [1, 2, 3, 8, 16, 17, 21, 32, 40]
 KERNELS = {1: [1, 2, 3, 3, 4, 5, 7], 2: [1, 2, 3, 3, 4, 5, 7], 3: [1, 2, 3, 4], 4: [1, 2, 3], 5: [1, 2]}
 LARGEST_SIZE = {1: 40, 2: 19, 3: 8, 4: 5, 5: 4}
 
-ACTIVATIONS = {"Relu": 0, "LeakyRelu": 1, "Tanh": 0, "Sigmoid": 0, "HardSigmoid": 2, "Clip": 2, "HardSwish": 0}
+ACTIVATIONS = {name: row.drawn for name, row in reference.ACTIVATIONS.items() if name is not None}
 
 # Quantised layers: the dialect's own operator, the types of x, w and y, and the ranks it is drawn in. All meet in 2-D;
 # elsewhere there are few, since each is a generic kernel of its own.
@@ -276,8 +276,7 @@ class Draw:
         if self.chance(0.6) or (self.types is not None and self.types[2] == np.int32):
             return
         self.activation = self.rng.choice(list(ACTIVATIONS))
-        numbers = {"LeakyRelu": [0.125], "HardSigmoid": [0.25, 0.5], "Clip": [-0.75, 1.5]}
-        self.parameters = numbers.get(self.activation, [])
+        self.parameters = list(ACTIVATIONS[self.activation])
 
     def draw_integers(self):
         """Scales and zero points are drawn so that y takes most values of its type."""

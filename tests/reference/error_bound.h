@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "kiln/problem.h"
+#include "reference/activation.h"
 #include "reference/numbers.h"
 #include "reference/reference.h"
 
@@ -76,9 +77,13 @@ inline double unit_roundoff(DType type) {
             return 0x1p-11;
         case DType::bf16:
             return 0x1p-8;
-        default:
+        case DType::f32:
+        case DType::s8:
+        case DType::u8:
+        case DType::s32:
             return 0x1p-24;
     }
+    return 0x1p-24;
 }
 
 // The type that sums of products are accumulated in; quantised problems' are int32.
@@ -146,34 +151,11 @@ inline double half_growth(const Problem &p) {
     return 1 + roundoffs(inner) * unit_roundoff(DType::f16) / (roundoffs(n) * unit_roundoff(DType::f32));
 }
 
-// The most an activation stretches a difference of its inputs.
-inline double steepest_slope(const Problem &p) {
-    switch (p.activation) {
-        case Activation::leaky_relu:
-            return std::max(1.0, std::abs(static_cast<double>(p.activation_params[0])));
-        case Activation::hard_sigmoid:
-            return std::abs(static_cast<double>(p.activation_params[0]));
-        case Activation::sigmoid:
-            return 0.25;
-        case Activation::hard_swish:
-            return 1.5;
-        default:
-            return 1;
-    }
-}
-
-// Whether an activation only picks among its input, a multiple of it and constants, so that evaluating it adds no error
-// of its own beyond the output's rounding.
-inline bool is_piecewise_linear(Activation activation) {
-    return activation == Activation::none || activation == Activation::relu || activation == Activation::leaky_relu ||
-           activation == Activation::clip;
-}
-
 // The bound of every element of one kernel's result.
 class ErrorBound {
   public:
     ErrorBound(const Problem &problem, const AlgorithmError &algorithm) : mixed_(algorithm.mixed) {
-        const bool exact_activation = is_piecewise_linear(problem.activation);
+        const auto [slope, exact_activation] = activation_error(problem);
         const double u = unit_roundoff(accumulator(problem.x_type)), n = static_cast<double>(terms(problem));
         activation_ = exact_activation ? 0 : 4 * u;
         if (problem.is_quantized()) {
@@ -185,8 +167,8 @@ class ErrorBound {
             return;
         }
         const double first_order = roundoffs(n) * u;
-        gamma_ = steepest_slope(problem) * algorithm.growth(problem) * first_order / (1 - first_order);
-        interpolation_ = steepest_slope(problem) * u;
+        gamma_ = slope * algorithm.growth(problem) * first_order / (1 - first_order);
+        interpolation_ = slope * u;
         output_ = unit_roundoff(problem.y_type) + u;  // the output's rounding, and the reference's own
         // Products that underflow, flushed to zero or not.
         const bool fast = problem.accuracy == Accuracy::fast;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "reference/activation.h"
 #include "reference/numbers.h"
 
 namespace kiln::reference {
@@ -107,29 +108,6 @@ int64_t input_point(const Problem &p, const Odometer &out, const Odometer &tap) 
         point = point * p.in[axis] + in;
     }
     return point;
-}
-
-double activate(const Problem &p, double y) {
-    const double alpha = p.activation_params[0], beta = p.activation_params[1];
-    switch (p.activation) {
-        case Activation::none:
-            return y;
-        case Activation::relu:
-            return y > 0 ? y : 0;
-        case Activation::leaky_relu:
-            return y >= 0 ? y : alpha * y;
-        case Activation::tanh:
-            return std::tanh(y);
-        case Activation::sigmoid:
-            return 1 / (1 + std::exp(-y));
-        case Activation::hard_sigmoid:
-            return std::fmin(1, std::fmax(0, alpha * y + beta));
-        case Activation::clip:
-            return std::fmin(beta, std::fmax(alpha, y));
-        case Activation::hard_swish:
-            return y * std::fmin(1, std::fmax(0, y / 6 + 0.5));
-    }
-    return y;
 }
 
 // The sums of one output point, a number for each output channel.

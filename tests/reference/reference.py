@@ -6,6 +6,7 @@ ConvTranspose (C, M / group, k...). Sums are float64, long double for float64, a
 
 import itertools
 import math
+import typing
 from dataclasses import dataclass
 
 import numpy as np
@@ -262,30 +263,32 @@ def _channels(values, rank):
     return np.reshape(values, (1, -1, *[1] * rank))
 
 
-def activate(name, parameters, y):
-    if name == "Relu":
-        return np.maximum(y, 0)
-    if name == "LeakyRelu":
-        return np.where(y >= 0, y, parameters[0] * y)
-    if name == "Tanh":
-        return np.tanh(y)
-    if name == "Sigmoid":
-        with np.errstate(over="ignore"):
-            return 1 / (1 + np.exp(-y))
-    if name == "HardSigmoid":
-        return np.clip(parameters[0] * y + parameters[1], 0, 1)
-    if name == "Clip":
-        return np.clip(y, parameters[0], parameters[1])
-    if name == "HardSwish":
-        return y * np.clip(y / 6 + 0.5, 0, 1)
-    assert name is None, name
-    return y
+class Activation(typing.NamedTuple):
+    """By ONNX's document; the parameters p are those of the document, in its order."""
+
+    at: typing.Callable  # (y, p)
+    drawn: tuple = ()  # parameters of random problems
+    is_exact: bool = False  # whether it only compares and multiplies once, so that float32 leaves no choice
+    slope: typing.Callable = lambda p: 1  # the most it stretches a difference
 
 
-# Activations that only compare and multiply once, so that float32 leaves no choice.
-EXACT_ACTIVATIONS = (None, "Relu", "LeakyRelu", "Clip")
-SLOPES = {"LeakyRelu": lambda p: max(1, abs(p[0])), "HardSigmoid": lambda p: abs(p[0]), "Sigmoid": lambda p: 0.25,
-          "HardSwish": lambda p: 1.5}  # fmt: skip
+def _sigmoid(y):
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-y))
+
+
+ACTIVATIONS = {
+    None: Activation(lambda y, p: y, is_exact=True),
+    "Relu": Activation(lambda y, p: np.maximum(y, 0), is_exact=True),
+    "LeakyRelu": Activation(
+        lambda y, p: np.where(y >= 0, y, p[0] * y), (0.125,), is_exact=True, slope=lambda p: max(1, abs(p[0]))
+    ),
+    "Tanh": Activation(lambda y, p: np.tanh(y)),
+    "Sigmoid": Activation(lambda y, p: _sigmoid(y), slope=lambda p: 0.25),
+    "HardSigmoid": Activation(lambda y, p: np.clip(p[0] * y + p[1], 0, 1), (0.25, 0.5), slope=lambda p: abs(p[0])),
+    "Clip": Activation(lambda y, p: np.clip(y, p[0], p[1]), (-0.75, 1.5), is_exact=True),
+    "HardSwish": Activation(lambda y, p: y * np.clip(y / 6 + 0.5, 0, 1), slope=lambda p: 1.5),
+}
 
 # On each axis, about: what transforms by points up to 2 and 1/2 amplify.
 WINOGRAD_GROWTH = 14
@@ -316,13 +319,14 @@ def compute(c, dtype, x, w, bias=None, residual=None, offset=None, mask=None, ac
 
     # The worst case of a sum of so many terms, in any order; behind it, the activation, and one rounding.
     unit = UNITS["float64" if dtype == "float64" else "float32"][0]
-    slope = SLOPES.get(activation, lambda _: 1)(parameters)
-    y = activate(activation, parameters, y)
+    row = ACTIVATIONS[activation]
+    slope = row.slope(parameters)
+    y = row.at(y, parameters)
     output_unit, smallest = UNITS[dtype]
 
     def bound(magnitude, growth):
         sums = slope * (growth * terms * unit / (1 - terms * unit) * magnitude + unit * interpolation)
-        activations = 0 if activation in EXACT_ACTIVATIONS else 4 * unit * (1 + magnitude)
+        activations = 0 if row.is_exact else 4 * unit * (1 + magnitude)
         return sums + activations + (output_unit + unit) * abs(y) + smallest + terms * 1e-38
 
     if magnitude.size == 0:
@@ -357,9 +361,9 @@ def compute_quantised(c, x, w, x_zero_point, w_zero_point, bias, y_dtype, scales
     r = v.astype(np.float32) * _channels(factor, rank)
     if real_bias:
         r = r + _channels(bias, rank)
-    exact = activation in EXACT_ACTIVATIONS
-    bound = 0 if exact else 1 if integer_y else 2.0**-20 * (1 + abs(r))
-    r = activate(activation, [np.float32(p) for p in parameters], r).astype(np.float32)
+    row = ACTIVATIONS[activation]
+    bound = 0 if row.is_exact else 1 if integer_y else 2.0**-20 * (1 + abs(r))
+    r = row.at(r, [np.float32(p) for p in parameters]).astype(np.float32)
     if not integer_y:
         return Expected(r, bound, bound)
     if not once:

@@ -171,13 +171,16 @@ TEST(InvalidLayer, ShapesAndTypes) {
         {conv2d.layouts(Layout::ncx, Layout::ncx, "oix"), "filter's layout is oix"},
         {conv2d.activation("Rely"), "activation is Rely: did you mean Relu?"},
         {conv2d.activation("relu"), "did you mean Relu?"},
-        {conv2d.activation("Gelu"), "It may be Relu, LeakyRelu, Tanh, Sigmoid, HardSigmoid, Clip, HardSwish"},
+        {conv2d.activation("Elu"),
+         "It may be Relu, LeakyRelu, Tanh, Sigmoid, HardSigmoid, Clip, HardSwish"},
         {conv2d.activation("Relu", {1}), "activation_params has 1 values: Relu takes 0"},
         {conv2d.activation("LeakyRelu", {1, 2}), "activation_params has 2 values: LeakyRelu takes 1"},
         {conv2d.activation("Clip"), "activation_params has 0 values: Clip takes 2 (min, max)"},
         {conv2d.activation("Clip", {0}), "activation_params has 1 values: Clip takes 2 (min, max)"},
         {conv2d.activation("Clip", {0, std::numeric_limits<double>::quiet_NaN()}), "activation_params[1] is nan"},
         {conv2d.activation("LeakyRelu", {1e300}), "activation_params[0] is 1e+300"},
+        {conv2d.activation("LeakyRelu", {std::numeric_limits<double>::infinity()}),
+         "activation_params[0] is inf: alpha of LeakyRelu must be from -3.40282e+38 to 3.40282e+38"},
         {conv2d.activation("", {1}), "activation_params is given, but activation is not"},
     };
     for (const InvalidCase &c : cases) {

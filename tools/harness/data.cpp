@@ -109,9 +109,12 @@ bool has(const Problem &p, Tensor tensor) {
             return is_scaled(p);
         case Tensor::zero_points:
             return p.w_zero_points;
-        default:
+        case Tensor::x:
+        case Tensor::w:
+        case Tensor::y:
             return true;
     }
+    return true;
 }
 
 DType type_of(const Problem &p, Tensor tensor) {
@@ -127,9 +130,12 @@ DType type_of(const Problem &p, Tensor tensor) {
             return DType::f32;
         case Tensor::zero_points:
             return DType::s32;
-        default:
+        case Tensor::x:
+        case Tensor::offset:
+        case Tensor::mask:
             return p.x_type;
     }
+    return p.x_type;
 }
 
 int64_t elements_of(const Problem &p, Tensor tensor) {
@@ -250,18 +256,22 @@ void close_axis(Problem &p, int axis, const Ranges &ranges, Random &random) {
     if (p.out[axis] == open_size) p.out[axis] = transposed ? transposed_size(p.in[axis]) : conv_size(p.in[axis]);
 }
 
+// None for two of them, else one of the table.
+void draw_activation(Problem &p, Random &random) {
+    const size_t drawn = random.bits() % (std::size(activation_rows) + 2);
+    if (drawn < 2) return;
+    const ActivationRow &row = activation_rows[drawn - 2];
+    p.activation = row.activation;
+    for (size_t i = 0; i < row.param_count(); ++i) p.activation_params[i] = row.params[i].drawn;
+}
+
 void close_epilogue(Problem &p, Random &random) {
-    constexpr Activation activations[] = {Activation::none,         Activation::none, Activation::relu,
-                                          Activation::leaky_relu,   Activation::tanh, Activation::sigmoid,
-                                          Activation::hard_sigmoid, Activation::clip, Activation::hard_swish};
     p.open_epilogue = false;
     p.bias = random.coin();
     p.residual = !p.is_quantized() && random.integer(0, 3) == 0;
     p.mask = p.op == Operator::deform_conv && random.coin();
     if (p.y_type == DType::s32) return;
-    p.activation = random.pick(activations);
-    p.activation_params =
-        p.activation == Activation::clip ? std::array<float, 2>{-0.5f, 0.75f} : std::array<float, 2>{0.125f, 0.5f};
+    draw_activation(p, random);
 }
 
 Layout closed(Layout layout, Random &random) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "kiln/activation.h"
 #include "kiln/status.h"
 
 namespace kiln {
@@ -27,7 +28,6 @@ enum class DType : uint8_t { f64, f32, f16, bf16, s8, u8, s32 };
 // How data lies in memory: [batch][channel][spatial...] or [batch][spatial...][channel]; open: said at run time, `?` in
 // texts.
 enum class Layout : uint8_t { ncx, nxc, open };
-enum class Activation : uint8_t { none, relu, leaky_relu, tanh, sigmoid, hard_sigmoid, clip, hard_swish };
 // strict: only algorithms whose rounding is a plain sum of products (no Winograd, no Strassen). fast: products of
 // float16 may be summed in float16, up to fast_products of them, before they are added up in float32; canonical for
 // float16 only.
@@ -77,7 +77,7 @@ struct Problem {
     // A pattern's: bias, residual, mask and activation are as the run says. The problem's own are off.
     bool open_epilogue = false;
     Activation activation = Activation::none;
-    std::array<float, 2> activation_params{};  // alpha, beta or min, max; zero where the activation has none
+    std::array<float, max_activation_params> activation_params{};  // zero where the activation has none
     Accuracy accuracy = Accuracy::normal;
 
     // (kernel - 1) * dilation + 1

@@ -1,0 +1,63 @@
+// The activations as kernels are checked for: what each is, and how far its rounding errors may reach. The table of
+// kiln/activation.h names them; the formulas here are not those of generators/.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "kiln/problem.h"
+
+namespace kiln::reference {
+
+struct ActivationError {
+    double slope = 1;  // the most the activation stretches a difference of its inputs
+    // Whether it only picks among its input, a multiple of it and constants, so that evaluating it adds no error of its
+    // own beyond the output's rounding.
+    bool is_piecewise_linear = false;
+};
+
+inline ActivationError activation_error(const Problem &p) {
+    const double alpha = std::abs(static_cast<double>(p.activation_params[0]));
+    switch (p.activation) {
+        case Activation::none:
+        case Activation::relu:
+        case Activation::clip:
+            return {1, true};
+        case Activation::leaky_relu:
+            return {std::max(1.0, alpha), true};
+        case Activation::tanh:
+            return {1, false};
+        case Activation::sigmoid:
+            return {0.25, false};
+        case Activation::hard_sigmoid:
+            return {alpha, false};
+        case Activation::hard_swish:
+            return {1.5, false};
+    }
+    return {};
+}
+
+inline double activate(const Problem &p, double y) {
+    const double alpha = p.activation_params[0], beta = p.activation_params[1];
+    switch (p.activation) {
+        case Activation::none:
+            return y;
+        case Activation::relu:
+            return y > 0 ? y : 0;
+        case Activation::leaky_relu:
+            return y >= 0 ? y : alpha * y;
+        case Activation::tanh:
+            return std::tanh(y);
+        case Activation::sigmoid:
+            return 1 / (1 + std::exp(-y));
+        case Activation::hard_sigmoid:
+            return std::fmin(1, std::fmax(0, alpha * y + beta));
+        case Activation::clip:
+            return std::fmin(beta, std::fmax(alpha, y));
+        case Activation::hard_swish:
+            return y * std::fmin(1, std::fmax(0, y / 6 + 0.5));
+    }
+    return y;
+}
+
+}  // namespace kiln::reference
