@@ -60,6 +60,12 @@ Expr tanh_of(const Expr &v) {
     return one - two / (bounded_exp(two * v) + one);
 }
 
+// v * gate, where the gate at z is less than exp(z) for negative z: it vanishes faster than v grows, even to infinity.
+Expr gated(const Expr &v, const Expr &z, const Expr &gate) {
+    const Expr zero = make_const(v.type(), 0);
+    return Halide::select(z < make_const(v.type(), -exponent_limit(v.type())), zero, v * gate);
+}
+
 // The activation of this number at v, with its parameters a and b.
 Expr activate(Activation activation, const Expr &v, const Expr &a, const Expr &b) {
     const auto constant = [&v](double value) { return make_const(v.type(), value); };
@@ -81,6 +87,8 @@ Expr activate(Activation activation, const Expr &v, const Expr &a, const Expr &b
             return Halide::min(Halide::max(v, a), b);
         case Activation::hard_swish:
             return Halide::max(v, constant(-3)) * Halide::clamp(v * constant(1.0 / 6.0) + constant(0.5), zero, one);
+        case Activation::swish:
+            return gated(v, v * a, sigmoid(v * a));
     }
     return v;
 }

@@ -21,7 +21,7 @@ constexpr RowNames known;
 
 Status find_activation(std::string_view name, const ActivationRow **found) {
     for (const ActivationRow &row : activation_rows) {
-        if (row.name != name) continue;
+        if (row.name != name && (row.also.empty() || row.also != name)) continue;
         *found = &row;
         return {};
     }

@@ -292,7 +292,8 @@ class NotFused(ImportTest):
 
 class Activations(ImportTest):
     def test_each_with_its_parameters(self):
-        nodes = {"Relu": [], "LeakyRelu": [0.01], "Tanh": [], "Sigmoid": [], "HardSigmoid": [0.2, 0.5], "HardSwish": []}
+        nodes = {"Relu": [], "LeakyRelu": [0.01], "Tanh": [], "Sigmoid": [], "HardSigmoid": [0.2, 0.5], "HardSwish": [],
+                 "Swish": [1]}
         for op, parameters in nodes.items():
             layer = self.fused(helper.make_node(op, ["c"], ["y"]))
             self.assertEqual((layer["activation"], layer.get("activation_params", [])), (op, parameters))
@@ -300,6 +301,7 @@ class Activations(ImportTest):
         self.assertEqual(layer["activation_params"], [0.25])
         layer = self.fused(helper.make_node("HardSigmoid", ["c"], ["y"], alpha=0.125, beta=0.75))
         self.assertEqual(layer["activation_params"], [0.125, 0.75])
+        self.assertEqual(self.fused(helper.make_node("Swish", ["c"], ["y"], alpha=1.5))["activation_params"], [1.5])
 
     def fused(self, node):
         layer, = self.read(model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"), node],
@@ -329,6 +331,10 @@ class Activations(ImportTest):
             [("Add", 3, "c"), ("Clip", "v0", 0, 6), ("Mul", "v1", "c"), ("Mul", "v2", 1 / 6)],
             [("Add", 3, "c"), ("Clip", "v0", 0, 6), ("Mul", "c", 1 / 6), ("Mul", "v1", "v2")],
             [("Add", 3, "c"), ("Clip", "v0", 0, 6), ("Div", "c", 6), ("Mul", "v1", "v2")]],
+        "Swish [1]": [
+            [("Sigmoid", "c"), ("Mul", "c", "v0")], [("Sigmoid", "c"), ("Mul", "v0", "c")],
+            [("Neg", "c"), ("Exp", "v0"), ("Add", "v1", 1), ("Div", 1, "v2"), ("Mul", "c", "v3")]],
+        "Swish [1.5]": [[("Mul", "c", 1.5), ("Sigmoid", "v0"), ("Mul", "c", "v1")]],
     }
 
     def form(self, steps):
@@ -350,7 +356,7 @@ class Activations(ImportTest):
 
     def check_values(self, layer, model):
         """That the activation's own operator computes what the model does."""
-        names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"]}.get(layer["activation"], [])
+        names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Swish": ["alpha"]}.get(layer["activation"], [])
         parameters = layer.get("activation_params", [])
         constants = [] if names else [tensor(f"p{index}", number) for index, number in enumerate(parameters)]
         node = helper.make_node(layer["activation"], ["x", *(item.name for item in constants)], ["y"],

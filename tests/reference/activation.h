@@ -33,6 +33,8 @@ inline ActivationError activation_error(const Problem &p) {
             return {alpha, false};
         case Activation::hard_swish:
             return {1.5, false};
+        case Activation::swish:
+            return {1.1, false};
     }
     return {};
 }
@@ -56,6 +58,8 @@ inline double activate(const Problem &p, double y) {
             return std::fmin(beta, std::fmax(alpha, y));
         case Activation::hard_swish:
             return y * std::fmin(1, std::fmax(0, y / 6 + 0.5));
+        case Activation::swish:
+            return y / (1 + std::exp(-alpha * y));
     }
     return y;
 }

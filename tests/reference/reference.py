@@ -288,6 +288,7 @@ ACTIVATIONS = {
     "HardSigmoid": Activation(lambda y, p: np.clip(p[0] * y + p[1], 0, 1), (0.25, 0.5), slope=lambda p: abs(p[0])),
     "Clip": Activation(lambda y, p: np.clip(y, p[0], p[1]), (-0.75, 1.5), is_exact=True),
     "HardSwish": Activation(lambda y, p: y * np.clip(y / 6 + 0.5, 0, 1), slope=lambda p: 1.5),
+    "Swish": Activation(lambda y, p: y * _sigmoid(p[0] * y), (1.5,), slope=lambda p: 1.1),
 }
 
 # On each axis, about: what transforms by points up to 2 and 1/2 amplify.

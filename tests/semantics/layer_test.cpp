@@ -26,6 +26,9 @@ TEST(Layer, NamesActivations) {
         {"Clip", {0, 6}, "-clip:0:6"},
         {"Clip", {-0.0, std::numeric_limits<double>::infinity()}, "-clip:0:inf"},
         {"HardSwish", {}, "-hardswish"},
+        {"Swish", {}, "-swish:1"},
+        {"SiLU", {}, "-swish:1"},
+        {"Swish", {1.5}, "-swish:1.5"},
         {"", {}, ""},
     };
     for (const auto &c : cases) {

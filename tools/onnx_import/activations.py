@@ -10,7 +10,8 @@ from terms import HIGHEST, LOWEST, NodeError, attribute_values, is_onnx
 # Operators that a layer can have as its activation, with the parameters that a node gives, in the order of
 # activation_params, and their defaults. Clip's are inputs since opset 11.
 ACTIVATIONS = {"Relu": {}, "LeakyRelu": {"alpha": 0.01}, "Tanh": {}, "Sigmoid": {},
-               "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}, "Clip": {"min": LOWEST, "max": HIGHEST}}
+               "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}, "Clip": {"min": LOWEST, "max": HIGHEST},
+               "Swish": {"alpha": 1}}
 
 # The same in several nodes: (activation, expression, activation_params of the expression's letters). An expression names
 # operators; x is the layer's result, other letters are numbers, one and the same wherever they stand. An operator that is
@@ -33,6 +34,8 @@ FORMS = [
     ("HardSwish", "Mul(Mul(x, Clip(Add(x, 3), 0, 6)), 1 / 6)", lambda: ()),
     ("HardSwish", "Mul(Mul(x, 1 / 6), Clip(Add(x, 3), 0, 6))", lambda: ()),
     ("HardSwish", "Mul(Div(x, 6), Clip(Add(x, 3), 0, 6))", lambda: ()),
+    ("Swish", "Mul(x, Sigmoid(x))", lambda: (1,)),
+    ("Swish", "Mul(x, Sigmoid(Mul(x, a)))", lambda a: (a,)),
 ]
 COMMUTATIVE = {"Add", "Mul", "Min", "Max"}
 # More nodes than any form has, and more readers of one value: no search goes further.

@@ -23,6 +23,7 @@ enum class Activation : uint8_t {
     hard_sigmoid,
     clip,
     hard_swish,
+    swish,
 };
 
 inline constexpr size_t max_activation_params = 2;
@@ -53,6 +54,7 @@ struct ActivationRow {
     std::string_view name;  // of the ONNX operator: layers of every dialect say it
     std::string_view text;  // in problem texts
     std::array<ActivationParam, max_activation_params> params;
+    std::string_view also = {};  // another name that layers may say
 
     constexpr size_t param_count() const {
         size_t count = 0;
@@ -73,6 +75,8 @@ inline constexpr ActivationRow activation_rows[] = {
      {optional_param("alpha", 0.2f, 0.125f), optional_param("beta", 0.5f, 0.5f)}},
     {Activation::clip, "Clip", "clip", {bound_param("min", -0.5f), bound_param("max", 0.75f)}},
     {Activation::hard_swish, "HardSwish", "hardswish", {}},
+    // x * sigmoid(alpha * x)
+    {Activation::swish, "Swish", "swish", {optional_param("alpha", 1, 1.5f)}, "SiLU"},
 };
 
 // Null for Activation::none, which has no row.
