@@ -66,6 +66,28 @@ Expr gated(const Expr &v, const Expr &z, const Expr &gate) {
     return Halide::select(z < make_const(v.type(), -exponent_limit(v.type())), zero, v * gate);
 }
 
+// v * P(v), with the normal distribution P(v) = (1 + erf(v / sqrt 2)) / 2, is max(v, 0) - |v| * P(-|v|). And P(-a) is
+// exp(-a^2 / 2) * t * polynomial(t) with t = 1 / (1 + c * a). The polynomials interpolate at Chebyshev's points of the
+// values that a takes up to where P(-a) is 0: their relative error is 4e-8, for float64 2e-18.
+Expr gelu(const Expr &v) {
+    const Halide::Type type = v.type();
+    const bool is_double = type.bits() == 64;
+    const double c = is_double ? 0.19 : 0.35, farthest = is_double ? 37 : 13;
+    const std::vector<double> of_float = {0.1396192375, 0.139901687,   0.1195322885, 0.1067301772,  -0.02605236568,
+                                          0.1634932637, -0.2595086626, 0.1458046663, -0.02952030812};
+    const std::vector<double> of_double = {
+        0.075799033273125879987,  0.075799033487004208322,  0.073062681591019216047,   0.067590125668427584587,
+        0.059675582809504561807,  0.049934617229623953143,  0.039011866719445395007,   0.029149872508358409161,
+        0.014432224951205650473,  0.026279675313421116418,  -0.048235097760452675353,  0.14228125724703769525,
+        -0.31664107269620095246,  0.57699448490817566255,   -0.86938576469737237822,   1.0585913362622421515,
+        -1.0322663631297070093,   0.78878028464433280286,   -0.45614563993480362042,   0.19109478531753028883,
+        -0.054520169810182064048, 0.0094752345052652515681, -0.00075798840700112798347};
+    const Expr a = Halide::min(Halide::abs(v), make_const(type, farthest));
+    const Expr one = make_const(type, 1), t = one / (one + make_const(type, c) * a);
+    const Expr tail = bounded_exp(a * a * make_const(type, -0.5)) * t * polynomial(t, is_double ? of_double : of_float);
+    return Halide::max(v, make_const(type, 0)) - a * tail;
+}
+
 // The activation of this number at v, with its parameters a and b.
 Expr activate(Activation activation, const Expr &v, const Expr &a, const Expr &b) {
     const auto constant = [&v](double value) { return make_const(v.type(), value); };
@@ -89,6 +111,14 @@ Expr activate(Activation activation, const Expr &v, const Expr &a, const Expr &b
             return Halide::max(v, constant(-3)) * Halide::clamp(v * constant(1.0 / 6.0) + constant(0.5), zero, one);
         case Activation::swish:
             return gated(v, v * a, sigmoid(v * a));
+        case Activation::gelu:
+            return gelu(v);
+        case Activation::gelu_tanh: {
+            // (1 + tanh(z / 2)) / 2 is sigmoid(z).
+            const double slope = 2 * 0.7978845608028654;  // 2 * sqrt(2 / pi)
+            const Expr z = v * (constant(slope) + constant(slope * 0.044715) * v * v);
+            return gated(v, z, sigmoid(z));
+        }
     }
     return v;
 }

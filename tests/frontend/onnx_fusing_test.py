@@ -293,7 +293,7 @@ class NotFused(ImportTest):
 class Activations(ImportTest):
     def test_each_with_its_parameters(self):
         nodes = {"Relu": [], "LeakyRelu": [0.01], "Tanh": [], "Sigmoid": [], "HardSigmoid": [0.2, 0.5], "HardSwish": [],
-                 "Swish": [1]}
+                 "Swish": [1], "Gelu": []}
         for op, parameters in nodes.items():
             layer = self.fused(helper.make_node(op, ["c"], ["y"]))
             self.assertEqual((layer["activation"], layer.get("activation_params", [])), (op, parameters))
@@ -302,6 +302,8 @@ class Activations(ImportTest):
         layer = self.fused(helper.make_node("HardSigmoid", ["c"], ["y"], alpha=0.125, beta=0.75))
         self.assertEqual(layer["activation_params"], [0.125, 0.75])
         self.assertEqual(self.fused(helper.make_node("Swish", ["c"], ["y"], alpha=1.5))["activation_params"], [1.5])
+        self.assertEqual(self.fused(helper.make_node("Gelu", ["c"], ["y"], approximate="tanh"))["activation"], "GeluTanh")
+        self.assertEqual(self.fused(helper.make_node("Gelu", ["c"], ["y"], approximate="none"))["activation"], "Gelu")
 
     def fused(self, node):
         layer, = self.read(model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"), node],
@@ -335,6 +337,17 @@ class Activations(ImportTest):
             [("Sigmoid", "c"), ("Mul", "c", "v0")], [("Sigmoid", "c"), ("Mul", "v0", "c")],
             [("Neg", "c"), ("Exp", "v0"), ("Add", "v1", 1), ("Div", 1, "v2"), ("Mul", "c", "v3")]],
         "Swish [1.5]": [[("Mul", "c", 1.5), ("Sigmoid", "v0"), ("Mul", "c", "v1")]],
+        "Gelu []": [
+            [("Div", "c", 2**0.5), ("Erf", "v0"), ("Add", "v1", 1), ("Mul", "c", "v2"), ("Mul", "v3", 0.5)],
+            [("Mul", "c", 0.5**0.5), ("Erf", "v0"), ("Add", "v1", 1), ("Mul", "c", 0.5), ("Mul", "v3", "v2")],
+            [("Div", "c", 2**0.5), ("Erf", "v0"), ("Add", 1, "v1"), ("Mul", 0.5, "v2"), ("Mul", "c", "v3")],
+            [("Div", "c", 2**0.5), ("Erf", "v0"), ("Add", 1, "v1"), ("Div", "v2", 2), ("Mul", "c", "v3")],
+            [("Div", "c", 2**0.5), ("Erf", "v0"), ("Mul", 0.5, "v1"), ("Add", "v2", 0.5), ("Mul", "c", "v3")]],
+        "GeluTanh []": [
+            [("Pow", "c", 3), ("Mul", "v0", 0.044715), ("Add", "c", "v1"), ("Mul", "v2", (2 / np.pi) ** 0.5),
+             ("Tanh", "v3"), ("Add", "v4", 1), ("Mul", "c", "v5"), ("Mul", "v6", 0.5)],
+            [("Mul", "c", "c"), ("Mul", "c", "v0"), ("Mul", 0.044715, "v1"), ("Add", "c", "v2"),
+             ("Mul", "v3", (2 / np.pi) ** 0.5), ("Tanh", "v4"), ("Add", "v5", 1), ("Mul", "c", 0.5), ("Mul", "v7", "v6")]],
     }
 
     def form(self, steps):
@@ -357,10 +370,11 @@ class Activations(ImportTest):
     def check_values(self, layer, model):
         """That the activation's own operator computes what the model does."""
         names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Swish": ["alpha"]}.get(layer["activation"], [])
+        variant = {"approximate": "tanh"} if layer["activation"] == "GeluTanh" else {}
         parameters = layer.get("activation_params", [])
         constants = [] if names else [tensor(f"p{index}", number) for index, number in enumerate(parameters)]
-        node = helper.make_node(layer["activation"], ["x", *(item.name for item in constants)], ["y"],
-                                **dict(zip(names, parameters)))
+        node = helper.make_node(layer["activation"].removesuffix("Tanh") or "Tanh",
+                                ["x", *(item.name for item in constants)], ["y"], **dict(zip(names, parameters)), **variant)
         own = model_of([node], [value("x", [1, 1, 64])], [value("y", None)], constants, opset=24)
         x = np.linspace(-9, 9, 64, dtype=np.float32).reshape(1, 1, 64)
         got, expected = (ReferenceEvaluator(model).run(None, {"x": x})[0] for model in (own, model))

@@ -9,6 +9,8 @@
 
 namespace kiln::reference {
 
+inline constexpr double pi = 3.14159265358979323846;
+
 struct ActivationError {
     double slope = 1;  // the most the activation stretches a difference of its inputs
     // Whether it only picks among its input, a multiple of it and constants, so that evaluating it adds no error of its
@@ -35,6 +37,9 @@ inline ActivationError activation_error(const Problem &p) {
             return {1.5, false};
         case Activation::swish:
             return {1.1, false};
+        case Activation::gelu:
+        case Activation::gelu_tanh:
+            return {1.13, false};
     }
     return {};
 }
@@ -60,6 +65,10 @@ inline double activate(const Problem &p, double y) {
             return y * std::fmin(1, std::fmax(0, y / 6 + 0.5));
         case Activation::swish:
             return y / (1 + std::exp(-alpha * y));
+        case Activation::gelu:
+            return 0.5 * y * std::erfc(-y / std::sqrt(2.0));
+        case Activation::gelu_tanh:
+            return 0.5 * y * (1 + std::tanh(std::sqrt(2 / pi) * (y + 0.044715 * y * y * y)));
     }
     return y;
 }

@@ -277,6 +277,12 @@ def _sigmoid(y):
         return 1 / (1 + np.exp(-y))
 
 
+@np.vectorize
+def _normal_distribution(y):
+    """(1 + erf(y / sqrt 2)) / 2"""
+    return math.erfc(-y / math.sqrt(2)) / 2
+
+
 ACTIVATIONS = {
     None: Activation(lambda y, p: y, is_exact=True),
     "Relu": Activation(lambda y, p: np.maximum(y, 0), is_exact=True),
@@ -289,6 +295,10 @@ ACTIVATIONS = {
     "Clip": Activation(lambda y, p: np.clip(y, p[0], p[1]), (-0.75, 1.5), is_exact=True),
     "HardSwish": Activation(lambda y, p: y * np.clip(y / 6 + 0.5, 0, 1), slope=lambda p: 1.5),
     "Swish": Activation(lambda y, p: y * _sigmoid(p[0] * y), (1.5,), slope=lambda p: 1.1),
+    "Gelu": Activation(lambda y, p: y * _normal_distribution(y), slope=lambda p: 1.13),
+    "GeluTanh": Activation(
+        lambda y, p: y * _sigmoid(2 * np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)), slope=lambda p: 1.13
+    ),
 }
 
 # On each axis, about: what transforms by points up to 2 and 1/2 amplify.

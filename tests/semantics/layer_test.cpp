@@ -29,6 +29,8 @@ TEST(Layer, NamesActivations) {
         {"Swish", {}, "-swish:1"},
         {"SiLU", {}, "-swish:1"},
         {"Swish", {1.5}, "-swish:1.5"},
+        {"Gelu", {}, "-gelu"},
+        {"GeluTanh", {}, "-gelutanh"},
         {"", {}, ""},
     };
     for (const auto &c : cases) {

@@ -318,7 +318,7 @@ const BadText bad_texts[] = {
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-relu-bias", "token 'bias'"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-relu-relu", "token 'relu'"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-strict-relu", "token 'relu'"},
-    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-gelu", "token 'gelu'"},
+    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-elu", "token 'elu'"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-mask", "mask"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-none", "token 'none'"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-relu:1", "token 'relu:1'"},

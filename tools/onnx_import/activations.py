@@ -11,7 +11,9 @@ from terms import HIGHEST, LOWEST, NodeError, attribute_values, is_onnx
 # activation_params, and their defaults. Clip's are inputs since opset 11.
 ACTIVATIONS = {"Relu": {}, "LeakyRelu": {"alpha": 0.01}, "Tanh": {}, "Sigmoid": {},
                "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}, "Clip": {"min": LOWEST, "max": HIGHEST},
-               "Swish": {"alpha": 1}}
+               "Swish": {"alpha": 1}, "Gelu": {}, "GeluTanh": {}}
+# Operators that are another activation where an attribute has this value.
+VARIANTS = {("Gelu", "approximate", b"tanh"): "GeluTanh"}
 
 # The same in several nodes: (activation, expression, activation_params of the expression's letters). An expression names
 # operators; x is the layer's result, other letters are numbers, one and the same wherever they stand. An operator that is
@@ -37,9 +39,20 @@ FORMS = [
     ("Swish", "Mul(x, Sigmoid(x))", lambda: (1,)),
     ("Swish", "Mul(x, Sigmoid(Mul(x, a)))", lambda a: (a,)),
 ]
+# Gelu is x * (1 + f) / 2, by the error function or by what is near it.
+ERROR_FUNCTIONS = {
+    "Gelu": ["Erf(Div(x, 2 ** 0.5))", "Erf(Mul(x, 0.5 ** 0.5))"],
+    "GeluTanh": [f"Tanh(Mul(Add(x, Mul({cube}, 0.044715)), (2 / 3.141592653589793) ** 0.5))"
+                 for cube in ("Pow(x, 3)", "Mul(x, Mul(x, x))")],
+}
+for _activation, _functions in ERROR_FUNCTIONS.items():
+    for _function in _functions:
+        FORMS += [(_activation, _whole.format(_function), lambda: ()) for _whole in (
+            "Mul(Mul(x, Add(1, {})), 0.5)", "Mul(Mul(x, 0.5), Add(1, {}))", "Mul(x, Mul(Add(1, {}), 0.5))",
+            "Div(Mul(x, Add(1, {})), 2)", "Mul(x, Div(Add(1, {}), 2))", "Mul(x, Add(0.5, Mul({}, 0.5)))")]
 COMMUTATIVE = {"Add", "Mul", "Min", "Max"}
 # More nodes than any form has, and more readers of one value: no search goes further.
-MOST_NODES, MOST_READERS = 12, 4
+MOST_NODES, MOST_READERS = 12, 6
 
 
 class Found(collections.namedtuple("Found", "name parameters nodes output")):
@@ -62,10 +75,17 @@ def is_near(number, wanted, tolerance=1e-6):
     return bool(np.isclose(number, wanted, rtol=tolerance, atol=0))
 
 
+def own_activation(node):
+    """What a node would be by itself, as layers call it."""
+    values = attribute_values(node)
+    return next((activation for (operator, name, value), activation in VARIANTS.items()
+                 if node.op_type == operator and values.get(name) == value), node.op_type)
+
+
 def own_parameters(graph, node):
     """Those of a node that is an activation by itself, or None where they are not constant numbers."""
     attributes = attribute_values(node)
-    parameters = [float(attributes.get(name, value)) for name, value in ACTIVATIONS[node.op_type].items()]
+    parameters = [float(attributes.get(name, value)) for name, value in ACTIVATIONS[own_activation(node)].items()]
     for index, name in enumerate(node.input[1:]):
         if name and index < len(parameters):
             number = constant_number(graph, name)
@@ -133,7 +153,7 @@ class Search:
         node = self.makers.get(value)
         if node is None:
             return
-        if node.op_type == activation:
+        if own_activation(node) == activation:
             parameters = own_parameters(self.graph, node)
             if parameters is not None:
                 yield parameters, node.input[0], [node]

@@ -24,6 +24,8 @@ enum class Activation : uint8_t {
     clip,
     hard_swish,
     swish,
+    gelu,
+    gelu_tanh,
 };
 
 inline constexpr size_t max_activation_params = 2;
@@ -77,6 +79,9 @@ inline constexpr ActivationRow activation_rows[] = {
     {Activation::hard_swish, "HardSwish", "hardswish", {}},
     // x * sigmoid(alpha * x)
     {Activation::swish, "Swish", "swish", {optional_param("alpha", 1, 1.5f)}, "SiLU"},
+    // x * (1 + erf(x / sqrt 2)) / 2, and the same by tanh, which ONNX's attribute `approximate` asks for
+    {Activation::gelu, "Gelu", "gelu", {}},
+    {Activation::gelu_tanh, "GeluTanh", "gelutanh", {}},
 };
 
 // Null for Activation::none, which has no row.
