@@ -66,6 +66,15 @@ Expr gated(const Expr &v, const Expr &z, const Expr &gate) {
     return Halide::select(z < make_const(v.type(), -exponent_limit(v.type())), zero, v * gate);
 }
 
+// v * tanh(log(1 + exp(v))) = v * n / (n + 2) with n = exp(v) * (exp(v) + 2). From 20 (float64: 40) on that is v
+// itself, which is added as what exceeds 20: n * v would not fit.
+Expr mish(const Expr &v) {
+    const Halide::Type type = v.type();
+    const Expr two = make_const(type, 2), top = make_const(type, type.bits() == 64 ? 40 : 20);
+    const Expr below = Halide::min(v, top), e = bounded_exp(below), n = e * (e + two);
+    return gated(below, below, n / (n + two)) + Halide::max(v - top, make_const(type, 0));
+}
+
 // v * P(v), with the normal distribution P(v) = (1 + erf(v / sqrt 2)) / 2, is max(v, 0) - |v| * P(-|v|). And P(-a) is
 // exp(-a^2 / 2) * t * polynomial(t) with t = 1 / (1 + c * a). The polynomials interpolate at Chebyshev's points of the
 // values that a takes up to where P(-a) is 0: their relative error is 4e-8, for float64 2e-18.
@@ -119,6 +128,8 @@ Expr activate(Activation activation, const Expr &v, const Expr &a, const Expr &b
             const Expr z = v * (constant(slope) + constant(slope * 0.044715) * v * v);
             return gated(v, z, sigmoid(z));
         }
+        case Activation::mish:
+            return mish(v);
     }
     return v;
 }

@@ -293,7 +293,7 @@ class NotFused(ImportTest):
 class Activations(ImportTest):
     def test_each_with_its_parameters(self):
         nodes = {"Relu": [], "LeakyRelu": [0.01], "Tanh": [], "Sigmoid": [], "HardSigmoid": [0.2, 0.5], "HardSwish": [],
-                 "Swish": [1], "Gelu": []}
+                 "Swish": [1], "Gelu": [], "Mish": []}
         for op, parameters in nodes.items():
             layer = self.fused(helper.make_node(op, ["c"], ["y"]))
             self.assertEqual((layer["activation"], layer.get("activation_params", [])), (op, parameters))
@@ -337,6 +337,9 @@ class Activations(ImportTest):
             [("Sigmoid", "c"), ("Mul", "c", "v0")], [("Sigmoid", "c"), ("Mul", "v0", "c")],
             [("Neg", "c"), ("Exp", "v0"), ("Add", "v1", 1), ("Div", 1, "v2"), ("Mul", "c", "v3")]],
         "Swish [1.5]": [[("Mul", "c", 1.5), ("Sigmoid", "v0"), ("Mul", "c", "v1")]],
+        "Mish []": [
+            [("Softplus", "c"), ("Tanh", "v0"), ("Mul", "c", "v1")],
+            [("Exp", "c"), ("Add", "v0", 1), ("Log", "v1"), ("Tanh", "v2"), ("Mul", "v3", "c")]],
         "Gelu []": [
             [("Div", "c", 2**0.5), ("Erf", "v0"), ("Add", "v1", 1), ("Mul", "c", "v2"), ("Mul", "v3", 0.5)],
             [("Mul", "c", 0.5**0.5), ("Erf", "v0"), ("Add", "v1", 1), ("Mul", "c", 0.5), ("Mul", "v3", "v2")],

@@ -40,6 +40,8 @@ inline ActivationError activation_error(const Problem &p) {
         case Activation::gelu:
         case Activation::gelu_tanh:
             return {1.13, false};
+        case Activation::mish:
+            return {1.09, false};
     }
     return {};
 }
@@ -69,6 +71,8 @@ inline double activate(const Problem &p, double y) {
             return 0.5 * y * std::erfc(-y / std::sqrt(2.0));
         case Activation::gelu_tanh:
             return 0.5 * y * (1 + std::tanh(std::sqrt(2 / pi) * (y + 0.044715 * y * y * y)));
+        case Activation::mish:
+            return y * std::tanh(std::log1p(std::exp(y)));
     }
     return y;
 }

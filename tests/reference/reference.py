@@ -299,6 +299,7 @@ ACTIVATIONS = {
     "GeluTanh": Activation(
         lambda y, p: y * _sigmoid(2 * np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)), slope=lambda p: 1.13
     ),
+    "Mish": Activation(lambda y, p: y * np.tanh(np.logaddexp(0, y)), slope=lambda p: 1.09),
 }
 
 # On each axis, about: what transforms by points up to 2 and 1/2 amplify.

@@ -31,6 +31,7 @@ TEST(Layer, NamesActivations) {
         {"Swish", {1.5}, "-swish:1.5"},
         {"Gelu", {}, "-gelu"},
         {"GeluTanh", {}, "-gelutanh"},
+        {"Mish", {}, "-mish"},
         {"", {}, ""},
     };
     for (const auto &c : cases) {

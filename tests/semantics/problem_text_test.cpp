@@ -330,6 +330,7 @@ const BadText bad_texts[] = {
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-leakyrelu:1e99", "token 'leakyrelu:1e99'"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-leakyrelu:nan", "not a number"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-leakyrelu:inf", "alpha of leakyrelu is inf: it must be from"},
+    {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-mish:1", "this activation has no parameters"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-clip:0", "token 'clip:0'"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-clip:0:", "token 'clip:0:'"},
     {"conv1d-f32-n1-c1-i4-m1-o4-k1-s1-d1-p0,0" TAIL "-clip:0:6:7", "token 'clip:0:6:7'"},

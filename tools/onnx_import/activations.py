@@ -11,7 +11,7 @@ from terms import HIGHEST, LOWEST, NodeError, attribute_values, is_onnx
 # activation_params, and their defaults. Clip's are inputs since opset 11.
 ACTIVATIONS = {"Relu": {}, "LeakyRelu": {"alpha": 0.01}, "Tanh": {}, "Sigmoid": {},
                "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}, "Clip": {"min": LOWEST, "max": HIGHEST},
-               "Swish": {"alpha": 1}, "Gelu": {}, "GeluTanh": {}}
+               "Swish": {"alpha": 1}, "Gelu": {}, "GeluTanh": {}, "Mish": {}}
 # Operators that are another activation where an attribute has this value.
 VARIANTS = {("Gelu", "approximate", b"tanh"): "GeluTanh"}
 
@@ -38,6 +38,8 @@ FORMS = [
     ("HardSwish", "Mul(Div(x, 6), Clip(Add(x, 3), 0, 6))", lambda: ()),
     ("Swish", "Mul(x, Sigmoid(x))", lambda: (1,)),
     ("Swish", "Mul(x, Sigmoid(Mul(x, a)))", lambda a: (a,)),
+    ("Mish", "Mul(x, Tanh(Softplus(x)))", lambda: ()),
+    ("Mish", "Mul(x, Tanh(Log(Add(1, Exp(x)))))", lambda: ()),
 ]
 # Gelu is x * (1 + f) / 2, by the error function or by what is near it.
 ERROR_FUNCTIONS = {

@@ -26,6 +26,7 @@ enum class Activation : uint8_t {
     swish,
     gelu,
     gelu_tanh,
+    mish,
 };
 
 inline constexpr size_t max_activation_params = 2;
@@ -82,6 +83,8 @@ inline constexpr ActivationRow activation_rows[] = {
     // x * (1 + erf(x / sqrt 2)) / 2, and the same by tanh, which ONNX's attribute `approximate` asks for
     {Activation::gelu, "Gelu", "gelu", {}},
     {Activation::gelu_tanh, "GeluTanh", "gelutanh", {}},
+    // x * tanh(log(1 + exp(x)))
+    {Activation::mish, "Mish", "mish", {}},
 };
 
 // Null for Activation::none, which has no row.
