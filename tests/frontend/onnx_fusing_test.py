@@ -315,7 +315,7 @@ class Activations(ImportTest):
     FORMS = {
         "Clip [0, 6]": [[("Max", "c", 0), ("Min", "v0", 6)], [("Min", 6, "c"), ("Max", "v0", 0)],
                         [("Relu", "c"), ("Min", "v0", 6)]],
-        "LeakyRelu [0.25]": [[("Mul", "c", 0.25), ("Max", "c", "v0")]],
+        "LeakyRelu [0.25]": [[("Mul", "c", 0.25), ("Max", "c", "v0")], [("PRelu", "c", 0.25)]],
         "Sigmoid []": [[("Neg", "c"), ("Exp", "v0"), ("Add", "v1", 1), ("Div", 1, "v2")]],
         "HardSigmoid [0.25, 0.75]": [
             [("Add", "c", 3), ("Clip", "v0", 0, 4), ("Div", "v1", 4)],

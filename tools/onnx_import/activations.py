@@ -23,6 +23,7 @@ FORMS = [
     ("Clip", "Max(Min(x, b), a)", lambda a, b: (a, b) if a <= b else None),
     ("Clip", "Min(Relu(x), b)", lambda b: (0, b) if b >= 0 else None),
     ("LeakyRelu", "Max(x, Mul(x, a))", lambda a: (a,) if 0 <= a <= 1 else None),
+    ("LeakyRelu", "PRelu(x, a)", lambda a: (a,)),
     ("Sigmoid", "Div(1, Add(1, Exp(Neg(x))))", lambda: ()),
     # Clip(x + b, 0, c) / c is Clip(x / c + b / c, 0, 1).
     ("HardSigmoid", "Div(Clip(Add(x, b), 0, c), c)", lambda b, c: (1 / c, b / c) if c > 0 else None),
