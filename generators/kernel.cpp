@@ -14,9 +14,11 @@
 #include "expressions/types.h"
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/bf16_instruction.h"
+#include "lowering/byte_dot.h"
 #include "lowering/flat_function.h"
 #include "lowering/gpu_module.h"
 #include "lowering/innermost_loops.h"
+#include "lowering/llvm_processor.h"
 #include "lowering/object_symbols.h"
 #include "lowering/prefetch.h"
 #include "lowering/stack_frames.h"
@@ -119,6 +121,9 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
             function.body = prefetch_into_all_caches(use_bf16_instruction(dense::use_matrix_tiles(function.body)));
             if (!request.target->f64_vectors) {
                 function.body = interleave_in_registers(function.body);
+            }
+            if (request.target->byte_dot != nullptr) {
+                function.body = use_byte_dot(function.body, request.target->byte_dot);
             }
         }
         return module;
@@ -321,13 +326,21 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         function.body.accept(&collect);
     }
     facts.launches = collect.launches;
-    const bool lists = request.listing || algorithm.finish != nullptr || !has_x86_objects(module.target());
+    const LlvmProcessor &processor = request.target->llvm;
+    const bool lists =
+        request.listing || algorithm.finish != nullptr || processor.cpu != nullptr || !has_x86_objects(module.target());
     const std::string assembly_file = object_file + ".s";
     std::map<Halide::OutputFileType, std::string> files = {{Halide::OutputFileType::object, object_file}};
     if (lists) {
         files[Halide::OutputFileType::assembly] = assembly_file;
     }
+    if (processor.cpu != nullptr) {
+        force_processor(module, processor, object_file + ".processor");
+    }
     module.compile(files);
+    if (processor.cpu != nullptr) {
+        check_without_avx512(assembly_file);
+    }
     if (algorithm.finish != nullptr) {
         algorithm.finish(folded, schedule, object_file, assembly_file);
     }

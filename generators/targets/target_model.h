@@ -23,6 +23,12 @@ struct CrossTools {
     const char *emulator = nullptr;  // a command that runs what it makes; null: none is known
 };
 
+// What LLVM is told to compile for where Halide has no features for it: the processor's name, and features besides.
+struct LlvmProcessor {
+    const char *cpu = nullptr;
+    const char *features = nullptr;
+};
+
 struct TargetModel {
     const char *name = nullptr;          // the short name users write
     const char *halide = nullptr;        // Halide's target string, without the features every kernel has
@@ -37,6 +43,9 @@ struct TargetModel {
     int int8_products = 1;    // 4: u8 times s8; 2: 16-bit integers
     int bf16_products = 1;    // 1: none, the numbers are widened to f32
     bool signed_dot = false;  // whether int8_products of 4 are of s8 by s8
+    // The function of Halide's runtime that int8_products of 4 are, where Halide does not find them by itself.
+    const char *byte_dot = nullptr;
+    LlvmProcessor llvm = {};    // where Halide's features say another
     bool matrix_tiles = false;  // products of tiles, of bytes and of bf16
     // Whether products take one lane of a register as their factor, so that inputs are read by vectors.
     bool lane_indexed_fma = false;

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <random>
@@ -97,6 +99,23 @@ TEST(Candidates, are_none_that_take_minutes_to_compile) {
     EXPECT_FALSE(scattered("pixels:6;rows:8"));
 }
 
+// In a process of its own, as kiln does it: LLVM reads what it is told of a target once.
+void expect_compiles(const KernelRequest &request, const std::string &file) {
+    const pid_t child = fork();
+    if (child == 0) {
+        try {
+            generate_kernel(request, file);
+            _exit(0);
+        } catch (const std::exception &error) {
+            std::fprintf(stderr, "%s\n", error.what());
+            _exit(1);
+        }
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+}
+
 // On one target a problem, in turn, which is what the time allows.
 TEST(Candidates, compile) {
     std::mt19937 random(7);
@@ -112,12 +131,11 @@ TEST(Candidates, compile) {
             EXPECT_EQ(points.size(), 1u) << text << " " << space.algorithm;
             for (const ScheduleNumbers &numbers : points) {
                 SCOPED_TRACE(std::string(text) + " " + space.algorithm + " " + numbers.print() + " " + target.name);
-                EXPECT_NO_THROW(generate_kernel({problem, {space.algorithm, numbers.print()}, &target, "k"}, file));
+                expect_compiles({problem, {space.algorithm, numbers.print()}, &target, "k"}, file);
             }
         }
     }
-    std::filesystem::remove(file);
-    std::filesystem::remove(file + ".s");
+    for (const char *ending : {"", ".s", ".processor"}) std::filesystem::remove(file + ending);
 }
 
 }  // namespace
