@@ -67,14 +67,16 @@ uint64_t detect() {
                        lzcnt = bit(5);
     if (!has(basic.ecx, fma | movbe | f16c) || !has(extended.ebx, bmi1 | avx2 | bmi2) || !has(amd.ecx, lzcnt)) return 0;
     uint64_t features = KILN_CPU_AVX2;
+    constexpr uint32_t avxvnni = bit(4);
+    if (has(extended_1.eax, avxvnni)) features |= KILN_CPU_AVXVNNI;
 
     constexpr uint32_t f = bit(16), dq = bit(17), cd = bit(28), bw = bit(30), vl = bit(31);
     if (!has(saved_states(), zmm_states) || !has(extended.ebx, f | dq | cd | bw | vl)) return features;
     features |= KILN_CPU_AVX512;
 
     constexpr uint32_t ifma = bit(21), vbmi = bit(1), vbmi2 = bit(6), gfni = bit(8), vaes = bit(9),
-                       vpclmulqdq = bit(10), vnni = bit(11), bitalg = bit(12), vpopcntdq = bit(14), avxvnni = bit(4),
-                       bf16 = bit(5), fp16 = bit(23), sse4a = bit(6);
+                       vpclmulqdq = bit(10), vnni = bit(11), bitalg = bit(12), vpopcntdq = bit(14), bf16 = bit(5),
+                       fp16 = bit(23), sse4a = bit(6);
     const bool both = has(extended.ebx, ifma) && has(extended_1.eax, bf16) &&
                       has(extended.ecx, vbmi | vbmi2 | gfni | vaes | vpclmulqdq | vnni | bitalg | vpopcntdq);
     if (both && has(amd.ecx, sse4a)) features |= KILN_CPU_ZEN4;
@@ -116,11 +118,11 @@ constexpr struct {
     uint64_t feature;
     const char *name;
 } names[] = {
-    {KILN_CPU_AVX2, "avx2"},     {KILN_CPU_AVX512, "avx512"},
-    {KILN_CPU_ZEN4, "zen4"},     {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
-    {KILN_CPU_AMX, "amx"},      
-    {KILN_CPU_ARM64, "arm64"},   {KILN_CPU_DOTPROD, "dotprod"},
-    {KILN_CPU_FP16, "fp16"},     {KILN_CPU_NEON, "neon"},
+    {KILN_CPU_AVX2, "avx2"},   {KILN_CPU_AVX512, "avx512"},
+    {KILN_CPU_ZEN4, "zen4"},   {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
+    {KILN_CPU_AMX, "amx"},     {KILN_CPU_AVXVNNI, "avxvnni"},
+    {KILN_CPU_ARM64, "arm64"}, {KILN_CPU_DOTPROD, "dotprod"},
+    {KILN_CPU_FP16, "fp16"},   {KILN_CPU_NEON, "neon"},
 };
 
 }  // namespace

@@ -68,6 +68,19 @@ constexpr TargetModel models[] = {
      .vector_registers = 32,
      .l2_bytes = 1 << 20,
      .int8_products = 2},
+    // Intel since Alder Lake (Gracemont cores and N processors too) and AMD Zen 5 have dot products of bytes in AVX2's
+    // own encoding. Halide tells LLVM of them beside AVX-512 only, whose feature here says no more than where its
+    // runtime has the instruction's wrapper.
+    {.name = "x86-64-avxvnni",
+     .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avxvnni",
+     .architecture = "x86-64-linux",
+     .features = KILN_CPU_AVX2 | KILN_CPU_AVXVNNI,
+     .cross = x86_64_linux,
+     .vector_bits = 256,
+     .l2_bytes = 1 << 20,
+     .int8_products = 4,
+     .byte_dot = "dpbusd",
+     .llvm = {.cpu = "haswell", .features = "+fma,+f16c,+avxvnni,+prefer-no-gather"}},
     // Processors with AVX2 alone have 256 KB to 2 MB of L2; those of the last years 1.25 MB or more.
     {.name = "x86-64-avx2",
      .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma",

@@ -16,6 +16,7 @@ extern "C" {
 #define KILN_CPU_ZEN4 (UINT64_C(1) << 2)
 #define KILN_CPU_SAPPHIRE_RAPIDS (UINT64_C(1) << 3)
 #define KILN_CPU_AMX (UINT64_C(1) << 4)     /* AMX-TILE, AMX-INT8, AMX-BF16 */
+#define KILN_CPU_AVXVNNI (UINT64_C(1) << 5) /* AVX-VNNI: dot products of bytes in the encoding of AVX2 */
 #define KILN_CPU_ARM64 (UINT64_C(1) << 8)   /* AArch64, whose every processor has NEON */
 #define KILN_CPU_DOTPROD (UINT64_C(1) << 9) /* FEAT_DotProd: SDOT and UDOT */
 #define KILN_CPU_FP16 (UINT64_C(1) << 10)   /* FEAT_FP16: arithmetic on float16 */
