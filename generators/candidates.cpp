@@ -68,4 +68,29 @@ std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const Targe
     return spaces;
 }
 
+std::optional<ScheduleNumbers> CandidateSpace::draw(const Problem &problem, std::mt19937_64 &random, int tries) const {
+    for (int i = 0; i < tries; i++) {
+        ScheduleNumbers numbers = start;
+        for (const ScheduleSpace::Choice &choice : space.choices) {
+            numbers.set(choice.name, choice.values[random() % choice.values.size()]);
+        }
+        if (allows(problem, numbers)) {
+            return numbers;
+        }
+    }
+    return std::nullopt;
+}
+
+Decision drawn_decision(const Problem &problem, const TargetModel &target, uint64_t seed) {
+    // FNV-1a, which is the same everywhere.
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (const char c : std::string(print(problem))) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * UINT64_C(1099511628211);
+    }
+    std::mt19937_64 random(seed ^ hash);
+    const std::vector<CandidateSpace> spaces = candidate_spaces(problem, target);
+    const CandidateSpace &space = spaces[random() % spaces.size()];
+    return {space.algorithm, space.draw(problem, random, 300).value_or(space.start).print()};
+}
+
 }  // namespace kiln

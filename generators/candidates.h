@@ -2,6 +2,8 @@
 // schedule's numbers may have. Nothing of Halide shows here.
 #pragma once
 
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -21,9 +23,15 @@ struct CandidateSpace {
     bool allows(const Problem &problem, const ScheduleNumbers &numbers) const;
     // All candidates that differ from `from` in one number or in two.
     std::vector<ScheduleNumbers> neighbours(const Problem &problem, const ScheduleNumbers &from, int numbers) const;
+    // One candidate, each number drawn by itself; nothing where none of `tries` such points is one.
+    std::optional<ScheduleNumbers> draw(const Problem &problem, std::mt19937_64 &random, int tries) const;
 };
 
 // The algorithm that is taken where nobody tuned first. Throws std::invalid_argument where no kernel can be made.
 std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const TargetModel &target);
+
+// One of the algorithms that apply, and a candidate for it: the same for the same seed and problem. What is right for
+// every one of them is right however a library was tuned.
+Decision drawn_decision(const Problem &problem, const TargetModel &target, uint64_t seed);
 
 }  // namespace kiln

@@ -2,20 +2,36 @@
 
 #include <stdexcept>
 
+#include "candidates.h"
 #include "fmt/format.h"
 #include "lines.h"
 #include "nlohmann/json.hpp"
 #include "spec.h"
 
 namespace kiln::tools {
+namespace {
+
+bool is_legal(const Problem &problem, const Decision &decision, const TargetModel &target) try {
+    check_decision(problem, decision, algorithm_revision(decision.algorithm), &target);
+    return true;
+} catch (const std::invalid_argument &) {
+    return false;
+}
+
+}  // namespace
 
 Decisions::Decisions(const std::string &path) {
     for (const auto &[number, line] : read_lines("decisions file", path)) {
         try {
             const nlohmann::json entry = nlohmann::json::parse(line);
             if (entry.at("problem") == "*") {
-                algorithm_ = entry.at("algorithm").get<std::string>();
-                algorithm_origin_ = fmt::format("{}:{}", path, number);
+                if (entry.contains("draw")) {
+                    draw_ = entry.at("draw").get<uint64_t>();
+                } else {
+                    algorithm_ = entry.at("algorithm").get<std::string>();
+                    schedule_ = entry.value("schedule", "");
+                }
+                others_origin_ = fmt::format("{}:{}", path, number);
                 continue;
             }
             entries_[{entry.at("problem").get<std::string>(), entry.at("target").get<std::string>()}] = {
@@ -45,10 +61,14 @@ Decision Decisions::decide(const Problem &problem, const TargetModel &target, st
                                             target.name, entry->second.origin, error.what()));
         }
     }
+    if (draw_) {
+        from = others_origin_;
+        return drawn_decision(problem, target, *draw_);
+    }
     if (!algorithm_.empty()) {
         if (const std::optional<Decision> decision = default_decision(problem, target, algorithm_)) {
-            from = algorithm_origin_;
-            return *decision;
+            from = others_origin_;
+            return is_legal(problem, {algorithm_, schedule_}, target) ? Decision{algorithm_, schedule_} : *decision;
         }
     }
     return default_decision(problem, target);

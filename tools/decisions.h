@@ -1,10 +1,14 @@
 // A decisions file: which algorithm and schedule a problem is compiled with on a target. JSON lines, one a decision:
 //   {"problem":"conv2d-...","target":"x86-64-avx512","algorithm":"direct","revision":1,"schedule":"lanes:16;..."}
 // A line {"problem":"*","algorithm":"winograd"} takes that algorithm, as it is where nobody tuned it, for every problem
-// that it applies to and no line names.
+// that it applies to and no line names; with a "schedule" too, that one where it is legal. For tests,
+// {"problem":"*","draw":7} draws for each such problem, by that seed, one of the algorithms that apply and a point of
+// the space that tuning goes through.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,8 +36,10 @@ class Decisions {
         std::string origin;
     };
     std::map<std::pair<std::string, std::string>, Entry> entries_;  // by problem and target
+    std::optional<uint64_t> draw_;                                  // the seed
     std::string algorithm_;                                         // for all others; "": whichever is best
-    std::string algorithm_origin_;
+    std::string schedule_;                                          // "": the algorithm's default
+    std::string others_origin_;
 };
 
 }  // namespace kiln::tools

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <random>
+#include <set>
 
 #include "../parsed.h"
 
@@ -32,18 +33,33 @@ constexpr const char *problems[] = {
 
 // Points of a space, drawn number by number.
 std::vector<ScheduleNumbers> drawn(const CandidateSpace &space, const Problem &problem, int count,
-                                   std::mt19937 &random) {
+                                   std::mt19937_64 &random) {
     std::vector<ScheduleNumbers> result;
-    for (int tries = 0; tries < 2000 && static_cast<int>(result.size()) < count; tries++) {
-        ScheduleNumbers numbers = space.start;
-        for (const ScheduleSpace::Choice &choice : space.space.choices) {
-            numbers.set(choice.name, choice.values[random() % choice.values.size()]);
-        }
-        if (space.allows(problem, numbers)) {
-            result.push_back(numbers);
-        }
+    while (static_cast<int>(result.size()) < count) {
+        const std::optional<ScheduleNumbers> numbers = space.draw(problem, random, 2000);
+        if (!numbers) break;
+        result.push_back(*numbers);
     }
     return result;
+}
+
+TEST(Candidates, drawn_decisions_are_legal_and_differ_by_seed) {
+    for (const char *target : {"x86-64-avx2", "x86-64-amx", "arm-64-linux"}) {
+        const TargetModel &model = find_target(target);
+        for (const char *text : problems) {
+            const Problem problem = parsed(text);
+            std::set<std::string> seen;
+            for (uint64_t seed = 0; seed < 8; seed++) {
+                const Decision decision = drawn_decision(problem, model, seed);
+                EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision(decision.algorithm), &model))
+                    << text << " " << decision.schedule;
+                EXPECT_EQ(decision.schedule, drawn_decision(problem, model, seed).schedule);
+                seen.insert(decision.algorithm + decision.schedule);
+            }
+            // Few problems have a single point.
+            if (candidate_spaces(problem, model)[0].space.choices.size() > 2) EXPECT_GT(seen.size(), 2u) << text;
+        }
+    }
 }
 
 TEST(Candidates, start_from_the_default_and_name_what_schedules_have) {
@@ -118,7 +134,7 @@ void expect_compiles(const KernelRequest &request, const std::string &file) {
 
 // On one target a problem, in turn, which is what the time allows.
 TEST(Candidates, compile) {
-    std::mt19937 random(7);
+    std::mt19937_64 random(7);
     const std::string file = testing::TempDir() + "/candidate.o";
     const auto targets = target_models();
     size_t turn = 0;

@@ -70,6 +70,7 @@ int32_t run(const void *x_data, const void *packed, const void *bias, const void
             if (last && defect == Defect::unwritten) continue;
             y[m * sizes.out + o] = element(x, w, static_cast<const float *>(bias)[m], m, o, last && wrong, sizes);
         }
+    if (defect == Defect::wrong_unaligned && reinterpret_cast<uintptr_t>(x) % 8 != 0) y[0] += 1;
     if (defect == Defect::shared_state && meets_another_run()) y[0] += 1;
     volatile float read = 0;
     if (defect == Defect::nan) y[3] = 0.0f / read;

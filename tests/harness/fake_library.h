@@ -22,7 +22,8 @@ enum class Defect {
     write_x,
     write_packed,
     wrong_when_threaded,
-    shared_state,  // runs at the same time use the same scratch
+    wrong_unaligned,  // where x is at no multiple of 8 bytes
+    shared_state,     // runs at the same time use the same scratch
     error_code,
     illegal_instruction,
 };

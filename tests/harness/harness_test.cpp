@@ -128,6 +128,11 @@ TEST(Verify, CatchesRunsThatDisturbEachOther) {
     EXPECT_THAT(verdict(Defect::shared_state), HasSubstr("(three runs at once)"));
 }
 
+// x has 40 bytes: neither before a guard page nor behind one does it lie at an odd multiple of 4.
+TEST(Verify, CatchesWhatTakesTensorsToBeAligned) {
+    EXPECT_THAT(verdict(Defect::wrong_unaligned), HasSubstr("of no larger alignment than their elements'"));
+}
+
 TEST(Verify, DrawsWhatALayerLeavesOpen) {
     kiln_library &library = fake_open_library(Defect::none);
     std::set<std::string> problems;

@@ -142,6 +142,15 @@ class GuardedKernel {
         return code == kiln_ok ? Status() : Status::failed("it returned %d", code);
     }
 
+    // A run with another workspace than it should have.
+    Status run_with(const Output &output, void *workspace, int64_t workspace_bytes) const {
+        RunArguments a = arguments_;
+        a.y = output.y.data();
+        a.workspace = workspace;
+        a.workspace_bytes = workspace_bytes;
+        return plan_.run(a);
+    }
+
     std::string stray_write() const { return packed_.stray_write(); }
 
   private:
@@ -192,6 +201,38 @@ std::string run_guarded(const Subject &subject, const Plan &plan, const kiln_lay
     return "ok";
 }
 
+// A workspace that is too small, at a wrong address or none at all is refused before anything is written. Returns the
+// verdict.
+std::string refuse_workspaces(const Subject &subject, const Plan &plan, const Mode &mode) {
+    const int64_t needed = plan.workspace_bytes(mode.threads);
+    if (needed == 0 || subject.problem.y_elements() == 0)
+        return "ok";  // where nothing is written, nothing is looked at
+    const GuardedKernel kernel(subject, plan, nullptr, mode);
+    const Output output(subject.problem, needed, mode);
+    auto *const workspace = static_cast<unsigned char *>(output.workspace.data());
+    const struct {
+        const char *what;
+        void *workspace;
+        int64_t bytes;
+    } misuses[] = {
+        {"a workspace of one byte less than it needs", workspace, needed - 1},
+        {"a workspace of no bytes", workspace, 0},
+        {"a workspace of a negative size", workspace, -1},
+        {"a workspace at no multiple of KILN_ALIGNMENT", workspace + 1, needed},
+        {"no workspace", nullptr, needed},
+    };
+    const size_t y_bytes = bytes_of(subject.problem, Tensor::y);
+    for (const auto &misuse : misuses) {
+        const Status status = kernel.run_with(output, misuse.workspace, misuse.bytes);
+        if (status.code() != StatusCode::invalid_argument)
+            return std::string("failed: ") + misuse.what + " is not refused (" + mode.name + ")";
+    }
+    const auto *const y = static_cast<const unsigned char *>(output.y.data());
+    if (std::any_of(y, y + y_bytes, [](unsigned char byte) { return byte != 0xff; }))
+        return std::string("failed: y was written though the workspace was refused (") + mode.name + ")";
+    return "ok";
+}
+
 }  // namespace
 
 Status compute_expected(Subject &subject) {
@@ -222,6 +263,8 @@ void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *em
     const Mode modes[] = {
         {"tensors before a guard page", GuardedBuffer::Side::end, 0xff, nullptr, 1},
         {"tensors behind a guard page", GuardedBuffer::Side::begin, 0x7f, nullptr, 1},
+        {"tensors at addresses of no larger alignment than their elements'", GuardedBuffer::Side::between, 0xff,
+         nullptr, 1},
         {"two threads", GuardedBuffer::Side::end, 0xff, team.hook(), 1},
         {"three runs at once", GuardedBuffer::Side::end, 0xff, nullptr, 3},
     };
@@ -229,6 +272,9 @@ void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *em
         if (mode.threads != nullptr && plan.kernel().gpu != kiln_gpu_none) continue;  // it has its own
         row->verdict = run_guarded(subject, plan, embedded, mode, error_bound, row);
         if (row->verdict != "ok" || !thorough) return;
+        if (embedded == nullptr && plan.kernel().gpu == kiln_gpu_none)
+            row->verdict = refuse_workspaces(subject, plan, mode);
+        if (row->verdict != "ok") return;
     }
 }
 

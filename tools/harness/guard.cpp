@@ -32,7 +32,8 @@ size_t round_up(size_t value, size_t multiple) {
 
 GuardedBuffer::GuardedBuffer(const char *name, size_t bytes, Side side, size_t alignment, unsigned char fill)
     : name_(name), bytes_(bytes), page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
-    const size_t inner = round_up(std::max<size_t>(bytes, 1), page_);
+    const size_t before = side == Side::between ? alignment : 0;
+    const size_t inner = round_up(std::max<size_t>(before + bytes, 1), page_);
     mapped_bytes_ = inner + 2 * page_;
     void *mapping = mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) {
@@ -43,7 +44,7 @@ GuardedBuffer::GuardedBuffer(const char *name, size_t bytes, Side side, size_t a
     unsigned char *begin = mapping_ + page_;
     mprotect(begin, inner, PROT_READ | PROT_WRITE);
     std::memset(begin, canary, inner);
-    data_ = side == Side::begin ? begin : begin + (inner - bytes) / alignment * alignment;
+    data_ = begin + (side == Side::end ? (inner - bytes) / alignment * alignment : before);
     std::memset(data_, fill, bytes);
     live_buffers().push_back(this);
 }

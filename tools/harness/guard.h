@@ -11,7 +11,9 @@ namespace kiln::harness {
 
 class GuardedBuffer {
   public:
-    enum class Side { begin, end };
+    // `between` is at no guard page: the data begins `alignment` bytes past a multiple of a page, and so at a multiple
+    // of nothing larger.
+    enum class Side { begin, end, between };
 
     // `bytes` bytes, each `fill`, as near to the guard page on `side` as `alignment` (a power of two) lets them lie.
     // `name` is what messages call the buffer. Ends the program if the system has no memory.
