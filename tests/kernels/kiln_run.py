@@ -1,38 +1,29 @@
 """Drives `kiln run` for tests: cases with their arrays in, answers with their outputs out."""
 
-import functools
 import json
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
+from targets import all_targets as targets
+from targets import kiln, options
 
 # Another algorithm's kernel is right too, but not what is tested.
 NO_STAND_IN = "--no-stand-in"
 
 
-def kiln():
-    """The kiln under test: the environment variable KILN, else the checkout's build."""
-    return os.environ.get("KILN", Path(__file__).resolve().parents[2] / "build/bin/kiln")
-
-
-@functools.cache
-def targets():
-    """What `kiln targets` tells of each, by name."""
-    text = subprocess.run([kiln(), "targets", "--json"], capture_output=True, text=True, check=True).stdout
-    return {target["name"]: target for target in json.loads(text)}
-
-
-def target_option():
-    """What selects the target that the environment variable KILN_TARGET names, if any, and how its programs are built and
-    run: KILN_CXX and KILN_RUNNER, else as the target's own row says for another machine's."""
-    row = targets().get(os.environ.get("KILN_TARGET"), {})
-    foreign = {"--cxx": row["compiler"], "--runner": row["emulator"]} if row.get("emulator") else {}
-    names = {"KILN_TARGET": "--target", "KILN_CXX": "--cxx", "KILN_RUNNER": "--runner"}
-    options = foreign | {option: os.environ[name] for name, option in names.items() if name in os.environ}
-    return [word for option in options.items() for word in option]
+def target_option(target=None):
+    """What selects a target, or the one that the environment variable KILN_TARGET names, if any, and how its programs are built
+    and run here: KILN_CXX and KILN_RUNNER, else as targets.py has it."""
+    target = target or os.environ.get("KILN_TARGET")
+    own = {name: os.environ[name] for name in ("KILN_CXX", "KILN_RUNNER") if name in os.environ}
+    if not own:
+        return options(target) if target else []
+    words = ["--target", target] if target else []
+    return [*words, *(word for name, value in own.items() for word in (f"--{name[5:].lower()}", value))]
 
 
 def write_cases(cases, folder):
@@ -57,12 +48,12 @@ def compile_layers(spec, *options):
         raise AssertionError(f"kiln compile failed:\n{process.stderr[-4000:]}")
 
 
-def run(cases, folder, *options):
+def run(cases, folder, *options, target=None, time_limit=None):
     """Returns (answers in the order of the cases, outputs by name, the finished process)."""
     path = write_cases(cases, folder)
     out = Path(folder) / "out"
-    command = [kiln(), "run", path, "-o", out, NO_STAND_IN, *target_option(), *options]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [kiln(), "run", path, "-o", out, NO_STAND_IN, *target_option(target), *options]
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=time_limit)
     if not (out / "results.jsonl").exists():
         raise AssertionError(f"kiln run gave no results:\n{process.stderr[-4000:]}")
     answers = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
@@ -81,6 +72,20 @@ def verify(spec, *options):
     if not rows:
         raise AssertionError(f"kiln verify gave no results:\n{process.stderr[-4000:]}")
     return rows
+
+
+def verify_layers(layers, *options):
+    """The rows of kiln verify for the text of a layers file."""
+    with tempfile.TemporaryDirectory() as folder:
+        spec = Path(folder) / "layers.toml"
+        spec.write_text(layers)
+        return verify(spec, *options)
+
+
+def run_layers(cases):
+    """The answers of kiln run alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run(cases, folder)[0]
 
 
 def check_rows(test, rows, algorithm):

@@ -1,14 +1,14 @@
-"""Random cases of kiln run, drawn over operators, dialects, types, ranks, layouts and attributes, with their values."""
+"""Random layers, drawn over operators, dialects, types, ranks, layouts and attributes.
+
+A layer is a dict of plain values, as layers.py has it, so that one that fails is kept as a line of JSON. What random_problems.py
+and soak.py try is drawn here, and nowhere else.
+"""
 
 import math
 import random
-import sys
-from pathlib import Path
 
-import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reference"))
-import reference  # noqa: E402
+import layers
+import reference
 
 OPERATORS = ["Conv", "ConvTranspose", "DeformConv"]
 FLOATS = ["float32", "float64", "float16", "bfloat16"]
@@ -17,7 +17,7 @@ RANKS = [1, 2, 3, 4, 5]
 LAYOUTS = [("NCX", "NCX"), ("NCX", "NXC"), ("NXC", "NCX"), ("NXC", "NXC")]
 
 # What a document lists; everything else is invalid there.
-DOCUMENTED = {(operator, dtype) for operator in OPERATORS for dtype in FLOATS} | {("Conv", "int8"), ("ConvTranspose", "int8")}
+DOCUMENTED = [(operator, dtype) for operator in OPERATORS for dtype in TYPES if (operator, dtype) != ("DeformConv", "int8")]
 
 # Every combination of them: draws go through these in turn, mixed, so that a few draws are of many kinds.
 CELLS = [
@@ -36,52 +36,43 @@ LARGEST_SIZE = {1: 40, 2: 19, 3: 8, 4: 5, 5: 4}
 
 ACTIVATIONS = {name: row.drawn for name, row in reference.ACTIVATIONS.items() if name is not None}
 
+# What deployments have: draws of this kind are of one to three dimensions, and have more products.
+WIDE_CHANNELS = [4, 24, 48, 64, 72, 96, 120, 128, 160, 192, 256, 320, 384, 512, 576, 768, 960, 1024, 1280, 1536, 2048]
+WIDE_LARGEST_SIZE = {1: 300, 2: 300, 3: 40}
+
+# Parameters at which activations' formulas change their kind.
+EDGE_PARAMETERS = {
+    "LeakyRelu": [[0.0], [1.0], [-0.25], [3.0]],
+    "HardSigmoid": [[0.0, 0.5], [1.0, 0.0], [-0.5, 0.5], [4.0, -1.0]],
+    "Clip": [[0.0, 0.0], [0.0, 6.0], [-3.4e38, 3.4e38], [1.5, 1.5], [-1.0, -0.5]],
+}
+
 # Quantised layers: the dialect's own operator, the types of x, w and y, and the ranks it is drawn in. All meet in 2-D;
 # elsewhere there are few, since each is a generic kernel of its own.
 INTEGER_CONVS = [
-    ("QLinearConv", np.uint8, np.int8, np.uint8, (1, 2, 5)),
-    ("QLinearConv", np.int8, np.int8, np.int8, (2, 3)),
-    ("QLinearConv", np.uint8, np.uint8, np.uint8, (2, 4)),
-    ("ConvInteger", np.uint8, np.int8, np.int32, (1, 2)),
-    ("ConvInteger", np.uint8, np.uint8, np.int32, (2, 5)),
-    ("Convolution", np.int8, np.int8, np.int8, (2,)),
-    ("Convolution", np.int8, np.int8, np.float32, (2, 3)),
+    ("QLinearConv", "uint8", "int8", "uint8", (1, 2, 5)),
+    ("QLinearConv", "int8", "int8", "int8", (2, 3)),
+    ("QLinearConv", "uint8", "uint8", "uint8", (2, 4)),
+    ("ConvInteger", "uint8", "int8", "int32", (1, 2)),
+    ("ConvInteger", "uint8", "uint8", "int32", (2, 5)),
+    ("Convolution", "int8", "int8", "int8", (2,)),
+    ("Convolution", "int8", "int8", "float32", (2, 3)),
 ]
 INTEGER_TRANSPOSES = [
-    ("ConvTranspose", np.uint8, np.int8, np.uint8, (1, 2, 4)),
-    ("ConvTranspose", np.int8, np.int8, np.int8, (2, 3, 5)),
+    ("ConvTranspose", "uint8", "int8", "uint8", (1, 2, 4)),
+    ("ConvTranspose", "int8", "int8", "int8", (2, 3, 5)),
 ]
-
-
-def to_bfloat16(values):
-    """The nearest bfloat16 numbers, ties to even, as bit patterns."""
-    bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-
-
-def from_bfloat16(bits):
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
-def encode(values, dtype):
-    return to_bfloat16(values) if dtype == "bfloat16" else np.asarray(values).astype(dtype)
-
-
-def decode(array, dtype):
-    """Numbers that NumPy can compute with."""
-    return from_bfloat16(array) if dtype == "bfloat16" else array
 
 
 class Draw:
-    """One random layer and its tensors. `case` is its line of a cases file, with arrays; `expected()` its value."""
+    """One random layer. `wide` draws it as deployments have them: large images, many channels, parameters at their edges."""
 
-    def __init__(self, cell, rng, data, most_products):
-        self.cell = cell
+    def __init__(self, cell, rng, most_products, wide=False):
         self.operator, self.dtype, self.rank, self.layouts = cell
-        self.rng, self.data = rng, data
+        self.rng, self.wide = rng, wide and self.rank in WIDE_LARGEST_SIZE
         while True:
             self.draw_layer()
-            if self.is_usable(most_products):
+            if 0 <= layers.products(self.shape()) <= most_products:
                 break
         self.draw_tensors()
 
@@ -95,7 +86,7 @@ class Draw:
         self.draw_dialect()
         self.draw_channels()
         self.kernel = [rng.choice(KERNELS[self.rank]) for _ in range(self.rank)]
-        self.sizes = [rng.randrange(1, LARGEST_SIZE[self.rank] + 1) for _ in range(self.rank)]
+        self.sizes = [self.draw_size() for _ in range(self.rank)]
         self.batch = rng.choice([1, 1, 2, 3])
         if self.chance(0.03):
             self.batch = 0
@@ -105,6 +96,11 @@ class Draw:
         self.dilations = [rng.choice([1, 1, 1, 2, 3]) for _ in range(self.rank)]
         {"onnx": self.draw_onnx, "ms-nhwc": self.draw_onnx, "onednn-graph": self.draw_onednn,
          "tensorrt": self.draw_tensorrt}[self.dialect]()  # fmt: skip
+
+    def draw_size(self):
+        if not self.wide:
+            return self.rng.randrange(1, LARGEST_SIZE[self.rank] + 1)
+        return round(math.exp(self.rng.uniform(0, math.log(WIDE_LARGEST_SIZE[self.rank]))))
 
     def draw_dialect(self):
         rng = self.rng
@@ -130,13 +126,14 @@ class Draw:
         rng = self.rng
         kind = rng.choice(["dense", "dense", "grouped", "depthwise"])
         self.group, self.offset_group = 1, 1
+        channels = WIDE_CHANNELS if self.wide else CHANNELS
         if kind == "dense":
-            self.channels, self.out_channels = rng.choice(CHANNELS), rng.choice(CHANNELS)
+            self.channels, self.out_channels = rng.choice(channels), rng.choice(channels)
         elif kind == "grouped":
-            self.group = rng.choice([2, 3, 4])
+            self.group = rng.choice([2, 8, 32] if self.wide else [2, 3, 4])
             self.channels, self.out_channels = self.group * rng.choice([1, 3, 5, 8]), self.group * rng.choice([1, 2, 7, 16])
         else:
-            self.group = self.channels = rng.choice(CHANNELS)
+            self.group = self.channels = rng.choice(channels)
             self.out_channels = self.channels * rng.choice([1, 1, 2])
         if self.operator == "DeformConv":
             self.offset_group = rng.choice([g for g in (1, 1, 2, 3, 4) if self.channels % g == 0])
@@ -175,17 +172,14 @@ class Draw:
         if padding == "auto" and self.operator != "DeformConv":
             a["auto_pad"] = rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
         if self.operator != "ConvTranspose":
-            self.geometry = reference.onnx_conv(self.sizes, self.kernel, a)
             return
         if self.chance(0.4):
             a["output_padding"] = [rng.randrange(0, max(s, d)) for s, d in zip(self.strides, self.dilations)]
         if "pads" not in a and a.get("auto_pad") != "VALID" and self.chance(0.35):
             a["output_shape"] = self.draw_output_shape(a)
-        first_version = self.dialect == "ms-nhwc" or self.opset == 1
         # What ONNX Runtime refuses is not drawn for its profile: a large output_padding, a surplus of a stride or more.
         if self.chance(0.25) and "output_shape" not in a and "output_padding" not in a:
             self.profile = "ort"
-        self.geometry = reference.onnx_conv_transpose(self.sizes, self.kernel, a, first_version, self.profile == "ort")
 
     def draw_onednn(self):
         rng = self.rng
@@ -202,7 +196,6 @@ class Draw:
         elif self.chance(0.3):
             natural = reference.naturals(self.sizes, self.kernel, a)
             a["output_shape"] = [max(1, n - rng.randrange(0, 4)) for n in natural]
-        self.geometry = reference.onednn_conv_transpose(self.sizes, self.kernel, a)
 
     def draw_tensorrt(self):
         rng = self.rng
@@ -216,195 +209,57 @@ class Draw:
             a["padding_nd"] = self.draw_pads()
         elif self.chance(0.6):
             a["pre_padding"], a["post_padding"] = self.draw_pads(), self.draw_pads()
-        self.geometry = reference.tensorrt_conv(self.sizes, self.kernel, a)
 
-    def is_usable(self, most_products):
-        """Whether the output is not empty (but for an empty batch), the input large enough, the work small enough."""
-        if min(self.geometry.out) < 1 or min(self.geometry.begin) < 0:
-            return False
-        if self.operator != "ConvTranspose" and min(self.sizes) > 0:
-            pads = [b + e for b, e in zip(self.geometry.begin, self.geometry.end)]
-            reach = [reference.effective(k, d) for k, d in zip(self.kernel, self.dilations)]
-            if any(size + pad < r for size, pad, r in zip(self.sizes, pads, reach)):
-                return False
-        points = math.prod(self.sizes if self.operator == "ConvTranspose" else self.geometry.out)
-        weights = self.channels * self.out_channels // self.group * math.prod(self.kernel)
-        outputs = self.out_channels * math.prod(self.geometry.out)
-        return self.batch * max(points * weights, 10 * outputs) <= most_products
-
-    # The tensors.
-
-    def floats(self, shape, scale=1.0):
-        return encode(scale * self.data.standard_normal(shape), self.dtype)
+    # What else a layer has.
 
     def draw_tensors(self):
-        group_out = self.out_channels // self.group
-        w_shape = [self.out_channels, self.channels // self.group, *self.kernel]
-        if self.operator == "ConvTranspose":
-            w_shape = [self.channels, group_out, *self.kernel]
-        self.x_shape, self.w_shape = [self.batch, self.channels, *self.sizes], w_shape
-        self.y_shape = [self.batch, self.out_channels, *self.geometry.out]
-        self.bias = self.residual = self.offset = self.mask = None
+        self.bias = self.residual = self.mask = False
         self.draw_activation()
         if self.types is not None:
             return self.draw_integers()
-        self.x, self.w = self.floats(self.x_shape), self.floats(w_shape, math.prod(w_shape[1:]) ** -0.5)
-        if self.chance(0.6):
-            self.bias = self.floats([self.out_channels])
-        if self.chance(0.25):
-            self.residual = self.floats(self.y_shape)
+        self.bias = self.chance(0.6)
+        self.residual = self.chance(0.25)
         if self.operator == "DeformConv":
-            taps = self.offset_group * math.prod(self.kernel)
-            self.offset = encode(self.draw_offsets(taps), self.dtype)
-            if self.chance(0.6):
-                self.mask = self.floats([self.batch, taps, *self.geometry.out])
-
-    def draw_offsets(self, taps):
-        """Near ones, whole ones, and now and then one that is not finite, far away, or just past a border."""
-        shape = [self.batch, taps * self.rank, *self.geometry.out]
-        offsets = 2 * self.data.standard_normal(shape)
-        kind = self.data.random(shape)
-        offsets = np.where(kind < 0.2, np.round(offsets), offsets)
-        hostile = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9, -1, max(self.sizes), -max(self.sizes)])
-        with np.errstate(over="ignore"):
-            return np.where(kind > 0.93, self.data.choice(hostile, shape), offsets).astype(
-                "float32" if self.dtype == "bfloat16" else self.dtype
-            )
+            self.mask = self.chance(0.6)
 
     def draw_activation(self):
         self.activation, self.parameters = None, []
-        if self.chance(0.6) or (self.types is not None and self.types[2] == np.int32):
+        if self.chance(0.6) or (self.types is not None and self.types[2] == "int32"):
             return
         self.activation = self.rng.choice(list(ACTIVATIONS))
         self.parameters = list(ACTIVATIONS[self.activation])
+        if self.wide and self.activation in EDGE_PARAMETERS:
+            self.parameters = self.rng.choice(EDGE_PARAMETERS[self.activation])
 
     def draw_integers(self):
-        """Scales and zero points are drawn so that y takes most values of its type."""
-        x_type, w_type, y_type = self.types
+        self.per_channel = self.chance(0.5)
+        self.w_zero_point = self.dialect == "onnx" and self.chance(0.5)
+        self.bias = self.chance(0.6) and self.name != "ConvInteger"
 
-        def integers(shape, dtype):
-            limits = np.iinfo(dtype)
-            return self.data.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    def shape(self):
+        """What a layer's shapes follow from."""
+        return {"operator": self.operator, "name": self.name, "dialect": self.dialect, "opset": self.opset,
+                "profile": self.profile, "dtype": self.dtype, "types": self.types, "layouts": list(self.layouts),
+                "batch": self.batch, "channels": self.channels, "out_channels": self.out_channels, "group": self.group,
+                "offset_group": self.offset_group, "sizes": self.sizes, "kernel": self.kernel,
+                "attributes": self.attributes}  # fmt: skip
 
-        self.x, self.w = integers(self.x_shape, x_type), integers(self.w_shape, w_type)
-        has_zero_points = self.dialect == "onnx"
-        per_channel = self.chance(0.5)
-        count = self.out_channels if per_channel else 1
-        self.x_zero_point = integers([1], x_type) if has_zero_points else np.zeros(1, x_type)
-        self.y_zero_point = np.zeros(1, y_type)
-        self.w_zero_point = np.zeros(1, w_type)
-        if has_zero_points and y_type in (np.int8, np.uint8):
-            self.y_zero_point = integers([1], y_type)
-        if has_zero_points and self.chance(0.5):
-            self.w_zero_point = integers([count], w_type)
-        deviation = 5000 * math.sqrt(self.channels // self.group * math.prod(self.kernel))
-        self.x_scale = np.array([0.02], np.float32)
-        self.w_scale = (self.data.random(count) + 0.5).astype(np.float32) / np.float32(0.02 * deviation)
-        self.y_scale = np.array([1 / 50], np.float32)
-        if self.chance(0.6) and self.name != "ConvInteger":
-            real = self.dialect == "tensorrt"
-            self.bias = self.data.standard_normal(self.out_channels).astype(np.float32) if real else \
-                self.data.integers(-30000, 30000, self.out_channels, np.int32)  # fmt: skip
-
-    # The case.
-
-    def in_document_order(self, array):
-        """From (N, C, ...) to the dialect's dimension order, and back with `from_document_order`."""
-        return np.moveaxis(array, 1, -1) if self.is_channels_last() else array
-
-    def from_document_order(self, array):
-        return np.moveaxis(array, -1, 1) if self.is_channels_last() else array
-
-    def is_channels_last(self):
-        return self.dialect == "ms-nhwc" or (
-            self.dialect == "onednn-graph" and self.attributes.get("data_format", "NXC") == "NXC"
-        )
-
-    def filter_in_document_order(self):
-        if self.dialect != "onednn-graph":
-            return self.w
-        spatial = list(range(2, 2 + self.rank))
-        # self.w is (I, O, X).
-        orders = {"OIX": [1, 0, *spatial], "IOX": [0, 1, *spatial], "XIO": [*spatial, 0, 1], "XOI": [*spatial, 1, 0]}
-        return np.transpose(self.w, orders[self.attributes.get("filter_format", "XIO")])
-
-    def case(self, name):
-        case = {"name": name, "operator": self.name, "dialect": self.dialect, "attributes": self.attributes,
-                "layouts": {"x": self.layouts[0], "y": self.layouts[1]}}  # fmt: skip
-        if self.dialect == "onnx":
-            case["opset"] = self.opset
-        if self.profile != "spec":
-            case["profile"] = self.profile
-        if self.dialect != "onednn-graph":
-            case["layouts"]["w"] = self.rng.choice(["OIX", "IOX", "XIO", "XOI"])
-        if self.activation is not None:
-            case["activation"] = self.activation
-            if self.parameters:
-                case["activation_params"] = self.parameters
-        case["dtype"] = self.dtype if self.types is None else np.dtype(self.types[0]).name
-        if self.chance(0.1):
-            case["accuracy"] = "strict"
-        case["inputs"] = self.inputs(case)
-        return case
-
-    def inputs(self, case):
-        x, w = self.in_document_order(self.x), self.filter_in_document_order()
-        if self.name in ("QLinearConv", "ConvInteger"):
-            inputs = {"x": x, "w": w, "x_zero_point": self.x_zero_point, "w_zero_point": self.w_zero_point}
-            if self.name == "QLinearConv":
-                inputs |= {"x_scale": self.x_scale, "w_scale": self.w_scale, "y_scale": self.y_scale}
-                inputs["y_zero_point"] = self.y_zero_point
-            if self.bias is not None:
-                inputs["B"] = self.bias
-            return inputs
+    def layer(self, data):
+        """`data` seeds the tensors."""
+        layer = self.shape() | {"activation": self.activation, "parameters": self.parameters, "bias": self.bias,
+                                "residual": self.residual, "mask": self.mask}  # fmt: skip
         if self.types is not None:
-            case["quantization"] = self.quantization()
-        names = {"onednn-graph": ["input", "filter", "bias"], "tensorrt": ["input", "kernel", "bias"]}
-        names = names.get(self.dialect, ["X", "W", "B"])
-        inputs = dict(zip(names, [x, w]))
-        if self.bias is not None:
-            inputs[names[2]] = self.bias
-        if self.residual is not None:
-            inputs["residual"] = self.in_document_order(self.residual)
-        if self.offset is not None:
-            inputs["offset"] = self.offset
-        if self.mask is not None:
-            inputs["mask"] = self.mask
-        return inputs
-
-    def quantization(self):
-        quantization = {"x_scale": float(self.x_scale[0]), "w_scale": [float(s) for s in self.w_scale],
-                        "y_scale": float(self.y_scale[0]), "y_dtype": np.dtype(self.types[2]).name}  # fmt: skip
-        if self.dialect == "onnx":
-            quantization["x_zero_point"] = int(self.x_zero_point[0])
-            quantization["y_zero_point"] = int(self.y_zero_point[0])
-            quantization["w_zero_point"] = [int(z) for z in self.w_zero_point]
-        return quantization
-
-    # Its value.
-
-    def y_type(self):
-        return self.dtype if self.types is None else np.dtype(self.types[2]).name
-
-    def expected(self):
-        c = reference.Convolution(self.operator, self.strides, self.dilations, self.geometry, self.group, self.offset_group)
-        if self.types is not None:
-            return reference.compute_quantised(
-                c, self.x, self.w, self.x_zero_point[0], self.w_zero_point, self.bias, self.types[2],
-                (self.x_scale, self.w_scale, self.y_scale), self.y_zero_point[0], self.activation, self.parameters,
-            )  # fmt: skip
-        names = ["x", "w", "bias", "residual", "offset", "mask"]
-        tensors = {n: decode(getattr(self, n), self.dtype) for n in names if getattr(self, n) is not None}
-        return reference.compute(c, self.dtype, activation=self.activation, parameters=self.parameters, **tensors)
-
-    def describe(self):
-        names = ["dialect", "name", "opset", "profile", "dtype", "types", "layouts", "attributes", "activation"]
-        shown = {name: getattr(self, name) for name in names}
-        return f"{shown} x {self.x_shape} w {self.w_shape}, bias {self.bias is not None}, mask {self.mask is not None}"
+            layer |= {"per_channel": self.per_channel, "w_zero_point": self.w_zero_point}
+        layer["w_layout"] = self.rng.choice(["OIX", "IOX", "XIO", "XOI"]) if self.dialect != "onednn-graph" else None
+        layer["strict"] = self.chance(0.1)
+        return layer | {"data": data}
 
 
-def draw(seed, number, most_products, cells=CELLS):
+def cell_of(layer):
+    return layer["operator"], layer["dtype"], len(layer["sizes"]), tuple(layer["layouts"])
+
+
+def draw(seed, number, most_products, cells=CELLS, wide=False):
     """The same for the same seed and number."""
     rng = random.Random(f"{seed}/{number}")
-    data = np.random.default_rng([seed, number])
-    return Draw(cells[number % len(cells)], rng, data, most_products)
+    return Draw(cells[number % len(cells)], rng, most_products, wide).layer([seed, number])

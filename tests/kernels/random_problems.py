@@ -1,31 +1,33 @@
-"""Random problems against the NumPy reference: every operator, type, rank and layout in turn, through one engine.
+"""Random problems against the NumPy reference: every operator, type, rank and layout in turn, on one target, by one engine.
 
-KILN_ENGINE is specialized or generic; KILN_RANDOM_SEED and KILN_RANDOM_COUNT choose other problems. Each depends on the
-seed and its own number alone, so that KILN_RANDOM_ONLY=N draws just the one that failed.
+KILN_TARGET is the target, this machine's best one unless said; where it cannot be run here and has no emulator, its kernels are
+compiled and linked, and the output says so. KILN_ENGINE is specialized or generic; KILN_RANDOM_SEED, KILN_RANDOM_FIRST and
+KILN_RANDOM_COUNT choose other problems. Each depends on the seed and its own number alone, so that KILN_RANDOM_ONLY=N draws
+just the one that failed.
 """
 
-import json
 import os
-import tempfile
 import unittest
-from pathlib import Path
 
 import kiln_run
-import numpy as np
+import layers
 import problems
 import support_table
+import targets
+import trials
 
 ENGINE = os.environ.get("KILN_ENGINE", "specialized")
+TARGET = os.environ.get("KILN_TARGET", "host")
 SEED = int(os.environ.get("KILN_RANDOM_SEED", 20240611))
+FIRST = int(os.environ.get("KILN_RANDOM_FIRST", 0))
 COUNT = int(os.environ.get("KILN_RANDOM_COUNT", {"specialized": 300, "generic": 5000}[ENGINE]))
 ONLY = os.environ.get("KILN_RANDOM_ONLY")
 
-# GPUs' kernels are of fewer types; what the others get is an error.
-ON_GPU = os.environ.get("KILN_TARGET") in ("opencl", "cuda")
-GPU_TYPES = ("float32", "float16")
-CELLS = [cell for cell in problems.CELLS if not ON_GPU or cell[1] in GPU_TYPES]
-
 MOST_PRODUCTS = {"specialized": 2_000_000, "generic": 300_000}[ENGINE]
+
+# GPUs' kernels are of fewer types; what the others get is an error.
+ON_GPU = targets.is_gpu(TARGET)
+CELLS = [cell for cell in problems.CELLS if not ON_GPU or cell[1] in trials.GPU_TYPES]
 
 # What kiln verify runs as well, with threads: one in so many problems; of the generic engine, so many draws of each row.
 VERIFIED_SHARE = 8
@@ -33,112 +35,89 @@ GENERIC_ROWS = ["conv2d_f32", "convtranspose2d_f32", "deformconv2d_f32", "conv1d
 GENERIC_DRAWS = min(40, COUNT // 50)
 
 
-def excess(output, expected, bound):
-    """By how much each element is beyond its bound."""
-    # What rounds to infinity is right to be infinite.
-    limit = np.finfo(output.dtype).max if output.dtype.kind == "f" else np.inf
-    overflows = np.isinf(output) & (abs(expected.y) + bound > limit) & (np.sign(output) == np.sign(expected.y))
-    with np.errstate(invalid="ignore"):
-        difference = abs(output.astype(expected.y.dtype) - expected.y) - bound
-    difference = np.where(np.isnan(difference), np.inf, difference)
-    return np.where(overflows, 0, difference)
-
-
 class RandomProblems(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        numbers = range(COUNT) if ONLY is None else [int(ONLY)]
-        print(f"{len(numbers)} problems, engine {ENGINE}, seed {SEED}", flush=True)
-        cls.draws = {f"random{n}": problems.draw(SEED, n, MOST_PRODUCTS, CELLS) for n in numbers}
-        cases = [draw.case(name) for name, draw in cls.draws.items()]
-        with tempfile.TemporaryDirectory() as folder:
-            cls.answers, cls.outputs, _ = kiln_run.run(cases, folder, "--engine", ENGINE)
+        cls.numbers = list(range(FIRST, FIRST + COUNT)) if ONLY is None else [int(ONLY)]
+        cls.way = targets.way(TARGET)
+        print(f"{len(cls.numbers)} problems, engine {ENGINE}, target {TARGET} ({cls.way}), seed {SEED}", flush=True)
+        cls.layers = [problems.draw(SEED, number, MOST_PRODUCTS, CELLS) for number in cls.numbers]
+        cls.verdicts = trials.run(cls.layers, TARGET, ENGINE)
 
-    def describe(self, answer):
-        name, problem = answer["name"], answer.get("problem", "no problem")
-        rerun = f"KILN_ENGINE={ENGINE} KILN_RANDOM_SEED={SEED} KILN_RANDOM_ONLY={name[len('random') :]}"
-        return f"{self.draws[name].describe()}; {problem}; to rerun: {rerun}"
-
-    def check(self, answer):
-        draw = self.draws[answer["name"]]
-        self.assertEqual(answer["status"], "ok", answer)
-        expected = draw.expected()
-        output = self.outputs[answer["name"]]
-        output = draw.from_document_order(problems.decode(output, draw.y_type()))
-        self.assertEqual(answer["output_shape"], list(draw.in_document_order(expected.y).shape))
-        self.assertEqual(output.shape, expected.y.shape)
-        self.assertEqual((answer["pads_begin"], answer["pads_end"]), (draw.geometry.begin, draw.geometry.end))
-        if output.size == 0:
-            return
-        winograd = "winograd" in answer["kernel"]
-        beyond = excess(output, expected, expected.winograd_bound if winograd else expected.bound)
-        worst = np.unravel_index(np.argmax(beyond), beyond.shape)
-        at = [int(i) for i in worst]
-        self.assertLessEqual(beyond[worst], 0, f"y{at} is {output[worst]}, expected {expected.y[worst]}")
+    def describe(self, number, layer, verdict):
+        rerun = f"KILN_TARGET={TARGET} KILN_ENGINE={ENGINE} KILN_RANDOM_SEED={SEED} KILN_RANDOM_ONLY={number}"
+        return f"{layer}; {verdict.problem or 'no problem'}; to rerun: {rerun}"
 
     def test_values(self):
-        wrong = set()
-        for answer in self.answers:
-            with self.subTest(self.describe(answer)):
-                try:
-                    self.check(answer)
-                except AssertionError:
-                    wrong.add(answer["name"])
-                    raise
-        print(f"{len(self.answers) - len(wrong)} of {len(self.answers)} right", flush=True)
-        self.check_support_table(wrong)
+        for number, layer, verdict in zip(self.numbers, self.layers, self.verdicts):
+            with self.subTest(self.describe(number, layer, verdict)):
+                self.assertEqual(verdict.failure, "")
+        told = {kind: sum(v.kind == kind and not v.failure for v in self.verdicts) for kind in ("right", "unsupported")}
+        if self.way == targets.COMPILED:
+            compiled = sum(v.kind == "not run" and not v.failure for v in self.verdicts)
+            print(f"{compiled} of {len(self.verdicts)} COMPILED AND LINKED ALONE, no value was seen: {targets.lacks(TARGET)}")
+        else:
+            print(f"{told['right'] + told['unsupported']} of {len(self.verdicts)} right, {told['unsupported']} unsupported")
+        self.check_support_table()
 
-    def check_support_table(self, wrong):
-        """docs/support.md tells what was found; a run of too few problems for all its cells says nothing."""
-        cells = {draw.cell for draw in self.draws.values()}
-        if cells != set(problems.CELLS):
-            return
-        right = cells - {self.draws[name].cell for name in wrong}
-        if "KILN_UPDATE_SUPPORT" in os.environ:
-            support_table.update(ENGINE, right)
-        self.assertEqual(support_table.sections()[ENGINE], support_table.section(ENGINE, right), "docs/support.md")
-
-    def test_threads(self):
-        """Problems in kiln verify, which runs each kernel in one thread, in two, and in three runs at once."""
-        if ENGINE == "generic":
-            self.verify(kiln_run.generic_rows(GENERIC_ROWS), "--draws", str(GENERIC_DRAWS))
-            return
-        texts = {a["name"]: a["problem"] for a in self.answers[::VERIFIED_SHARE] if a["status"] == "ok"}
-        layers = "".join(f'[[layer]]\nname = "{name}"\nproblem = "{text}"\n' for name, text in texts.items())
-        self.verify(layers)
+    def check_support_table(self):
+        """docs/support.md says of the cells that were tried what was found."""
+        target = TARGET
+        if target == "host":
+            target = next(v.kernel for v in self.verdicts if "@" in v.kernel).split("@")[1]
         if ON_GPU:
             return
+        found = {}
+        for layer, verdict in zip(self.layers, self.verdicts):
+            cell = problems.cell_of(layer)
+            right = not verdict.failure and verdict.kind != "unsupported"
+            found[cell] = right and found.get(cell, True)
+        if "KILN_UPDATE_SUPPORT" in os.environ:
+            support_table.update(ENGINE, target, self.way, found)
+        self.assertEqual(support_table.contradictions(ENGINE, target, found), [], "docs/support.md")
+
+    def test_threads(self):
+        """Problems in kiln verify, which runs each kernel in one thread, in two, and in three runs at once: by default, by other
+        algorithms, and by points drawn from the spaces that tuning goes through."""
+        if self.way == targets.COMPILED:
+            print(f"kiln verify was not run: {targets.lacks(TARGET)}")
+            return
+        if ENGINE == "generic":
+            self.check_rows(kiln_run.verify_layers(kiln_run.generic_rows(GENERIC_ROWS), "--draws", str(GENERIC_DRAWS)))
+            return
+        texts = [v.problem for v in self.verdicts if v.kind == "right" and not v.failure][::VERIFIED_SHARE]
+        self.verify(texts)
+        if ON_GPU:
+            return
+        self.verify(texts, {"problem": "*", "draw": SEED})
         for algorithm in ("winograd", "strassen"):
-            rows = self.verify(layers, decision={"problem": "*", "algorithm": algorithm})
+            rows = self.verify(texts, {"problem": "*", "algorithm": algorithm})
             if len(texts) >= 30 and algorithm == "winograd":
                 self.assertTrue(any(row["algorithm"] == algorithm for row in rows), "no problem that it applies to")
 
-    @unittest.skipUnless(ON_GPU, "of GPUs")
-    def test_other_types_are_unsupported(self):
-        cells = [cell for cell in problems.CELLS if cell[1] not in GPU_TYPES and cell[2] == 2]
-        draws = {f"other{n}": problems.draw(SEED, n, MOST_PRODUCTS, cells) for n in range(len(cells))}
-        with tempfile.TemporaryDirectory() as folder:
-            answers, _, _ = kiln_run.run([draw.case(name) for name, draw in draws.items()], folder)
-        self.assertGreater(len(answers), 20)
-        for answer in answers:
-            with self.subTest(draws[answer["name"]].describe()):
-                self.assertEqual((answer["status"], answer.get("code")), ("error", "unsupported"), answer)
-                self.assertRegex(answer["message"], f"type .* has no kernels on {os.environ['KILN_TARGET']}")
+    def verify(self, texts, *decisions):
+        verdicts, rows = trials.verify(texts, TARGET, decisions, seed=SEED)
+        for text, verdict in zip(texts, verdicts):
+            with self.subTest(text, decisions=decisions):
+                self.assertEqual(verdict.failure, "")
+        return rows
 
-    def verify(self, layers, *options, decision=None):
-        """`decision` names an algorithm wherever it applies, in place of the defaults."""
-        with tempfile.TemporaryDirectory() as folder:
-            spec = Path(folder) / "layers.toml"
-            spec.write_text(layers)
-            if decision:
-                spec.with_suffix(".jsonl").write_text(json.dumps(decision))
-                options = [*options, "--decisions", spec.with_suffix(".jsonl")]
-            rows = kiln_run.verify(spec, "--seed", str(SEED), *options)
-        self.assertGreaterEqual(len(rows), layers.count("[[layer]]"))
+    def check_rows(self, rows):
+        self.assertGreaterEqual(len(rows), len(GENERIC_ROWS))
         for row in rows:
             with self.subTest(row.get("problem", row["layer"])):
                 self.assertEqual(row["verdict"], "ok", row)
-        return rows
+
+    @unittest.skipUnless(ON_GPU, "of GPUs")
+    def test_other_types_are_unsupported(self):
+        cells = [cell for cell in problems.CELLS if cell[1] not in trials.GPU_TYPES and cell[2] == 2]
+        drawn = [problems.draw(SEED, number, MOST_PRODUCTS, cells) for number in range(len(cells))]
+        self.assertGreater(len(drawn), 20)
+        answers = kiln_run.run_layers([layers.Layer(layer).case(f"other{n}") for n, layer in enumerate(drawn)])
+        for layer, answer in zip(drawn, answers):
+            with self.subTest(layer):
+                self.assertEqual((answer["status"], answer.get("code")), ("error", "unsupported"), answer)
+                self.assertRegex(answer["message"], f"type .* has no kernels on {TARGET}")
 
 
 if __name__ == "__main__":

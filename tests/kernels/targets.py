@@ -1,0 +1,68 @@
+"""How each target's kernels are tried on this machine: run, emulated, or compiled and linked alone, which tells no values."""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+RUN, EMULATED, COMPILED = "run", "emulated", "compiled and linked, not run"
+
+# Compilers and emulators of targets that are no x86-64, all in ./dev's list.
+EMULATORS = {
+    "arm-64": ("aarch64-linux-gnu-g++", "qemu-aarch64 -cpu max"),
+    "arm-32": ("arm-linux-gnueabihf-g++", "qemu-arm -cpu max"),
+}
+NOT_RUN = f"{sys.executable} {Path(__file__).resolve().parent / 'not_run.py'}"
+
+# What a Linux program can hold: arm-64-noos has a test of its own, in a machine without a system.
+NOT_OF_LINUX = {"arm-64-noos"}
+
+
+def kiln():
+    """The kiln under test: the environment variable KILN, else the checkout's build."""
+    return os.environ.get("KILN", Path(__file__).resolve().parents[2] / "build/bin/kiln")
+
+
+@functools.cache
+def all_targets():
+    """What `kiln targets` tells, by name."""
+    text = subprocess.run([kiln(), "targets", "--json"], capture_output=True, text=True, check=True).stdout
+    return {row["name"]: row for row in json.loads(text)}
+
+
+def is_gpu(target):
+    return target in ("opencl", "cuda")
+
+
+def cpu_targets():
+    return [name for name in all_targets() if not is_gpu(name) and name not in NOT_OF_LINUX]
+
+
+def emulator(target):
+    """(compiler, emulator), or None where this machine lacks one of them or needs none."""
+    pair = EMULATORS.get("-".join(target.split("-")[:2]))
+    return pair if pair and all(shutil.which(command.split()[0]) for command in pair) else None
+
+
+def way(target):
+    """RUN, EMULATED or COMPILED."""
+    if target == "host" or all_targets()[target]["runs_here"]:
+        return RUN
+    return EMULATED if emulator(target) else COMPILED
+
+
+def options(target):
+    """What kiln run and kiln verify need to try a target's kernels here."""
+    words = ["--target", target]
+    if way(target) == EMULATED:
+        compiler, runner = emulator(target)
+        return [*words, "--cxx", compiler, "--runner", runner]
+    return [*words, "--runner", NOT_RUN] if way(target) == COMPILED else words
+
+
+def lacks(target):
+    """Why a target is not run here."""
+    return f"this machine is none with {' '.join(all_targets()[target]['requires'])}"
