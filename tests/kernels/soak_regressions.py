@@ -1,7 +1,8 @@
 """Runs the lines of tests/cases/regressions.jsonl: layers that failed once, each on its target, by its engine and decision.
 
 A line is {"target", "engine", "step", "decision", "layer", "class"}: step is run or verify (trials.py), decision a line of a
-decisions file or null, layer as layers.py has it, class what failed when it was found. `./dev soak` adds lines.
+decisions file or null, layer as layers.py has it, class what failed when it was found. `./dev soak` adds lines. One that is not
+mended yet may be told to be "open": it then has to fail, so that whoever mends it takes the word off.
 """
 
 import itertools
@@ -72,7 +73,11 @@ class Regressions(unittest.TestCase):
         self.assertGreater(len(failures), 0)
         for failure, verdict in zip(failures, verdicts(failures)):
             with self.subTest(json.dumps(failure)):
-                self.assertEqual(verdict.failure, "")
+                if failure.get("open"):
+                    print(f"known to fail on {failure['target']}: {verdict.problem}: {verdict.failure}")
+                    self.assertNotEqual(verdict.failure, "", 'it is mended: take "open" off')
+                else:
+                    self.assertEqual(verdict.failure, "")
         unseen = {failure["target"] for failure in failures if targets.way(failure["target"]) == targets.COMPILED}
         for target in sorted(unseen):
             print(f"those of {target} were COMPILED AND LINKED ALONE, no value was seen: {targets.lacks(target)}")
