@@ -277,7 +277,7 @@ def _sigmoid(y):
         return 1 / (1 + np.exp(-y))
 
 
-@np.vectorize
+@np.vectorize(otypes=[float])  # said, for arrays of no elements
 def _normal_distribution(y):
     """(1 + erf(y / sqrt 2)) / 2"""
     return math.erfc(-y / math.sqrt(2)) / 2
