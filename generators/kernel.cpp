@@ -247,13 +247,23 @@ std::optional<Decision> default_decision(const Problem &problem, const TargetMod
     return Decision{name, algorithm.default_schedule(folded, target)};
 }
 
-std::optional<Decision> plain_decision(const Problem &problem, const TargetModel &target) {
+std::optional<Decision> fallback_decision(const Problem &problem, const TargetModel &target,
+                                          const std::string &failed) {
+    std::optional<Decision> definition;
     for (const Algorithm &algorithm : std::views::reverse(algorithms())) {
-        if (const std::optional<Decision> decision = default_decision(problem, target, algorithm.name)) {
-            return decision;
+        const std::optional<Decision> decision = default_decision(problem, target, algorithm.name);
+        if (!decision) {
+            continue;
         }
+        if (definition) {
+            return decision->algorithm == failed ? definition : decision;
+        }
+        if (decision->algorithm == failed) {
+            return std::nullopt;
+        }
+        definition = decision;
     }
-    return std::nullopt;
+    return definition;
 }
 
 void check_decision(const Problem &problem, const Decision &decision, int revision, const TargetModel *target) {
@@ -273,7 +283,7 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
     algorithm.packed_extents(folded, decision.schedule, Sizes(folded));
 }
 
-std::string fallback(const Problem &problem, const Decision &decision) {
+std::string emulation_note(const Problem &problem, const Decision &decision) {
     const Halide::Type packed = find_algorithm(decision.algorithm).packed_type(reduced(problem), decision.schedule);
     if (problem.is_quantized()) {
         return packed.bits() == 16 ? "8-bit products are computed in 16 bits" : "";

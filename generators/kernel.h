@@ -26,18 +26,20 @@ Decision default_decision(const Problem &problem, const TargetModel &target);
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target,
                                          const std::string &algorithm);
 
-// That of the last algorithm in the list that applies, which does the least to a problem: what is left where another's
-// kernel does not compile. Nothing where none applies.
-std::optional<Decision> plain_decision(const Problem &problem, const TargetModel &target);
+// What is tried where a kernel by `algorithm` does not compile: the last algorithm in the list that applies but for the
+// operator's own definition, which does the least to a problem; where it is that, the definition. Nothing where it is
+// the definition.
+std::optional<Decision> fallback_decision(const Problem &problem, const TargetModel &target,
+                                          const std::string &algorithm);
 
 // Throws std::invalid_argument unless the decision's algorithm has this revision, applies to the problem and takes the
 // schedule; with a target, unless the algorithm is for that kind of target too.
 void check_decision(const Problem &problem, const Decision &decision, int revision,
                     const TargetModel *target = nullptr);
 
-// What stands in for arithmetic that the target does not have, or not as fast: "float16 is computed in float32"; empty
-// where nothing does.
-std::string fallback(const Problem &problem, const Decision &decision);
+// What is computed in place of arithmetic that the target does not have, or not as fast: "float16 is computed in
+// float32"; empty where nothing is.
+std::string emulation_note(const Problem &problem, const Decision &decision);
 
 // The revision of an algorithm, for decisions and manifests.
 int algorithm_revision(const std::string &algorithm);

@@ -25,7 +25,7 @@ struct CompileOptions {
     std::string save_weights;         // folder for the layers' own weights, for programs that verify; "": none
     bool skip_unsupported = false;    // layers that Kiln cannot take are left out, and that is no failure
     double time_limit = 60;           // seconds for one kernel
-    bool stand_ins = true;            // a kernel that does not compile as decided is made by the plainest algorithm
+    bool stand_ins = true;            // a kernel that does not compile as decided is made by a plainer algorithm
     bool explain = false;             // also prints what `kiln explain` does
     SpecOptions spec_options;         // --shape
 };

@@ -58,7 +58,7 @@ void report(const CompiledLibrary &library, const std::string &count) {
     for (const std::string &warning : library.warnings) {
         fmt::print(stderr, "kiln: warning: {}\n", warning);
     }
-    for (const auto &[text, names] : library.fallbacks) {
+    for (const auto &[text, names] : library.emulation_notes) {
         fmt::print("note: {}: {}\n", text, fmt::join(names, ", "));
     }
     if (!library.weights_left.empty()) {

@@ -267,7 +267,7 @@ class Compilation {
         }
         std::vector<size_t> again;
         run_jobs(jobs, request_.jobs, request_.time_limit, [&](size_t job, const JobResult &result) {
-            if (!result.ok && make_plain(which[job], result.text)) {
+            if (!result.ok && take_fallback(which[job], result.text)) {
                 again.push_back(which[job]);
             } else {
                 finish_kernel(which[job], result);
@@ -293,11 +293,12 @@ class Compilation {
         return names;
     }
 
-    // Gives a kernel that does not compile the plainest algorithm; false where it had that, or nothing may stand in.
-    bool make_plain(size_t index, const std::string &why) {
+    // Gives a kernel that does not compile a plainer algorithm; false where there is none, or nothing may stand in.
+    bool take_fallback(size_t index, const std::string &why) {
         LibraryKernel &kernel = *kernels_[index];
-        const std::optional<Decision> plain = plain_decision(kernel.problem, *kernel.target);
-        if (!request_.stand_ins || !plain || plain->algorithm == kernel.decision.algorithm) {
+        const std::optional<Decision> plain =
+            fallback_decision(kernel.problem, *kernel.target, kernel.decision.algorithm);
+        if (!request_.stand_ins || !plain) {
             return false;
         }
         result_.warnings.push_back(fmt::format("layer {}: compiling it for {} by {} failed, {} is taken: {}",
@@ -487,8 +488,9 @@ class Compilation {
             objects_.push_back(object_file(pending.layer.functions.symbol));
             for (const size_t index : pending.kernels) {
                 const LibraryKernel &kernel = *kernels_[index];
-                if (const std::string text = fallback(kernel.problem, kernel.decision); !text.empty()) {
-                    result_.fallbacks[fmt::format("{} on {}", text, kernel.target->name)].push_back(pending.spec->name);
+                if (const std::string text = emulation_note(kernel.problem, kernel.decision); !text.empty()) {
+                    result_.emulation_notes[fmt::format("{} on {}", text, kernel.target->name)].push_back(
+                        pending.spec->name);
                 }
             }
         }

@@ -21,7 +21,7 @@ struct LibraryRequest {
     double time_limit = 60;            // seconds for one kernel
     Embedding embed_weights = Embedding::none;
     std::vector<Spec::Failure> left_out;  // layers that never came so far; the manifest names them too
-    bool stand_ins = true;                // a kernel that does not compile as decided is made by the plainest algorithm
+    bool stand_ins = true;                // a kernel that does not compile as decided is made by a plainer algorithm
 };
 
 struct CompiledLibrary {
@@ -38,8 +38,8 @@ struct CompiledLibrary {
     std::vector<std::string> biases_left;   // layers whose weights are embedded, and whose bias nothing tells
     int64_t weight_bytes = 0;               // of all layers of known filters, as they have them,
     int64_t packed_bytes = 0;               // and as their kernels read them, those of the target that needs most
-    // What stands in for arithmetic that a target lacks (kernel.h), and the layers it is so for.
-    std::map<std::string, std::vector<std::string>> fallbacks;
+    // What is computed in place of arithmetic that a target lacks (kernel.h), and the layers it is so for.
+    std::map<std::string, std::vector<std::string>> emulation_notes;
 };
 
 // Writes lib<name>.a, <name>.h and <name>.json; the same request gives the same bytes. `progress` advances by one for

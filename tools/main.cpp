@@ -101,7 +101,7 @@ void add_decisions(CLI::App &command, std::string &decisions) {
 void add_stand_ins(CLI::App &command, bool &stand_ins) {
     command.add_flag_callback(
         "--no-stand-in", [&stand_ins] { stand_ins = false; },
-        "A layer whose kernel does not compile as decided fails; else the plainest algorithm stands in, with a "
+        "A layer whose kernel does not compile as decided fails; else a plainer algorithm stands in, with a "
         "warning");
 }
 

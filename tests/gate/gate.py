@@ -157,8 +157,13 @@ def compare_layers(old, new):
 
 
 def common_units(old, new):
-    """The kernels that both builds make, having printed those of one alone; and how many those are."""
-    alone = sorted(old.keys() ^ new.keys())
+    """The kernels that both builds make, having printed those of one alone; and how many those are. An algorithm that one
+    build does not have is no difference, where nothing but the gate asks for it."""
+    asked = [{unit.variant for unit in units.values()} for units in (old, new)]
+    for variant in sorted(asked[0] ^ asked[1]):
+        print(f"only {'the base' if variant in asked[0] else 'this build'} has the algorithm {variant}")
+    alone = sorted(key for key, unit in (old | new).items()
+                   if (key in old) != (key in new) and unit.variant in asked[0] & asked[1])
     for key in alone:
         print(f"DIFFERS only {'the base' if key in old else 'this build'} makes {key}")
     return [unit for key, unit in old.items() if key in new], len(alone)

@@ -50,6 +50,30 @@ TEST(Decision, default_tiles_fit_the_registers) {
     }
 }
 
+// What stands in for a kernel that does not compile, step by step to the operator's own definition.
+TEST(Decision, fallbacks_end_with_the_definition) {
+    const std::pair<const char *, std::vector<std::string>> cases[] = {
+        {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc",
+         {"winograd", "direct", "definition"}},
+        {"convtranspose2d-f64-n1-c8-i9x9-m8-o18x18-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc", {"polyphase", "definition"}},
+        {"deformconv2d-f32-n1-c8-i9x9-m8-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g1-og1-ncx,ncx", {"sampled", "definition"}},
+        {"conv2d-f32-n?-c8-i?x?-m8-o?x?-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc", {"open", "definition"}},
+        {"conv1d-f32-n0-c8-i9-m8-o9-k1-s1-d1-p0,0-g1-nxc,nxc", {"empty"}}};
+    for (const auto &[text, algorithms] : cases) {
+        const Problem problem = parsed(text);
+        std::string algorithm = algorithms[0];
+        for (size_t i = 1; i < algorithms.size(); i++) {
+            const auto fallback = fallback_decision(problem, find_target("x86-64-avx2"), algorithm);
+            ASSERT_TRUE(fallback) << text << ", " << algorithm;
+            EXPECT_EQ(fallback->algorithm, algorithms[i]) << text;
+            algorithm = fallback->algorithm;
+        }
+        EXPECT_FALSE(fallback_decision(problem, find_target("x86-64-avx2"), algorithm)) << text << ", " << algorithm;
+    }
+    const Problem problem = parsed(cases[0].first);
+    EXPECT_EQ(fallback_decision(problem, find_target("opencl"), "gpu_direct")->algorithm, "gpu_definition");
+}
+
 TEST(Decision, takes_winograd_where_it_pays) {
     const std::string image = "conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
     const std::pair<std::string, const char *> cases[] = {

@@ -2,7 +2,7 @@
 
 KILN_TARGET is the target, this machine's best one unless said; where it cannot be run here and has no emulator, its kernels are
 compiled and linked, and the output says so. KILN_ENGINE is specialized or generic; KILN_RANDOM_SEED, KILN_RANDOM_FIRST and
-KILN_RANDOM_COUNT choose other problems. Each depends on the seed and its own number alone, so that KILN_RANDOM_ONLY=N draws
+KILN_RANDOM_COUNT choose other problems; KILN_ALGORITHM asks for one algorithm throughout. Each depends on the seed and its own number alone, so that KILN_RANDOM_ONLY=N draws
 just the one that failed.
 """
 
@@ -19,6 +19,7 @@ import trials
 ENGINE = os.environ.get("KILN_ENGINE", "specialized")
 TARGET = os.environ.get("KILN_TARGET", "host")
 SEED = int(os.environ.get("KILN_RANDOM_SEED", 20240611))
+ALGORITHM = os.environ.get("KILN_ALGORITHM")
 FIRST = int(os.environ.get("KILN_RANDOM_FIRST", 0))
 COUNT = int(os.environ.get("KILN_RANDOM_COUNT", {"specialized": 300, "generic": 5000}[ENGINE]))
 ONLY = os.environ.get("KILN_RANDOM_ONLY")
@@ -42,7 +43,8 @@ class RandomProblems(unittest.TestCase):
         cls.way = targets.way(TARGET)
         print(f"{len(cls.numbers)} problems, engine {ENGINE}, target {TARGET} ({cls.way}), seed {SEED}", flush=True)
         cls.layers = [problems.draw(SEED, number, MOST_PRODUCTS, CELLS) for number in cls.numbers]
-        cls.verdicts = trials.run(cls.layers, TARGET, ENGINE)
+        decisions = [{"problem": "*", "algorithm": ALGORITHM}] if ALGORITHM else ()
+        cls.verdicts = trials.run(cls.layers, TARGET, ENGINE, decisions)
 
     def describe(self, number, layer, verdict):
         rerun = f"KILN_TARGET={TARGET} KILN_ENGINE={ENGINE} KILN_RANDOM_SEED={SEED} KILN_RANDOM_ONLY={number}"
@@ -52,6 +54,8 @@ class RandomProblems(unittest.TestCase):
         for number, layer, verdict in zip(self.numbers, self.layers, self.verdicts):
             with self.subTest(self.describe(number, layer, verdict)):
                 self.assertEqual(verdict.failure, "")
+                if ALGORITHM and "@" in verdict.kernel and "empty" not in verdict.kernel:
+                    self.assertEqual(verdict.kernel.split("@")[0], ALGORITHM)
         told = {kind: sum(v.kind == kind and not v.failure for v in self.verdicts) for kind in ("right", "unsupported")}
         if self.way == targets.COMPILED:
             compiled = sum(v.kind == "not run" and not v.failure for v in self.verdicts)
@@ -65,7 +69,7 @@ class RandomProblems(unittest.TestCase):
         target = TARGET
         if target == "host":
             target = next(v.kernel for v in self.verdicts if "@" in v.kernel).split("@")[1]
-        if ON_GPU:
+        if ON_GPU or ALGORITHM:
             return
         found = {}
         for layer, verdict in zip(self.layers, self.verdicts):
@@ -87,7 +91,7 @@ class RandomProblems(unittest.TestCase):
             return
         texts = [v.problem for v in self.verdicts if v.kind == "right" and not v.failure][::VERIFIED_SHARE]
         self.verify(texts)
-        if ON_GPU:
+        if ON_GPU or ALGORITHM:
             return
         self.verify(texts, {"problem": "*", "draw": SEED})
         for algorithm in ("winograd", "strassen"):

@@ -51,6 +51,8 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"half", half_growth, Mixed::none},
     {"polyphase", [](const Problem &) { return 1.0; }, Mixed::none},
     {"sampled", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"definition", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gpu_definition", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_empty", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_depthwise", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_direct", [](const Problem &) { return 1.0; }, Mixed::none},

@@ -5,6 +5,7 @@
 
 #include "algorithms/schedule_text.h"
 #include "expressions/epilogue.h"
+#include "expressions/points.h"
 #include "expressions/types.h"
 
 namespace kiln::deform_conv {
@@ -16,34 +17,6 @@ using Halide::Func;
 using Halide::reinterpret;
 using Halide::Type;
 using Halide::Var;
-
-// The coordinates of point or tap number `index`, the innermost first.
-std::vector<Expr> coordinates(Expr index, const std::vector<Expr> &sizes) {
-    std::vector<Expr> at;
-    for (size_t a = 0; a < sizes.size(); a++) {
-        const bool last = a + 1 == sizes.size();
-        at.push_back(last ? index : index % sizes[a]);
-        index = index / sizes[a];
-    }
-    return at;
-}
-
-Expr product(const std::vector<Expr> &sizes) {
-    Expr result = 1;
-    for (const Expr &size : sizes) {
-        result *= size;
-    }
-    return Halide::Internal::simplify(result);
-}
-
-// NaN, infinite and huge offsets become plus or minus 2^30, on their bits: two integer minima. Halide lets LLVM assume
-// that no float is NaN or infinite, so no float comparison may see one.
-Expr finite(const Expr &offset) {
-    const Type type = offset.type(), as_int = Halide::Int(type.bits()), as_uint = Halide::UInt(type.bits());
-    const Expr most = Halide::Internal::make_const(type, 1 << 30);
-    const Expr bits = Halide::min(reinterpret(as_int, offset), reinterpret(as_int, most));
-    return reinterpret(type, Halide::min(reinterpret(as_uint, bits), reinterpret(as_uint, -most)));
-}
 
 // A copy of `value`, an expression of (c, p, n).
 SampledStages::Copy copy(const SampledStages &s, const std::string &name, const Expr &value, bool turns) {

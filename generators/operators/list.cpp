@@ -1,4 +1,4 @@
-// The list of algorithms.
+// The list of algorithms, in the order they are asked: the first that applies, and pays where it tells, is taken.
 #include <optional>
 #include <stdexcept>
 
@@ -18,6 +18,7 @@
 #include "algorithms/winograd/winograd_gpu.h"
 #include "expressions/types.h"
 #include "moves/gpu_schedule.h"
+#include "operators/definition.h"
 
 namespace kiln {
 namespace {
@@ -47,11 +48,19 @@ bool is_fixed(const Problem &problem, Operator op) {
 // Each algorithm is a struct of its functions, with its schedule as numbers where Algorithm has the text; without a
 // packed_type, weights are packed in the type they are multiplied in.
 
+// That of an algorithm that has nothing to choose.
+struct NoSchedule {
+    static NoSchedule parse(const std::string &text) {
+        if (!text.empty()) {
+            throw std::invalid_argument("schedule \"" + text + "\": there is nothing to choose");
+        }
+        return {};
+    }
+    std::string print() const { return {}; }
+};
+
 struct Empty {
-    struct Schedule {
-        static Schedule parse(const std::string &) { return {}; }
-        std::string print() const { return {}; }
-    };
+    using Schedule = NoSchedule;
     static Schedule default_schedule(const Problem &, const TargetModel &) { return {}; }
     static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
         return dense::empty(problem, operands);
@@ -232,6 +241,22 @@ struct Sampled {
     static constexpr auto pack = deform_conv::pack;
 };
 
+struct Definition {
+    using Schedule = NoSchedule;
+    static Schedule default_schedule(const Problem &, const TargetModel &) { return {}; }
+    static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
+        operators::Definition definition = operators::define(problem, operands);
+        operators::schedule_plainly(definition);
+        return definition.y;
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &, const Sizes &sizes) {
+        return operators::weight_extents(problem, sizes);
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &, const Sizes &, const Halide::Func &w) {
+        return operators::weights_in_order(problem, w);
+    }
+};
+
 // A GPU's algorithm, whose weights are packed as a processor's: that of its schedule's stages().
 template <class Processor, class GpuSchedule>
 struct PackedLike {
@@ -250,6 +275,14 @@ struct EmptyGpu : Empty {
         const Halide::Func y = dense::empty(problem, operands);
         schedule_elements_gpu(y);
         return y;
+    }
+};
+
+struct DefinitionGpu : Definition {
+    static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
+        operators::Definition definition = operators::define(problem, operands);
+        operators::schedule_plainly_gpu(definition);
+        return definition.y;
     }
 };
 
@@ -395,6 +428,9 @@ constexpr Algorithm list[] = {
         "sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
         [](const Problem &problem) { return problem.op == Operator::deform_conv && !dense::is_empty(problem); },
         one_phase),
+    row<Definition>(
+        "definition", 1, "the operator's definition as it stands, an element after the other",
+        [](const Problem &problem) { return !dense::is_empty(problem); }, one_phase),
     gpu_row<EmptyGpu>("gpu_empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty,
                       one_phase),
     gpu_row<WinogradGpu>("gpu_winograd", 1, "tiles of outputs by fewer products, all tiles for each point together",
@@ -412,6 +448,9 @@ constexpr Algorithm list[] = {
     gpu_row<SampledGpu>(
         "gpu_sampled", 1, "samples gathered into the workspace, times a tile of channels and points a thread",
         [](const Problem &problem) { return is_fixed(problem, Operator::deform_conv); }, one_phase),
+    gpu_row<DefinitionGpu>(
+        "gpu_definition", 1, "the operator's definition as it stands, an element a thread",
+        [](const Problem &problem) { return !problem.has_open_sizes() && !dense::is_empty(problem); }, one_phase),
 };
 
 }  // namespace

@@ -1,0 +1,77 @@
+// What the operators' definitions have in common: y's coordinates, products, the weights and the plain schedules.
+#include "operators/definition.h"
+
+#include "algorithms/algorithm.h"
+#include "expressions/epilogue.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
+#include "moves/gpu_schedule.h"
+
+namespace kiln::operators {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::Var;
+
+Coordinates::Coordinates(const Problem &problem, const Sizes &sizes)
+    : o(vars("o", static_cast<size_t>(image_axes(problem)))), all{c}, output_channel(c) {
+    if (splits_groups(problem)) {
+        all.push_back(g);
+        output_channel = g * sizes.out_of_group() + c;
+        group = g;
+    } else {
+        group = problem.groups == 1 ? Expr(0) : output_channel / sizes.out_of_group();
+    }
+    append(all, o);
+    all.push_back(n);
+}
+
+Definition define(const Problem &problem, const Operands &operands) {
+    switch (problem.op) {
+        case Operator::conv:
+            return conv(problem, operands);
+        case Operator::conv_transpose:
+            return conv_transpose(problem, operands);
+        case Operator::deform_conv:
+            return deform_conv(problem, operands);
+    }
+    throw Halide::InternalError("an operator without a definition");
+}
+
+void schedule_plainly(Definition &definition) {
+    definition.sum.compute_at(definition.y, definition.y.args()[0]);
+}
+
+void schedule_plainly_gpu(Definition &definition) {
+    const Var thread = schedule_elements_gpu(definition.y);
+    definition.sum.compute_at(definition.y, thread);
+    keep_loops_whole(definition.sum);
+}
+
+std::vector<Expr> weight_extents(const Problem &problem, const Sizes &sizes) {
+    std::vector<Expr> extents = sizes.kernel;
+    const bool transposed = problem.op == Operator::conv_transpose;
+    extents.push_back(transposed ? sizes.out_of_group() : sizes.depth());
+    extents.push_back(transposed ? sizes.in_channels : sizes.out_channels);
+    return extents;
+}
+
+Func weights_in_order(const Problem &problem, const Func &w) {
+    const std::vector<Var> from = vars("w", static_cast<size_t>(problem.rank) + 2);
+    const std::vector<Var> order(from.rbegin(), from.rend());
+    Func packed("packed");
+    packed(order) = w(from);
+    return packed;
+}
+
+Expr multiply(const Problem &problem, const Expr &x, const Expr &w) {
+    return Halide::cast(sum_type(problem), x) * Halide::cast(sum_type(problem), w);
+}
+
+Func finish(const Problem &problem, const Operands &operands, const Coordinates &at, const Func &sum) {
+    Func y("y");
+    y(at.all) = epilogue(problem, sum(at.all), operands, {at.all.begin(), at.all.end()}, at.output_channel);
+    return y;
+}
+
+}  // namespace kiln::operators

@@ -1,0 +1,54 @@
+// What each operator computes, as its document's formula says it: Funcs without a schedule, of any rank, type and
+// layout.
+//
+// They are kernels too: with the plain schedules below, which are always legal, the last of each operator's algorithms
+// and what stands in where the compiler fails at another. Weights are as the user gives them, widened. Error: a plain
+// sum of products in the order of the loops.
+#pragma once
+
+#include <Halide.h>
+
+#include <vector>
+
+#include "expressions/operands.h"
+#include "kiln/problem.h"
+
+namespace kiln::operators {
+
+// y's coordinates, and what they say of a convolution's channels.
+struct Coordinates {
+    Halide::Var c{"c"}, g{"g"}, n{"n"};  // g, the group, is one of them where the number of groups is open
+    std::vector<Halide::Var> o;          // of each axis, the innermost first
+    std::vector<Halide::Var> all;        // c, g, o, n
+    Halide::Expr output_channel, group;
+
+    Coordinates(const Problem &problem, const Sizes &sizes);
+};
+
+// The Funcs of a definition: y, and the sum that it is made of.
+struct Definition {
+    Halide::Func sum, y;
+};
+
+Definition conv(const Problem &problem, const Operands &operands);
+Definition conv_transpose(const Problem &problem, const Operands &operands);
+Definition deform_conv(const Problem &problem, const Operands &operands);
+
+// That of the problem's operator.
+Definition define(const Problem &problem, const Operands &operands);
+
+// Each element by itself: one after the other, or each in a thread of a GPU.
+void schedule_plainly(Definition &definition);
+void schedule_plainly_gpu(Definition &definition);
+
+// The weights: w in its own order, the last dimension innermost.
+std::vector<Halide::Expr> weight_extents(const Problem &problem, const Sizes &sizes);
+Halide::Func weights_in_order(const Problem &problem, const Halide::Func &w);
+
+// x * w in the type that sums have.
+Halide::Expr multiply(const Problem &problem, const Halide::Expr &x, const Halide::Expr &w);
+
+// y = epilogue(sum).
+Halide::Func finish(const Problem &problem, const Operands &operands, const Coordinates &at, const Halide::Func &sum);
+
+}  // namespace kiln::operators
