@@ -53,7 +53,7 @@ std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const Targe
     const Problem folded = reduced(problem);
     std::vector<CandidateSpace> spaces;
     for (const Algorithm &algorithm : algorithms()) {
-        if (!algorithm.applies_on(folded, target)) {
+        if (algorithm.is_definition || !algorithm.applies_on(folded, target)) {
             continue;
         }
         CandidateSpace space = {algorithm.name, ScheduleNumbers(algorithm.default_schedule(folded, target)),

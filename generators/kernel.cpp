@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <ranges>
 #include <stdexcept>
 
@@ -178,13 +179,14 @@ class CollectLaunches : public Halide::Internal::IRVisitor {
     std::vector<std::pair<std::string, Halide::Expr>> lets_;
 };
 
+std::unique_ptr<const Implementation> read(const Decision &decision) {
+    return find_algorithm(decision.algorithm).read(decision.schedule);
+}
+
 // Of packed weights, from constants or open sizes.
-Halide::Expr packed_bytes(const Problem &problem, const Decision &decision) {
-    const Problem folded = reduced(problem);
-    const Algorithm &algorithm = find_algorithm(decision.algorithm);
-    Halide::Expr bytes =
-        Halide::Internal::make_const(Halide::Int(32), algorithm.packed_type(folded, decision.schedule).bytes());
-    for (const Halide::Expr &extent : algorithm.packed_extents(folded, decision.schedule, Sizes(folded))) {
+Halide::Expr packed_bytes(const Problem &problem, const Implementation &implementation) {
+    Halide::Expr bytes = Halide::Internal::make_const(Halide::Int(32), implementation.packed_type(problem).bytes());
+    for (const Halide::Expr &extent : implementation.packed_extents(problem, Sizes(problem))) {
         bytes *= extent;
     }
     return Halide::Internal::simplify(bytes);
@@ -231,7 +233,8 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
     }
     const Problem folded = reduced(problem);
     for (const Algorithm &algorithm : algorithms()) {
-        if (algorithm.applies_on(folded, target) && (algorithm.pays == nullptr || algorithm.pays(folded, target))) {
+        if (algorithm.applies_on(folded, target) &&
+            (algorithm.is_profitable == nullptr || algorithm.is_profitable(folded, target))) {
             return {algorithm.name, algorithm.default_schedule(folded, target)};
         }
     }
@@ -255,13 +258,11 @@ std::optional<Decision> fallback_decision(const Problem &problem, const TargetMo
         if (!decision) {
             continue;
         }
-        if (definition) {
-            return decision->algorithm == failed ? definition : decision;
+        if (algorithm.is_definition && algorithm.name != failed) {
+            definition = decision;
+        } else {
+            return algorithm.name == failed ? definition : decision;
         }
-        if (decision->algorithm == failed) {
-            return std::nullopt;
-        }
-        definition = decision;
     }
     return definition;
 }
@@ -280,11 +281,11 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
     if (!algorithm.applies(folded)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " does not apply");
     }
-    algorithm.packed_extents(folded, decision.schedule, Sizes(folded));
+    algorithm.read(decision.schedule)->packed_extents(folded, Sizes(folded));
 }
 
 std::string emulation_note(const Problem &problem, const Decision &decision) {
-    const Halide::Type packed = find_algorithm(decision.algorithm).packed_type(reduced(problem), decision.schedule);
+    const Halide::Type packed = read(decision)->packed_type(reduced(problem));
     if (problem.is_quantized()) {
         return packed.bits() == 16 ? "8-bit products are computed in 16 bits" : "";
     }
@@ -300,7 +301,7 @@ int algorithm_revision(const std::string &algorithm) {
 }
 
 std::string whole_schedule(const Decision &decision) {
-    return find_algorithm(decision.algorithm).whole_schedule(decision.schedule);
+    return read(decision)->schedule();
 }
 
 std::string halide_version() {
@@ -312,17 +313,17 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
     Halide::Module module(request.symbol, host_target(*request.target).with_feature(Target::NoRuntime));
     const Problem folded = reduced(request.problem);
-    const Algorithm &algorithm = find_algorithm(request.decision.algorithm);
-    const std::string &schedule = request.decision.schedule, pack = request.symbol + "_pack";
+    const std::unique_ptr<const Implementation> implementation = read(request.decision);
+    const std::string pack = request.symbol + "_pack";
     const Sizes sizes(folded);
     PlaceInWorkspace in_workspace;
     const Halide::Module kernel =
         lower(request, "kernel", request.symbol, request.target->is_gpu() ? &in_workspace : nullptr);
     const Scratch scratch = append_flat(module, kernel, request.symbol,
-                                        kernel_signature(folded, kernel_tensors(folded, algorithm, schedule, sizes)));
+                                        kernel_signature(folded, kernel_tensors(folded, *implementation, sizes)));
     append_flat(module, lower(request, "pack", pack), pack,
-                pack_signature(request.problem, pack_tensors(folded, algorithm, schedule, sizes)));
-    const Halide::Expr packed = packed_bytes(request.problem, request.decision);
+                pack_signature(request.problem, pack_tensors(folded, *implementation, sizes)));
+    const Halide::Expr packed = packed_bytes(folded, *implementation);
     KernelFacts facts;
     if (const int open = open_sizes(request.problem); open > 0) {
         append_bytes_function(module, request.symbol + "_bytes", open, packed, scratch);
@@ -337,8 +338,8 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     }
     facts.launches = collect.launches;
     const LlvmProcessor &processor = request.target->llvm;
-    const bool lists =
-        request.listing || algorithm.finish != nullptr || processor.cpu != nullptr || !has_x86_objects(module.target());
+    const bool lists = request.listing || implementation->patches_object() || processor.cpu != nullptr ||
+                       !has_x86_objects(module.target());
     const std::string assembly_file = object_file + ".s";
     std::map<Halide::OutputFileType, std::string> files = {{Halide::OutputFileType::object, object_file}};
     if (lists) {
@@ -351,8 +352,8 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     if (processor.cpu != nullptr) {
         check_without_avx512(assembly_file);
     }
-    if (algorithm.finish != nullptr) {
-        algorithm.finish(folded, schedule, object_file, assembly_file);
+    if (implementation->patches_object()) {
+        implementation->patch_object(folded, object_file, assembly_file);
     }
     check_object_symbols(object_file, {request.symbol});
     facts.stack_bytes = lists ? stack_bytes_of_listing(assembly_file, module.target().arch == Target::X86)
@@ -404,22 +405,23 @@ std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decisi
         points.set(Halide::Buffer<>(Halide::Int(32), const_cast<int32_t *>(zero_points),
                                     {static_cast<int>(problem.out_channels)}));
     }
-    const Algorithm &algorithm = find_algorithm(decision.algorithm);
+    const std::unique_ptr<const Implementation> implementation = read(decision);
     const Sizes sizes(folded);
-    if (!Halide::Internal::as_const_int(packed_bytes(problem, decision))) {
+    const Halide::Expr bytes = packed_bytes(folded, *implementation);
+    if (!Halide::Internal::as_const_int(bytes)) {
         throw std::runtime_error("weights of open sizes are packed at run time: they cannot be embedded");
     }
     std::vector<int> extents;
-    for (const Halide::Expr &extent : algorithm.packed_extents(folded, decision.schedule, sizes)) {
+    for (const Halide::Expr &extent : implementation->packed_extents(folded, sizes)) {
         extents.push_back(static_cast<int>(constant(extent)));
     }
-    std::vector<uint8_t> packed(constant(packed_bytes(problem, decision)));
-    const Halide::Type type = algorithm.packed_type(folded, decision.schedule);
+    std::vector<uint8_t> packed(constant(bytes));
+    const Halide::Type type = implementation->packed_type(folded);
     Halide::Buffer<> result(type, packed.data(), extents);
     const Halide::Func wide =
         widen_weights(folded, sizes, type, weights, zero_points != nullptr ? Halide::Func(points) : Halide::Func(),
                       Halide::Internal::const_true());
-    algorithm.pack(folded, decision.schedule, sizes, wide).realize(result);
+    implementation->pack(folded, sizes, wide).realize(result);
     return packed;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -3,6 +3,7 @@
 #include <Halide.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ class Kernel : public Halide::Generator<Kernel> {
 
     void configure() {
         problem = kiln::reduced(parse_problem(problem_text));
+        implementation = kiln::find_algorithm(algorithm_name).read(schedule_text);
         for (int i = 0; i < kiln::open_sizes(problem); i++) {
             open_inputs.push_back(add_input<int32_t>(kiln::open_name(i)));
         }
@@ -65,7 +67,6 @@ class Kernel : public Halide::Generator<Kernel> {
             open.push_back(*input);
         }
         const kiln::Sizes sizes(problem, open);
-        const kiln::Algorithm &algorithm = kiln::find_algorithm(algorithm_name);
         const std::vector<kiln::Tensor> tensors = list_tensors(sizes);
         for (size_t i = 0; i + 1 < tensors.size(); i++) {
             pin(*inputs[tensors[i].name], tensors[i]);
@@ -74,12 +75,12 @@ class Kernel : public Halide::Generator<Kernel> {
             const Expr has_points = has_zero_points ? *has_zero_points != 0 : Expr();
             const Func wide =
                 kiln::widen_weights(problem, sizes, out->type(), func("w"), func("zero_points"), has_points);
-            *out = algorithm.pack(problem, schedule_text, sizes, wide);
+            *out = implementation->pack(problem, sizes, wide);
         } else {
-            *out = algorithm.build(problem, schedule_text,
-                                   {sizes, func("x"), func("packed"), func("bias"), func("residual"), func("offset"),
-                                    func("mask"), func("scale"), half_bits()},
-                                   kiln::find_target(model));
+            *out = implementation->build(problem,
+                                         {sizes, func("x"), func("packed"), func("bias"), func("residual"),
+                                          func("offset"), func("mask"), func("scale"), half_bits()},
+                                         kiln::find_target(model));
         }
         pin(*out, tensors.back());
     }
@@ -87,7 +88,7 @@ class Kernel : public Halide::Generator<Kernel> {
   private:
     std::vector<kiln::Tensor> list_tensors(const kiln::Sizes &sizes) {
         const auto list = part.value() == "pack" ? kiln::pack_tensors : kiln::kernel_tensors;
-        std::vector<kiln::Tensor> tensors = list(problem, kiln::find_algorithm(algorithm_name), schedule_text, sizes);
+        std::vector<kiln::Tensor> tensors = list(problem, *implementation, sizes);
         for (kiln::Tensor &tensor : tensors) {
             if (half_bits() && tensor.type == Halide::Float(16)) {
                 tensor.type = Halide::UInt(16);
@@ -124,6 +125,7 @@ class Kernel : public Halide::Generator<Kernel> {
     }
 
     Problem problem;
+    std::unique_ptr<const kiln::Implementation> implementation;
     std::vector<Input<int32_t> *> open_inputs;
     Input<int32_t> *has_zero_points = nullptr;
     std::map<std::string, Input<Buffer<void>> *> inputs;

@@ -63,23 +63,22 @@ std::vector<Expr> image_sizes(const Problem &problem, const std::vector<Expr> &s
 
 }  // namespace
 
-std::vector<Tensor> kernel_tensors(const Problem &problem, const Algorithm &algorithm, const std::string &schedule,
-                                   const Sizes &sizes) {
-    const std::vector<Expr> phases = algorithm.output_phases(problem, schedule, sizes);
+std::vector<Tensor> kernel_tensors(const Problem &problem, const Implementation &implementation, const Sizes &sizes) {
+    const std::vector<Expr> phases = implementation.output_phases(problem, sizes);
     const Expr groups = splits_groups(problem) ? sizes.groups : Expr(1);
     const std::vector<Expr> in = image_sizes(problem, sizes.in), out = image_sizes(problem, sizes.out);
     const std::vector<Expr> one_phase(in.size(), 1);
     const Dimensions x = data(sizes.x_is_nxc, sizes.in_channels, 1, in, one_phase, sizes.batch);
-    const int merged = algorithm.phases_as_channels == nullptr ? 1 : algorithm.phases_as_channels(problem);
+    const int merged = implementation.phases_as_channels(problem);
     std::vector<Expr> y_out = out;
     if (merged > 1) {
         y_out[0] = simplify(out[0] / merged);
     }
     const Dimensions y =
         data(sizes.y_is_nxc, simplify(sizes.out_channels * merged), groups, y_out, phases, sizes.batch);
-    std::vector<Tensor> tensors = {{"x", halide_type(problem.x_type), x},
-                                   {"packed", algorithm.packed_type(problem, schedule),
-                                    dense(algorithm.packed_extents(problem, schedule, sizes))}};
+    std::vector<Tensor> tensors = {
+        {"x", halide_type(problem.x_type), x},
+        {"packed", implementation.packed_type(problem), dense(implementation.packed_extents(problem, sizes))}};
     if (problem.bias || problem.open_epilogue) {
         tensors.push_back({"bias", halide_type(problem.bias_type), dense({sizes.out_channels})});
     }
@@ -106,8 +105,7 @@ std::vector<Tensor> kernel_tensors(const Problem &problem, const Algorithm &algo
     return tensors;
 }
 
-std::vector<Tensor> pack_tensors(const Problem &problem, const Algorithm &algorithm, const std::string &schedule,
-                                 const Sizes &sizes) {
+std::vector<Tensor> pack_tensors(const Problem &problem, const Implementation &implementation, const Sizes &sizes) {
     const bool transposed = problem.op == Operator::conv_transpose;
     Dimensions w = {{transposed ? sizes.in_channels : sizes.out_channels, Expr()},
                     {simplify(transposed ? sizes.out_of_group() : sizes.depth()), Expr()}};
@@ -118,8 +116,8 @@ std::vector<Tensor> pack_tensors(const Problem &problem, const Algorithm &algori
     if (problem.w_zero_points) {
         tensors.push_back({"zero_points", Halide::Int(32), dense({sizes.out_channels})});
     }
-    tensors.push_back({"packed", algorithm.packed_type(problem, schedule),
-                       dense(algorithm.packed_extents(problem, schedule, sizes))});
+    tensors.push_back(
+        {"packed", implementation.packed_type(problem), dense(implementation.packed_extents(problem, sizes))});
     return tensors;
 }
 

@@ -23,12 +23,10 @@ struct Tensor {
 };
 
 // Those that the problem has, y last. x, residual and y are over (channel, spatial axes innermost first, batch), split
-// as Algorithm::output_phases and splits_groups() say.
-std::vector<Tensor> kernel_tensors(const Problem &problem, const Algorithm &algorithm, const std::string &schedule,
-                                   const Sizes &sizes);
+// as Implementation::output_phases and splits_groups() say.
+std::vector<Tensor> kernel_tensors(const Problem &problem, const Implementation &implementation, const Sizes &sizes);
 
 // The weights, their zero points where they have any, and the packed weights.
-std::vector<Tensor> pack_tensors(const Problem &problem, const Algorithm &algorithm, const std::string &schedule,
-                                 const Sizes &sizes);
+std::vector<Tensor> pack_tensors(const Problem &problem, const Implementation &implementation, const Sizes &sizes);
 
 }  // namespace kiln

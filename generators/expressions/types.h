@@ -45,7 +45,7 @@ int narrow_zero_point(const Problem &problem, Halide::Type type);
 Halide::Expr float16_bits(const Halide::Expr &value);
 
 // Weights of type `type`: w less its zero points, which are over output channels and undefined where there are none;
-// they count only where has_zero_points is true. The dimensions are those of Algorithm::pack.
+// they count only where has_zero_points is true. The dimensions are those of Implementation::pack.
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
                            const Halide::Func &zero_points, const Halide::Expr &has_zero_points);
 

@@ -1,4 +1,5 @@
-// The list of algorithms, in the order they are asked: the first that applies, and pays where it tells, is taken.
+// The list of algorithms, in the order they are asked: the first that applies, and is profitable where it tells, is
+// taken.
 #include <optional>
 #include <stdexcept>
 
@@ -29,15 +30,12 @@ Extents constants(const std::vector<int> &numbers) {
     return {numbers.begin(), numbers.end()};
 }
 
-Extents one_phase(const Problem &problem, const std::string &, const Sizes &) {
+// The phases of axes whose outputs are all computed alike.
+Extents one_phase(const Problem &problem) {
     return Extents(image_axes(problem), 1);
 }
 
-Extents direct_phases(const Problem &problem, const std::string &schedule, const Sizes &) {
-    return constants(dense::output_phases(problem, dense::DirectSchedule::parse(schedule)));
-}
-
-Extents whole_phases(const Problem &problem, const std::string &, const Sizes &) {
+Extents whole_phases(const Problem &problem) {
     return constants(dense::whole_phases(problem));
 }
 
@@ -45,8 +43,8 @@ bool is_fixed(const Problem &problem, Operator op) {
     return problem.op == op && !problem.has_open_sizes() && !dense::is_empty(problem);
 }
 
-// Each algorithm is a struct of its functions, with its schedule as numbers where Algorithm has the text; without a
-// packed_type, weights are packed in the type they are multiplied in.
+// Each algorithm is a struct of its functions, which take its schedule as numbers; without a packed_type, weights are
+// packed in the type they are multiplied in.
 
 // That of an algorithm that has nothing to choose.
 struct NoSchedule {
@@ -62,6 +60,7 @@ struct NoSchedule {
 struct Empty {
     using Schedule = NoSchedule;
     static Schedule default_schedule(const Problem &, const TargetModel &) { return {}; }
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
         return dense::empty(problem, operands);
     }
@@ -78,7 +77,7 @@ struct Open {
     using Schedule = dense::OpenSchedule;
     static constexpr auto space = dense::open_space;
     static constexpr auto default_schedule = dense::default_open_schedule;
-    static Extents phases(const Problem &problem, const std::string &, const Sizes &sizes) {
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &sizes) {
         return problem.op == Operator::conv_transpose ? sizes.stride : Extents(problem.rank, 1);
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
@@ -95,6 +94,9 @@ struct Depthwise {
     using Schedule = depthwise::DepthwiseSchedule;
     static constexpr auto space = depthwise::space;
     static constexpr auto default_schedule = depthwise::default_depthwise_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return whole_phases(problem);
+    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
         depthwise::DepthwiseStages stages = depthwise::depthwise(problem, schedule, operands);
@@ -113,7 +115,7 @@ struct Depthwise {
 struct Winograd {
     using Schedule = dense::WinogradSchedule;
     static constexpr auto space = dense::winograd_space;
-    static Extents phases(const Problem &problem, const std::string &, const Sizes &) {
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return constants(dense::winograd_output_phases(problem));
     }
     static constexpr auto phases_as_channels = dense::winograd_phases_as_channels;
@@ -139,6 +141,9 @@ struct Direct {
     using Schedule = dense::DirectSchedule;
     static constexpr auto space = dense::direct_space;
     static constexpr auto default_schedule = dense::default_direct_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        return constants(dense::output_phases(problem, schedule));
+    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         dense::DirectStages stages = dense::direct(problem, schedule, operands, target);
@@ -166,6 +171,9 @@ struct Tiles {
     using Schedule = dense::TilesSchedule;
     static constexpr auto space = dense::tiles_space;
     static constexpr auto default_schedule = dense::default_tiles_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return whole_phases(problem);
+    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         if (!dense::has_tiles(target)) {
@@ -185,8 +193,8 @@ struct Tiles {
                              const Halide::Func &w) {
         return Direct::pack(problem, schedule.direct(problem), sizes, w);
     }
-    static void finish(const Problem &problem, const Schedule &schedule, const std::string &object_file,
-                       const std::string &listing_file) {
+    static void patch_object(const Problem &problem, const Schedule &schedule, const std::string &object_file,
+                             const std::string &listing_file) {
         if (const std::optional<dense::TileOperand> streamed = dense::streamed_operand(problem, schedule)) {
             dense::stream_tile_operand(object_file, listing_file, *streamed);
         }
@@ -197,6 +205,7 @@ struct Strassen {
     using Schedule = dense::StrassenSchedule;
     static constexpr auto space = dense::strassen_space;
     static constexpr auto default_schedule = dense::default_strassen_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         dense::StrassenStages stages = dense::strassen(problem, schedule, operands, target);
@@ -217,6 +226,9 @@ struct Half : Direct {
     using Schedule = dense::HalfSchedule;
     static constexpr auto space = dense::half_space;
     static constexpr auto default_schedule = dense::default_half_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return whole_phases(problem);
+    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         if (!dense::has_half(target)) {
@@ -231,6 +243,7 @@ struct Sampled {
     using Schedule = deform_conv::SampledSchedule;
     static constexpr auto space = deform_conv::sampled_space;
     static constexpr auto default_schedule = deform_conv::default_sampled_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
         deform_conv::SampledStages stages = deform_conv::sampled(problem, schedule, operands);
@@ -244,6 +257,7 @@ struct Sampled {
 struct Definition {
     using Schedule = NoSchedule;
     static Schedule default_schedule(const Problem &, const TargetModel &) { return {}; }
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
         operators::Definition definition = operators::define(problem, operands);
         operators::schedule_plainly(definition);
@@ -288,6 +302,9 @@ struct DefinitionGpu : Definition {
 
 struct WinogradGpu : PackedLike<Winograd, dense::WinogradGpuSchedule> {
     static constexpr auto default_schedule = dense::default_winograd_gpu_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return whole_phases(problem);
+    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
         return dense::winograd_gpu(problem, schedule, operands);
@@ -296,6 +313,9 @@ struct WinogradGpu : PackedLike<Winograd, dense::WinogradGpuSchedule> {
 
 struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
     static constexpr auto default_schedule = depthwise::default_depthwise_gpu_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return whole_phases(problem);
+    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
         depthwise::DepthwiseStages stages = depthwise::depthwise(problem, schedule.stages(), operands);
@@ -306,6 +326,9 @@ struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
 
 struct DirectGpu : PackedLike<Direct, dense::DirectGpuSchedule> {
     static constexpr auto default_schedule = dense::default_direct_gpu_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return whole_phases(problem);
+    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         dense::DirectStages stages = dense::direct(problem, schedule.stages(), operands, target, schedule.in_shared);
@@ -316,6 +339,7 @@ struct DirectGpu : PackedLike<Direct, dense::DirectGpuSchedule> {
 
 struct SampledGpu : PackedLike<Sampled, deform_conv::SampledGpuSchedule> {
     static constexpr auto default_schedule = deform_conv::default_sampled_gpu_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
         deform_conv::SampledStages stages = deform_conv::sampled(problem, schedule.stages(), operands);
@@ -324,133 +348,168 @@ struct SampledGpu : PackedLike<Sampled, deform_conv::SampledGpuSchedule> {
     }
 };
 
+// An algorithm's functions with the numbers of a schedule.
 template <class A>
-constexpr decltype(Algorithm::space) space_of() {
+class Bound : public Implementation {
+  public:
+    explicit Bound(const std::string &text) : schedule_(A::Schedule::parse(text)) {}
+
+    std::string schedule() const override { return schedule_.print(); }
+    Extents output_phases(const Problem &problem, const Sizes &sizes) const override {
+        return A::output_phases(problem, schedule_, sizes);
+    }
+    int phases_as_channels(const Problem &problem) const override {
+        if constexpr (requires { A::phases_as_channels(problem); }) {
+            return A::phases_as_channels(problem);
+        }
+        return 1;
+    }
+    Halide::Func build(const Problem &problem, const Operands &operands, const TargetModel &target) const override {
+        return A::build(problem, schedule_, operands, target);
+    }
+    Halide::Type packed_type(const Problem &problem) const override {
+        if constexpr (requires { A::packed_type(problem, schedule_); }) {
+            return A::packed_type(problem, schedule_);
+        }
+        return operand_type(problem);
+    }
+    Extents packed_extents(const Problem &problem, const Sizes &sizes) const override {
+        if constexpr (requires { schedule_.check(problem); }) {
+            schedule_.check(problem);
+        }
+        return A::packed_extents(problem, schedule_, sizes);
+    }
+    Halide::Func pack(const Problem &problem, const Sizes &sizes, const Halide::Func &w) const override {
+        return A::pack(problem, schedule_, sizes, w);
+    }
+    bool patches_object() const override {
+        return requires { &A::patch_object; };
+    }
+    void patch_object(const Problem &problem, const std::string &object_file,
+                      const std::string &listing_file) const override {
+        if constexpr (requires { &A::patch_object; }) {
+            A::patch_object(problem, schedule_, object_file, listing_file);
+        }
+    }
+
+  private:
+    const typename A::Schedule schedule_;
+};
+
+// A row of the list: `algorithm` says what is special about it, and A the rest.
+template <class A>
+constexpr Algorithm row(Algorithm algorithm) {
+    algorithm.read = [](const std::string &schedule) -> std::unique_ptr<const Implementation> {
+        return std::make_unique<Bound<A>>(schedule);
+    };
+    algorithm.default_schedule = [](const Problem &problem, const TargetModel &target) {
+        return A::default_schedule(problem, target).print();
+    };
     if constexpr (requires { A::space; }) {
-        return A::space;
-    } else {
-        return nullptr;
+        algorithm.space = A::space;
     }
+    return algorithm;
 }
 
-template <class A>
-constexpr decltype(Algorithm::phases_as_channels) phases_as_channels_of() {
-    if constexpr (requires { &A::phases_as_channels; }) {
-        return A::phases_as_channels;
-    } else {
-        return nullptr;
-    }
+bool is_processor(const TargetModel &target) {
+    return !target.is_gpu();
 }
 
-template <class A>
-constexpr decltype(Algorithm::finish) finish_of() {
-    if constexpr (requires { &A::finish; }) {
-        return [](const Problem &problem, const std::string &schedule, const std::string &object_file,
-                  const std::string &listing_file) {
-            A::finish(problem, A::Schedule::parse(schedule), object_file, listing_file);
-        };
-    } else {
-        return nullptr;
-    }
+bool is_gpu(const TargetModel &target) {
+    return target.is_gpu();
 }
 
-// A row of the list: the algorithm's functions behind the schedule's text.
-template <class A>
-constexpr Algorithm row(const char *name, int revision, const char *summary, decltype(Algorithm::applies) applies,
-                        decltype(Algorithm::output_phases) output_phases, decltype(Algorithm::pays) pays = nullptr,
-                        decltype(Algorithm::runs_on) runs_on = nullptr) {
-    using Schedule = typename A::Schedule;
-    return {
-        name,
-        revision,
-        summary,
-        applies,
-        [](const Problem &problem, const TargetModel &target) { return A::default_schedule(problem, target).print(); },
-        [](const std::string &schedule) { return Schedule::parse(schedule).print(); },
-        output_phases,
-        [](const Problem &problem, const std::string &schedule, const Operands &operands, const TargetModel &target) {
-            return A::build(problem, Schedule::parse(schedule), operands, target);
-        },
-        [](const Problem &problem, const std::string &text) {
-            if constexpr (requires(const Schedule &schedule) { A::packed_type(problem, schedule); }) {
-                return A::packed_type(problem, Schedule::parse(text));
-            } else {
-                return operand_type(problem);
-            }
-        },
-        [](const Problem &problem, const std::string &text, const Sizes &sizes) {
-            const Schedule schedule = Schedule::parse(text);
-            if constexpr (requires { schedule.check(problem); }) {
-                schedule.check(problem);
-            }
-            return A::packed_extents(problem, schedule, sizes);
-        },
-        [](const Problem &problem, const std::string &schedule, const Sizes &sizes, const Halide::Func &w) {
-            return A::pack(problem, Schedule::parse(schedule), sizes, w);
-        },
-        pays,
-        space_of<A>(),
-        runs_on,
-        phases_as_channels_of<A>(),
-        finish_of<A>()};
+bool is_fixed_conv(const Problem &problem) {
+    return is_fixed(problem, Operator::conv);
 }
 
-template <class A>
-constexpr Algorithm gpu_row(const char *name, int revision, const char *summary, decltype(Algorithm::applies) applies,
-                            decltype(Algorithm::output_phases) output_phases,
-                            decltype(Algorithm::pays) pays = nullptr) {
-    return row<A>(name, revision, summary, applies, output_phases, pays,
-                  [](const TargetModel &target) { return target.is_gpu(); });
+bool is_fixed_conv_transpose(const Problem &problem) {
+    return is_fixed(problem, Operator::conv_transpose);
 }
 
 constexpr Algorithm list[] = {
-    row<Empty>("empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty, one_phase),
-    row<Open>(
-        "open", 1, "any of the problem's numbers read at run time, products summed in order",
-        [](const Problem &problem) { return problem.op != Operator::deform_conv && problem.has_open_sizes(); },
-        Open::phases),
-    row<Depthwise>("depthwise", 2, "each channel by itself, its taps unrolled", depthwise::applies, whole_phases),
-    row<Tiles>("tiles", 2, "matrix tiles of channels and pixels, products summed in order", dense::tiles_apply,
-               whole_phases, dense::tiles_pay, dense::has_tiles),
-    row<Half>("half", 1, "a register tile of channels and pixels, products summed in float16 at first",
-              dense::half_applies, whole_phases, nullptr, dense::has_half),
-    row<Winograd>("winograd", 4, "tiles of outputs by fewer products, all tiles batched for each point",
-                  dense::winograd_applies, Winograd::phases, dense::winograd_pays),
-    row<Strassen>("strassen", 1, "seven products of halves for eight: positions, input and output channels",
-                  dense::strassen_applies, one_phase, dense::strassen_pays, dense::strassen_runs_on),
-    row<Direct>(
-        "direct", 1, "a register tile of channels and pixels, products summed in order",
-        [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, direct_phases),
-    row<Direct>(
-        "polyphase", 1, "one stride-1 direct convolution for each output phase",
-        [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, direct_phases),
-    row<Sampled>(
-        "sampled", 1, "samples gathered block by block, times a register tile of channels and pixels",
-        [](const Problem &problem) { return problem.op == Operator::deform_conv && !dense::is_empty(problem); },
-        one_phase),
-    row<Definition>(
-        "definition", 1, "the operator's definition as it stands, an element after the other",
-        [](const Problem &problem) { return !dense::is_empty(problem); }, one_phase),
-    gpu_row<EmptyGpu>("gpu_empty", 1, "x or y has no elements: bias, residual and activation alone", dense::is_empty,
-                      one_phase),
-    gpu_row<WinogradGpu>("gpu_winograd", 1, "tiles of outputs by fewer products, all tiles for each point together",
-                         dense::winograd_gpu_applies, whole_phases,
-                         // Only where a decision asks for it: what it gains on a GPU was not measured yet.
-                         [](const Problem &, const TargetModel &) { return false; }),
-    gpu_row<DepthwiseGpu>("gpu_depthwise", 1, "each channel by itself, its taps unrolled, a tile of positions a thread",
-                          depthwise::applies, whole_phases),
-    gpu_row<DirectGpu>(
-        "gpu_direct", 1, "a tile of channels and pixels a thread, products summed in order",
-        [](const Problem &problem) { return is_fixed(problem, Operator::conv); }, whole_phases),
-    gpu_row<DirectGpu>(
-        "gpu_polyphase", 1, "one stride-1 direct convolution for each output phase, a tile a thread",
-        [](const Problem &problem) { return is_fixed(problem, Operator::conv_transpose); }, whole_phases),
-    gpu_row<SampledGpu>(
-        "gpu_sampled", 1, "samples gathered into the workspace, times a tile of channels and points a thread",
-        [](const Problem &problem) { return is_fixed(problem, Operator::deform_conv); }, one_phase),
-    gpu_row<DefinitionGpu>(
-        "gpu_definition", 1, "the operator's definition as it stands, an element a thread",
-        [](const Problem &problem) { return !problem.has_open_sizes() && !dense::is_empty(problem); }, one_phase),
+    row<Empty>({.name = "empty",
+                .summary = "x or y has no elements: bias, residual and activation alone",
+                .applies = dense::is_empty,
+                .runs_on = is_processor}),
+    row<Open>({.name = "open",
+               .summary = "any of the problem's numbers read at run time, products summed in order",
+               .applies = [](const Problem &p) { return p.op != Operator::deform_conv && p.has_open_sizes(); },
+               .runs_on = is_processor}),
+    row<Depthwise>({.name = "depthwise",
+                    .revision = 2,
+                    .summary = "each channel by itself, its taps unrolled",
+                    .applies = depthwise::applies,
+                    .runs_on = is_processor}),
+    row<Tiles>({.name = "tiles",
+                .revision = 2,
+                .summary = "matrix tiles of channels and pixels, products summed in order",
+                .applies = dense::tiles_apply,
+                .runs_on = dense::has_tiles,
+                .is_profitable = dense::tiles_pay}),
+    row<Half>({.name = "half",
+               .summary = "a register tile of channels and pixels, products summed in float16 at first",
+               .applies = dense::half_applies,
+               .runs_on = dense::has_half}),
+    row<Winograd>({.name = "winograd",
+                   .revision = 4,
+                   .summary = "tiles of outputs by fewer products, all tiles batched for each point",
+                   .applies = dense::winograd_applies,
+                   .runs_on = is_processor,
+                   .is_profitable = dense::winograd_pays}),
+    row<Strassen>({.name = "strassen",
+                   .summary = "seven products of halves for eight: positions, input and output channels",
+                   .applies = dense::strassen_applies,
+                   .runs_on = dense::strassen_runs_on,
+                   .is_profitable = dense::strassen_pays}),
+    row<Direct>({.name = "direct",
+                 .summary = "a register tile of channels and pixels, products summed in order",
+                 .applies = is_fixed_conv,
+                 .runs_on = is_processor}),
+    row<Direct>({.name = "polyphase",
+                 .summary = "one stride-1 direct convolution for each output phase",
+                 .applies = is_fixed_conv_transpose,
+                 .runs_on = is_processor}),
+    row<Sampled>({.name = "sampled",
+                  .summary = "samples gathered block by block, times a register tile of channels and pixels",
+                  .applies = [](const Problem &p) { return p.op == Operator::deform_conv && !dense::is_empty(p); },
+                  .runs_on = is_processor}),
+    row<Definition>({.name = "definition",
+                     .summary = "the operator's definition as it stands, an element after the other",
+                     .is_definition = true,
+                     .applies = [](const Problem &p) { return !dense::is_empty(p); },
+                     .runs_on = is_processor}),
+    row<EmptyGpu>({.name = "gpu_empty",
+                   .summary = "x or y has no elements: bias, residual and activation alone",
+                   .applies = dense::is_empty,
+                   .runs_on = is_gpu}),
+    row<WinogradGpu>({.name = "gpu_winograd",
+                      .summary = "tiles of outputs by fewer products, all tiles for each point together",
+                      .applies = dense::winograd_gpu_applies,
+                      .runs_on = is_gpu,
+                      // Only where a decision asks for it: what it gains on a GPU was not measured yet.
+                      .is_profitable = [](const Problem &, const TargetModel &) { return false; }}),
+    row<DepthwiseGpu>({.name = "gpu_depthwise",
+                       .summary = "each channel by itself, its taps unrolled, a tile of positions a thread",
+                       .applies = depthwise::applies,
+                       .runs_on = is_gpu}),
+    row<DirectGpu>({.name = "gpu_direct",
+                    .summary = "a tile of channels and pixels a thread, products summed in order",
+                    .applies = is_fixed_conv,
+                    .runs_on = is_gpu}),
+    row<DirectGpu>({.name = "gpu_polyphase",
+                    .summary = "one stride-1 direct convolution for each output phase, a tile a thread",
+                    .applies = is_fixed_conv_transpose,
+                    .runs_on = is_gpu}),
+    row<SampledGpu>({.name = "gpu_sampled",
+                     .summary = "samples gathered into the workspace, times a tile of channels and points a thread",
+                     .applies = [](const Problem &p) { return is_fixed(p, Operator::deform_conv); },
+                     .runs_on = is_gpu}),
+    row<DefinitionGpu>({.name = "gpu_definition",
+                        .summary = "the operator's definition as it stands, an element a thread",
+                        .is_definition = true,
+                        .applies = [](const Problem &p) { return !p.has_open_sizes() && !dense::is_empty(p); },
+                        .runs_on = is_gpu}),
 };
 
 }  // namespace

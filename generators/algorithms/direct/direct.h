@@ -69,7 +69,7 @@ struct PackedWeights {
 };
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule);
 
-// The weights as a kernel reads them, from w as Algorithm::pack gets it.
+// The weights as a kernel reads them, from w as Implementation::pack gets it.
 Halide::Func pack(const Problem &problem, const PackedWeights &packed, const Halide::Func &w);
 
 // The stages of the kernel, not scheduled. Dimensions: c, then the spatial axes innermost first, then the batch n.
@@ -133,7 +133,8 @@ inline constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall 
 // The phases of each axis of y, the innermost first, where all have as many outputs; else 1.
 std::vector<int> whole_phases(const Problem &problem);
 
-// In how many phases direct() sees each axis of y on a processor (Algorithm::output_phases); on a GPU whole_phases().
+// In how many phases direct() sees each axis of y on a processor (Implementation::output_phases); on a GPU
+// whole_phases().
 std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule);
 
 // `copies_x`: `padded` is there even where x would do, and goes beyond x on every axis.

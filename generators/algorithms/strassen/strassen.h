@@ -49,7 +49,7 @@ Problem strassen_products(const Problem &problem, const StrassenSchedule &schedu
 // How many turns of the loop along axis a cover the image: blocks, rows of tiles, positions.
 int strassen_turns(const std::vector<AxisMap> &axes, size_t a, const StrassenSchedule &schedule);
 
-// The weights that those take, from w as Algorithm::pack gets it, over the same dimensions.
+// The weights that those take, from w as Implementation::pack gets it, over the same dimensions.
 Halide::Func strassen_weights(const Problem &problem, const Halide::Func &w);
 
 // The stages of the kernel, not scheduled.

@@ -153,7 +153,7 @@ struct WinogradShape {
 };
 WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule);
 
-// The transformed weights; w as for Algorithm::pack.
+// The transformed weights; w as for Implementation::pack.
 Halide::Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Halide::Func &w);
 
 // Loops of an update, some of which have a single pass: those are none, and what counts them is 0. Halide takes longer
@@ -223,14 +223,14 @@ struct WinogradStages {
     std::vector<Transform> outputs;
     Halide::Func result;  // where y cannot be written in place: (c, q and p of each axis in a chunk, n, rows, images)
     Halide::Func y;
-    std::vector<int> seen_phases;  // in which y is seen (Algorithm::output_phases)
+    std::vector<int> seen_phases;  // in which y is seen (Implementation::output_phases)
     bool in_place = false;
     bool masked = false;    // whether the last vector of channels is then stored under a mask
     bool finished = false;  // whether what is written, in place or not, has passed the epilogue
     WinogradShape shape;
 };
 
-// The phases in which winograd() sees each axis of y (Algorithm::output_phases): none where rows of channels-first y,
+// The phases in which winograd() sees each axis of y (Implementation::output_phases): none where rows of channels-first y,
 // whose phases interleave, are written whole.
 std::vector<int> winograd_output_phases(const Problem &problem);
 
