@@ -12,7 +12,7 @@ bool CandidateSpace::allows(const Problem &problem, const ScheduleNumbers &numbe
     if (numbers == start) {
         return true;
     }
-    if (space.suits && !space.suits(numbers)) {
+    if (space.constraint && !space.constraint(numbers)) {
         return false;
     }
     try {
@@ -50,7 +50,7 @@ std::vector<ScheduleNumbers> CandidateSpace::neighbours(const Problem &problem, 
 
 std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const TargetModel &target) {
     const Decision taken = default_decision(problem, target);
-    const Problem folded = reduced(problem);
+    const Problem folded = simplify_problem(problem);
     std::vector<CandidateSpace> spaces;
     for (const Algorithm &algorithm : algorithms()) {
         if (algorithm.is_definition || !algorithm.applies_on(folded, target)) {

@@ -231,7 +231,7 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
     if (const std::string part = unsupported_part(problem, target); !part.empty()) {
         throw std::invalid_argument(part);
     }
-    const Problem folded = reduced(problem);
+    const Problem folded = simplify_problem(problem);
     for (const Algorithm &algorithm : algorithms()) {
         if (algorithm.applies_on(folded, target) &&
             (algorithm.is_profitable == nullptr || algorithm.is_profitable(folded, target))) {
@@ -243,7 +243,7 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
 
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target, const std::string &name) {
     const Algorithm &algorithm = find_algorithm(name);
-    const Problem folded = reduced(problem);
+    const Problem folded = simplify_problem(problem);
     if (!unsupported_part(problem, target).empty() || !algorithm.applies_on(folded, target)) {
         return std::nullopt;
     }
@@ -274,7 +274,7 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
                                     std::to_string(algorithm.revision) + ", the decision at " +
                                     std::to_string(revision));
     }
-    const Problem folded = reduced(problem);
+    const Problem folded = simplify_problem(problem);
     if (target != nullptr && algorithm.applies(folded) && !algorithm.applies_on(folded, *target)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " is not for " + target->name);
     }
@@ -285,7 +285,7 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
 }
 
 std::string emulation_note(const Problem &problem, const Decision &decision) {
-    const Halide::Type packed = read(decision)->packed_type(reduced(problem));
+    const Halide::Type packed = read(decision)->packed_type(simplify_problem(problem));
     if (problem.is_quantized()) {
         return packed.bits() == 16 ? "8-bit products are computed in 16 bits" : "";
     }
@@ -296,11 +296,20 @@ std::string emulation_note(const Problem &problem, const Decision &decision) {
     return std::string(problem.x_type == DType::f16 ? "float16" : "bfloat16") + " is computed in float32";
 }
 
+std::string current_algorithm_name(const std::string &name) {
+    for (const Algorithm &algorithm : algorithms()) {
+        if (!name.empty() && name == algorithm.former_name) {
+            return algorithm.name;
+        }
+    }
+    return name;
+}
+
 int algorithm_revision(const std::string &algorithm) {
     return find_algorithm(algorithm).revision;
 }
 
-std::string whole_schedule(const Decision &decision) {
+std::string complete_schedule(const Decision &decision) {
     return read(decision)->schedule();
 }
 
@@ -312,7 +321,7 @@ std::string halide_version() {
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
     Halide::Module module(request.symbol, host_target(*request.target).with_feature(Target::NoRuntime));
-    const Problem folded = reduced(request.problem);
+    const Problem folded = simplify_problem(request.problem);
     const std::unique_ptr<const Implementation> implementation = read(request.decision);
     const std::string pack = request.symbol + "_pack";
     const Sizes sizes(folded);
@@ -383,7 +392,7 @@ std::optional<int64_t> packed_weight_bytes(const Problem &problem, const Decisio
 
 std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,
                                   const int64_t *strides, const int32_t *zero_points) try {
-    const Problem folded = reduced(problem);
+    const Problem folded = simplify_problem(problem);
     const bool transposed = problem.op == Operator::conv_transpose;
     std::vector<halide_dimension_t> shape = {
         {0, static_cast<int>(transposed ? problem.in_channels : problem.out_channels), static_cast<int>(strides[0])},

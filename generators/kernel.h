@@ -41,12 +41,15 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
 // float32"; empty where nothing is.
 std::string emulation_note(const Problem &problem, const Decision &decision);
 
+// What an algorithm is called now that decisions and records of one release before may call otherwise.
+std::string current_algorithm_name(const std::string &name);
+
 // The revision of an algorithm, for decisions and manifests.
 int algorithm_revision(const std::string &algorithm);
 
 // A decision's schedule with all its numbers: a text from before some of them came lacks those. Throws
 // std::invalid_argument where it is no schedule of the algorithm's.
-std::string whole_schedule(const Decision &decision);
+std::string complete_schedule(const Decision &decision);
 
 // "21.0.0"
 std::string halide_version();

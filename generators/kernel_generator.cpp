@@ -41,7 +41,7 @@ class Kernel : public Halide::Generator<Kernel> {
     GeneratorParam<std::string> part{"part", "kernel"};
 
     void configure() {
-        problem = kiln::reduced(parse_problem(problem_text));
+        problem = kiln::simplify_problem(parse_problem(problem_text));
         implementation = kiln::find_algorithm(algorithm_name).read(schedule_text);
         for (int i = 0; i < kiln::open_sizes(problem); i++) {
             open_inputs.push_back(add_input<int32_t>(kiln::open_name(i)));

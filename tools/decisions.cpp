@@ -1,5 +1,6 @@
 #include "decisions.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "candidates.h"
@@ -18,26 +19,41 @@ bool is_legal(const Problem &problem, const Decision &decision, const TargetMode
     return false;
 }
 
+// A warning where an algorithm has another name by now, else "".
+std::string renamed(const std::string &name, const std::string &origin) {
+    const std::string current = current_algorithm_name(name);
+    return current == name ? "" : fmt::format("{}: algorithm {} is called {} now", origin, name, current);
+}
+
+void warn_once(std::vector<std::string> *warnings, const std::string &text) {
+    if (!text.empty() && std::find(warnings->begin(), warnings->end(), text) == warnings->end()) {
+        warnings->push_back(text);
+    }
+}
+
 }  // namespace
 
 Decisions::Decisions(const std::string &path) {
     for (const auto &[number, line] : read_lines("decisions file", path)) {
         try {
             const nlohmann::json entry = nlohmann::json::parse(line);
+            const std::string origin = fmt::format("{}:{}", path, number), name = entry.value("algorithm", "");
             if (entry.at("problem") == "*") {
                 if (entry.contains("draw")) {
                     draw_ = entry.at("draw").get<uint64_t>();
                 } else {
-                    algorithm_ = entry.at("algorithm").get<std::string>();
+                    algorithm_ = current_algorithm_name(entry.at("algorithm"));
                     schedule_ = entry.value("schedule", "");
+                    algorithm_renamed_ = renamed(name, origin);
                 }
-                others_origin_ = fmt::format("{}:{}", path, number);
+                others_origin_ = origin;
                 continue;
             }
             entries_[{entry.at("problem").get<std::string>(), entry.at("target").get<std::string>()}] = {
-                {entry.at("algorithm").get<std::string>(), entry.at("schedule").get<std::string>()},
+                {current_algorithm_name(entry.at("algorithm")), entry.at("schedule").get<std::string>()},
                 entry.at("revision").get<int>(),
-                fmt::format("{}:{}{}", path, number, entry.value("caches", "warm") == "cold" ? ", cold caches" : "")};
+                origin + (entry.value("caches", "warm") == "cold" ? ", cold caches" : ""),
+                renamed(name, origin)};
         } catch (const nlohmann::json::exception &error) {
             throw Error(fmt::format("{}:{}: not a decision: {}", path, number, error.what()));
         }
@@ -55,6 +71,7 @@ Decision Decisions::decide(const Problem &problem, const TargetModel &target, st
         try {
             check_decision(problem, entry->second.decision, entry->second.revision, &target);
             from = entry->second.origin;
+            warn_once(warnings, entry->second.renamed);
             return entry->second.decision;
         } catch (const std::invalid_argument &error) {
             warnings->push_back(fmt::format("decision for {} on {} ({}) refused, the default is taken: {}", text,
@@ -68,6 +85,7 @@ Decision Decisions::decide(const Problem &problem, const TargetModel &target, st
     if (!algorithm_.empty()) {
         if (const std::optional<Decision> decision = default_decision(problem, target, algorithm_)) {
             from = others_origin_;
+            warn_once(warnings, algorithm_renamed_);
             return is_legal(problem, {algorithm_, schedule_}, target) ? Decision{algorithm_, schedule_} : *decision;
         }
     }

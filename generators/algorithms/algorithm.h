@@ -47,7 +47,8 @@ class Implementation {
 
 struct Algorithm {
     const char *name = "";
-    int revision = 1;  // a decision made for another revision no longer counts
+    const char *former_name = "";  // in decisions and records of one release before; "" where that is no other
+    int revision = 1;              // a decision made for another revision no longer counts
     const char *summary = "";
     // Whether it is the operator's own definition: it only stands in, where all others fail, and is not tuned.
     bool is_definition = false;

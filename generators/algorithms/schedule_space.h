@@ -36,7 +36,7 @@ struct ScheduleSpace {
     // What is not named keeps its default.
     std::vector<Choice> choices;
     // What numbers must satisfy together, beyond what the schedule's own check asks; always, if empty.
-    std::function<bool(const ScheduleNumbers &)> suits;
+    std::function<bool(const ScheduleNumbers &)> constraint;
 };
 
 // first, first + 1, ..., last: none where that is less than first.

@@ -81,7 +81,7 @@ AxisMap::Range AxisMap::reads() const {
         const int at = phases == 1 ? -pad_ : offset_of(phase), reach = (count - 1) * tap_step;
         if (count > 0) {
             low = std::min(low, at + std::min(0, reach));
-            high = std::max(high, at + std::max(0, reach) + (quotients - 1) * step);
+            high = std::max(high, at + std::max(0, reach) + (phase_extent - 1) * step);
         }
     }
     return {low, high};
@@ -100,7 +100,7 @@ AxisMap::Range AxisMap::reads_inside() const {
 AxisMap AxisMap::conv(const Problem &problem, int axis) {
     AxisMap map;
     map.in = to_int(problem.in[axis]);
-    map.out = map.quotients = to_int(problem.out[axis]);
+    map.out = map.phase_extent = to_int(problem.out[axis]);
     map.kernel = map.taps = to_int(problem.kernel[axis]);
     map.step = to_int(problem.stride[axis]);
     map.tap_step = map.dilation_ = to_int(problem.dilation[axis]);
@@ -116,7 +116,7 @@ AxisMap AxisMap::conv_transpose(const Problem &problem, int axis) {
     map.phases = to_int(problem.stride[axis]);
     map.dilation_ = to_int(problem.dilation[axis]);
     map.pad_ = to_int(problem.pad_begin[axis]);
-    map.quotients = ceil_div(map.out, map.phases);
+    map.phase_extent = ceil_div(map.out, map.phases);
     map.divisor_ = std::gcd(map.phases, map.dilation_);
     map.tap_stride_ = map.phases / map.divisor_;
     map.inverse_ = inverse_modulo(map.dilation_ / map.divisor_ % map.tap_stride_, map.tap_stride_);

@@ -11,13 +11,14 @@
 
 namespace kiln {
 
-// Output position q * phases + phase, with q in [0, quotients), is the sum over j in [0, taps) with is_tap(phase, j) of
+// Output position q * phases + phase, with q in [0, phase_extent), is the sum over j in [0, taps) with is_tap(phase, j)
+// of
 //   x[q * step + offset(phase) + j * tap_step] * w[tap(phase, j)].
 // A Conv has one phase. A ConvTranspose of stride s has s: of the taps t, output o = q * s + phase takes those with
 // t * dilation = o + pad (mod s), which step by s / gcd(s, dilation).
 struct AxisMap {
     int in = 0, out = 0, kernel = 0;
-    int phases = 1, quotients = 0;
+    int phases = 1, phase_extent = 0;
     int taps = 0;  // of the phase that has the most
     int step = 1, tap_step = 1;
 
@@ -44,7 +45,7 @@ struct AxisMap {
   private:
     int pad_ = 0, dilation_ = 1;
     int tap_stride_ = 1;  // between the taps of one phase
-    int inverse_ = 0;     // of dilation / gcd, modulo tap_stride
+    int inverse_ = 0;     // of dilation / gcd, modulo tap_step
     int divisor_ = 1;     // gcd(phases, dilation): other phases have no taps
 
     template <typename T>

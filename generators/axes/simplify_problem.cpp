@@ -66,7 +66,7 @@ Axes first_taps_left_out(const Problem &problem) {
     return first;
 }
 
-Problem reduced(const Problem &problem) {
+Problem simplify_problem(const Problem &problem) {
     Problem p = problem;
     if (p.has_open_sizes() || p.op == Operator::deform_conv) {  // whose offsets have one channel an axis
         return p;

@@ -9,14 +9,15 @@ namespace kiln {
 
 // `sum` is of weight * zero point over all products, written as the products themselves are so that it takes the same
 // instruction: `zero_point` is over a lane's products.
-struct Surplus {
+struct ZeroPointCompensation {
     Halide::Func sum, zero_point;
 };
 
 // Over `at`. `pair`: which of a lane's products `weight` is of.
-inline Surplus define_surplus(const std::vector<Halide::Var> &at, const Halide::Expr &weight, const Halide::RVar &pair,
-                              const Halide::Expr &value) {
-    Surplus surplus{Halide::Func("surplus"), Halide::Func("zero_point")};
+inline ZeroPointCompensation define_zero_point_compensation(const std::vector<Halide::Var> &at,
+                                                            const Halide::Expr &weight, const Halide::RVar &pair,
+                                                            const Halide::Expr &value) {
+    ZeroPointCompensation surplus{Halide::Func("surplus"), Halide::Func("zero_point")};
     const Halide::Var j("j");
     surplus.zero_point(j) = value;
     surplus.sum(at) = 0;

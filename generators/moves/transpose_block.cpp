@@ -3,8 +3,9 @@
 
 namespace kiln {
 
-void schedule_turn(Halide::Func &result, Halide::Func &block, const Halide::Var &to, const Halide::Var &from, int wide,
-                   int narrow, const Halide::Var &inner, const Halide::Var &outer, Halide::TailStrategy outer_tail) {
+void schedule_transpose(Halide::Func &result, Halide::Func &block, const Halide::Var &to, const Halide::Var &from,
+                        int wide, int narrow, const Halide::Var &inner, const Halide::Var &outer,
+                        Halide::TailStrategy outer_tail) {
     result.split(to, inner, to, wide, Halide::TailStrategy::ShiftInwards)
         .split(from, outer, from, narrow, outer_tail)
         .reorder(to, from, inner, outer)

@@ -73,21 +73,21 @@ struct Empty {
     }
 };
 
-struct Open {
-    using Schedule = dense::OpenSchedule;
-    static constexpr auto space = dense::open_space;
-    static constexpr auto default_schedule = dense::default_open_schedule;
+struct Dynamic {
+    using Schedule = dense::DynamicSchedule;
+    static constexpr auto space = dense::dynamic_space;
+    static constexpr auto default_schedule = dense::default_dynamic_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &sizes) {
         return problem.op == Operator::conv_transpose ? sizes.stride : Extents(problem.rank, 1);
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
-        dense::OpenStages stages = dense::open(problem, schedule, operands);
-        dense::schedule_open(stages, problem, schedule, operands.sizes);
+        dense::DynamicStages stages = dense::dynamic(problem, schedule, operands);
+        dense::schedule_dynamic(stages, problem, schedule, operands.sizes);
         return stages.y;
     }
-    static constexpr auto packed_extents = dense::open_packed_extents;
-    static constexpr auto pack = dense::open_pack;
+    static constexpr auto packed_extents = dense::dynamic_packed_extents;
+    static constexpr auto pack = dense::dynamic_pack;
 };
 
 struct Depthwise {
@@ -148,8 +148,8 @@ struct Direct {
                               const TargetModel &target) {
         dense::DirectStages stages = dense::direct(problem, schedule, operands, target);
         dense::schedule_direct(stages, problem, schedule);
-        if (schedule.half) {
-            dense::schedule_half(stages, schedule);
+        if (schedule.f16_accumulate) {
+            dense::schedule_f16_accumulate(stages, schedule);
         }
         if (dense::stages_inputs(problem, schedule, target)) {
             dense::stage_inputs(stages, schedule);
@@ -167,17 +167,17 @@ struct Direct {
     }
 };
 
-struct Tiles {
-    using Schedule = dense::TilesSchedule;
-    static constexpr auto space = dense::tiles_space;
-    static constexpr auto default_schedule = dense::default_tiles_schedule;
+struct Amx {
+    using Schedule = dense::AmxSchedule;
+    static constexpr auto space = dense::amx_space;
+    static constexpr auto default_schedule = dense::default_amx_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return whole_phases(problem);
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        if (!dense::has_tiles(target)) {
-            throw std::invalid_argument("algorithm tiles: " + std::string(target.name) + " has no matrix tiles");
+        if (!dense::has_amx(target)) {
+            throw std::invalid_argument("algorithm amx: " + std::string(target.name) + " has no matrix tiles");
         }
         Operands rounded_at_once = operands;
         rounded_at_once.bf16_instruction = true;
@@ -222,36 +222,37 @@ struct Strassen {
     }
 };
 
-struct Half : Direct {
-    using Schedule = dense::HalfSchedule;
-    static constexpr auto space = dense::half_space;
-    static constexpr auto default_schedule = dense::default_half_schedule;
+struct F16Accumulate : Direct {
+    using Schedule = dense::F16AccumulateSchedule;
+    static constexpr auto space = dense::f16_accumulate_space;
+    static constexpr auto default_schedule = dense::default_f16_accumulate_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return whole_phases(problem);
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        if (!dense::has_half(target)) {
-            throw std::invalid_argument("algorithm half: " + std::string(target.name) + " has no float16 arithmetic");
+        if (!dense::has_f16_accumulate(target)) {
+            throw std::invalid_argument("algorithm f16_accumulate: " + std::string(target.name) +
+                                        " has no float16 arithmetic");
         }
         return Direct::build(problem, schedule, operands, target);
     }
     static Halide::Type packed_type(const Problem &, const Schedule &) { return Halide::Float(16); }
 };
 
-struct Sampled {
-    using Schedule = deform_conv::SampledSchedule;
-    static constexpr auto space = deform_conv::sampled_space;
-    static constexpr auto default_schedule = deform_conv::default_sampled_schedule;
+struct Deformable {
+    using Schedule = deformable::DeformableSchedule;
+    static constexpr auto space = deformable::deformable_space;
+    static constexpr auto default_schedule = deformable::default_deformable_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
-        deform_conv::SampledStages stages = deform_conv::sampled(problem, schedule, operands);
-        deform_conv::schedule_sampled(stages, problem, schedule, operands.sizes);
+        deformable::DeformableStages stages = deformable::deformable(problem, schedule, operands);
+        deformable::schedule_deformable(stages, problem, schedule, operands.sizes);
         return stages.y;
     }
-    static constexpr auto packed_extents = deform_conv::packed_extents;
-    static constexpr auto pack = deform_conv::pack;
+    static constexpr auto packed_extents = deformable::packed_extents;
+    static constexpr auto pack = deformable::pack;
 };
 
 struct Definition {
@@ -337,13 +338,13 @@ struct DirectGpu : PackedLike<Direct, dense::DirectGpuSchedule> {
     }
 };
 
-struct SampledGpu : PackedLike<Sampled, deform_conv::SampledGpuSchedule> {
-    static constexpr auto default_schedule = deform_conv::default_sampled_gpu_schedule;
+struct DeformableGpu : PackedLike<Deformable, deformable::DeformableGpuSchedule> {
+    static constexpr auto default_schedule = deformable::default_deformable_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
-        deform_conv::SampledStages stages = deform_conv::sampled(problem, schedule.stages(), operands);
-        deform_conv::schedule_sampled_gpu(stages, problem, schedule);
+        deformable::DeformableStages stages = deformable::deformable(problem, schedule.stages(), operands);
+        deformable::schedule_deformable_gpu(stages, problem, schedule);
         return stages.y;
     }
 };
@@ -432,36 +433,39 @@ constexpr Algorithm list[] = {
                 .summary = "x or y has no elements: bias, residual and activation alone",
                 .applies = dense::is_empty,
                 .runs_on = is_processor}),
-    row<Open>({.name = "open",
-               .summary = "any of the problem's numbers read at run time, products summed in order",
-               .applies = [](const Problem &p) { return p.op != Operator::deform_conv && p.has_open_sizes(); },
-               .runs_on = is_processor}),
+    row<Dynamic>({.name = "dynamic",
+                  .former_name = "open",
+                  .summary = "any of the problem's numbers read at run time, products summed in order",
+                  .applies = [](const Problem &p) { return p.op != Operator::deform_conv && p.has_open_sizes(); },
+                  .runs_on = is_processor}),
     row<Depthwise>({.name = "depthwise",
                     .revision = 2,
                     .summary = "each channel by itself, its taps unrolled",
                     .applies = depthwise::applies,
                     .runs_on = is_processor}),
-    row<Tiles>({.name = "tiles",
-                .revision = 2,
-                .summary = "matrix tiles of channels and pixels, products summed in order",
-                .applies = dense::tiles_apply,
-                .runs_on = dense::has_tiles,
-                .is_profitable = dense::tiles_pay}),
-    row<Half>({.name = "half",
-               .summary = "a register tile of channels and pixels, products summed in float16 at first",
-               .applies = dense::half_applies,
-               .runs_on = dense::has_half}),
+    row<Amx>({.name = "amx",
+              .former_name = "tiles",
+              .revision = 2,
+              .summary = "matrix tiles of channels and pixels, products summed in order",
+              .applies = dense::amx_applies,
+              .runs_on = dense::has_amx,
+              .is_profitable = dense::amx_is_profitable}),
+    row<F16Accumulate>({.name = "f16_accumulate",
+                        .former_name = "half",
+                        .summary = "a register tile of channels and pixels, products summed in float16 at first",
+                        .applies = dense::f16_accumulate_applies,
+                        .runs_on = dense::has_f16_accumulate}),
     row<Winograd>({.name = "winograd",
                    .revision = 4,
                    .summary = "tiles of outputs by fewer products, all tiles batched for each point",
                    .applies = dense::winograd_applies,
                    .runs_on = is_processor,
-                   .is_profitable = dense::winograd_pays}),
+                   .is_profitable = dense::winograd_is_profitable}),
     row<Strassen>({.name = "strassen",
                    .summary = "seven products of halves for eight: positions, input and output channels",
                    .applies = dense::strassen_applies,
                    .runs_on = dense::strassen_runs_on,
-                   .is_profitable = dense::strassen_pays}),
+                   .is_profitable = dense::strassen_is_profitable}),
     row<Direct>({.name = "direct",
                  .summary = "a register tile of channels and pixels, products summed in order",
                  .applies = is_fixed_conv,
@@ -470,10 +474,11 @@ constexpr Algorithm list[] = {
                  .summary = "one stride-1 direct convolution for each output phase",
                  .applies = is_fixed_conv_transpose,
                  .runs_on = is_processor}),
-    row<Sampled>({.name = "sampled",
-                  .summary = "samples gathered block by block, times a register tile of channels and pixels",
-                  .applies = [](const Problem &p) { return p.op == Operator::deform_conv && !dense::is_empty(p); },
-                  .runs_on = is_processor}),
+    row<Deformable>({.name = "deformable",
+                     .former_name = "sampled",
+                     .summary = "samples gathered block by block, times a register tile of channels and pixels",
+                     .applies = [](const Problem &p) { return p.op == Operator::deform_conv && !dense::is_empty(p); },
+                     .runs_on = is_processor}),
     row<Definition>({.name = "definition",
                      .summary = "the operator's definition as it stands, an element after the other",
                      .is_definition = true,
@@ -501,10 +506,11 @@ constexpr Algorithm list[] = {
                     .summary = "one stride-1 direct convolution for each output phase, a tile a thread",
                     .applies = is_fixed_conv_transpose,
                     .runs_on = is_gpu}),
-    row<SampledGpu>({.name = "gpu_sampled",
-                     .summary = "samples gathered into the workspace, times a tile of channels and points a thread",
-                     .applies = [](const Problem &p) { return is_fixed(p, Operator::deform_conv); },
-                     .runs_on = is_gpu}),
+    row<DeformableGpu>({.name = "gpu_deformable",
+                        .former_name = "gpu_sampled",
+                        .summary = "samples gathered into the workspace, times a tile of channels and points a thread",
+                        .applies = [](const Problem &p) { return is_fixed(p, Operator::deform_conv); },
+                        .runs_on = is_gpu}),
     row<DefinitionGpu>({.name = "gpu_definition",
                         .summary = "the operator's definition as it stands, an element a thread",
                         .is_definition = true,

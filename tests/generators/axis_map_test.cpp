@@ -81,7 +81,7 @@ TEST(AxisMap, reads_covers_every_position) {
         const Problem p = random_axis(random);
         const AxisMap map = axis_maps(p)[0];
         const AxisMap::Range range = map.reads();
-        for (int o = 0; o < map.quotients * map.phases; o++) {
+        for (int o = 0; o < map.phase_extent * map.phases; o++) {
             for (const auto &[position, tap] : mapped(map, o)) {
                 ASSERT_GE(position, range.first);
                 ASSERT_LE(position, range.last);

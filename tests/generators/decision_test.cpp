@@ -56,8 +56,8 @@ TEST(Decision, fallbacks_end_with_the_definition) {
         {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc",
          {"winograd", "direct", "definition"}},
         {"convtranspose2d-f64-n1-c8-i9x9-m8-o18x18-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc", {"polyphase", "definition"}},
-        {"deformconv2d-f32-n1-c8-i9x9-m8-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g1-og1-ncx,ncx", {"sampled", "definition"}},
-        {"conv2d-f32-n?-c8-i?x?-m8-o?x?-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc", {"open", "definition"}},
+        {"deformconv2d-f32-n1-c8-i9x9-m8-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g1-og1-ncx,ncx", {"deformable", "definition"}},
+        {"conv2d-f32-n?-c8-i?x?-m8-o?x?-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc", {"dynamic", "definition"}},
         {"conv1d-f32-n0-c8-i9-m8-o9-k1-s1-d1-p0,0-g1-nxc,nxc", {"empty"}}};
     for (const auto &[text, algorithms] : cases) {
         const Problem problem = parsed(text);
@@ -152,7 +152,7 @@ TEST(Decision, takes_winograd_for_narrow_floats_too) {
         EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape), target).algorithm, "winograd") << target.name;
         EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape + "-strict"), target).algorithm, "direct");
         EXPECT_EQ(default_decision(parsed("conv2d-bf16" + shape), target).algorithm,
-                  target.matrix_tiles ? "tiles" : "winograd")
+                  target.matrix_tiles ? "amx" : "winograd")
             << target.name;
     }
 }

@@ -1,4 +1,4 @@
-// DeformConv's sampled algorithm: its default numbers, its schedules' texts, and how its weights are packed.
+// DeformConv's deformable algorithm: its default numbers, its schedules' texts, and how its weights are packed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "algorithms/deformable/deformable.h"
 #include "kernel.h"
 
-namespace kiln::deform_conv {
+namespace kiln::deformable {
 namespace {
 
 TEST(DeformConv, default_tiles_fit_the_registers) {
@@ -23,19 +23,19 @@ TEST(DeformConv, default_tiles_fit_the_registers) {
         for (const char *text : problems) {
             const Problem problem = parsed(text);
             const Decision decision = default_decision(problem, target);
-            EXPECT_EQ(decision.algorithm, "sampled");
-            const SampledSchedule schedule = SampledSchedule::parse(decision.schedule);
+            EXPECT_EQ(decision.algorithm, "deformable");
+            const DeformableSchedule schedule = DeformableSchedule::parse(decision.schedule);
             EXPECT_EQ(schedule.print(), decision.schedule);
             EXPECT_LE(schedule.vectors * (schedule.pixels + 1) + 1, target.vector_registers) << text;
             EXPECT_LE(schedule.sample_lanes, target.lanes(problem.x_type == DType::f64 ? 64 : 32)) << text;
-            EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision("sampled")));
+            EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision("deformable")));
         }
     }
 }
 
 TEST(DeformConv, a_zero_in_a_schedule_is_named) {
     try {
-        SampledSchedule::parse("lanes:8;vectors:1;pixels:1;tiles:0;blocks:1;sample_lanes:8;unroll:1;parallel:0");
+        DeformableSchedule::parse("lanes:8;vectors:1;pixels:1;tiles:0;blocks:1;sample_lanes:8;unroll:1;parallel:0");
         ADD_FAILURE() << "tiles:0 was taken";
     } catch (const std::invalid_argument &error) {
         EXPECT_THAT(error.what(), testing::HasSubstr("\"tiles\""));
@@ -45,7 +45,7 @@ TEST(DeformConv, a_zero_in_a_schedule_is_named) {
 // Three output channels in panels of two: the last lane of the last panel is zero.
 TEST(DeformConv, weights_are_packed_in_panels) {
     const Problem problem = parsed("deformconv2d-f32-n1-c2-i4x4-m3-o4x3-k1x2-s1x1-d1x1-p0x0,0x0-g1-og1-ncx,ncx");
-    const Decision decision = {"sampled",
+    const Decision decision = {"deformable",
                                "lanes:2;vectors:1;pixels:1;tiles:1;blocks:1;sample_lanes:1;unroll:1;parallel:0"};
     // w[output channel][input channel][tap] = 100 * output channel + 10 * input channel + tap.
     std::vector<float> w;
@@ -60,4 +60,4 @@ TEST(DeformConv, weights_are_packed_in_panels) {
 }
 
 }  // namespace
-}  // namespace kiln::deform_conv
+}  // namespace kiln::deformable

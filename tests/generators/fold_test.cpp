@@ -8,7 +8,7 @@ namespace kiln {
 namespace {
 
 std::string reduced_text(const char *text) {
-    return std::string(std::string_view(print(reduced(parsed(text)))));
+    return std::string(std::string_view(print(simplify_problem(parsed(text)))));
 }
 
 TEST(Reduced, leaves_out_taps_that_read_padding_alone) {

@@ -119,7 +119,7 @@ class CompileCommand(unittest.TestCase):
         self.assertIn("layer good: failed: compiling it for x86-64-amx failed: ", process.stderr)
         process = self.compile(layer, "--target", "x86-64-amx")
         self.assertEqual(process.returncode, 0, process.stderr)
-        self.assertIn("warning: layer good: compiling it for x86-64-amx by tiles failed, direct is taken: ", process.stderr)
+        self.assertIn("warning: layer good: compiling it for x86-64-amx by amx failed, direct is taken: ", process.stderr)
         self.assertEqual(self.manifest()["kernels"][0]["algorithm"], "direct")
         self.assertRegex(process.stdout, r"1 of 1 layers, .* took \d+\.\d\d s to compile: good for x86-64-amx")
 
@@ -168,6 +168,13 @@ class CompileCommand(unittest.TestCase):
             )
             self.assertIn(part, process.stderr)
             self.assertNotEqual(self.manifest()["kernels"][0]["schedule"], entry["schedule"])
+
+        # An algorithm's name of one release before.
+        decisions.write_text('{"problem":"*","algorithm":"sampled"}\n')
+        process = self.compile(GOOD.replace("Conv", "DeformConv"), *options)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn(f"warning: {decisions}:1: algorithm sampled is called deformable now", process.stderr)
+        self.assertEqual(self.manifest()["kernels"][0]["algorithm"], "deformable")
 
         decisions.write_text("\n{\n")
         process = self.compile(GOOD, *options)

@@ -12,7 +12,7 @@ class Half(unittest.TestCase):
     def test_layers(self):
         rows = kiln_run.verify(LAYERS)
         self.assertEqual(len(rows), LAYERS.read_text().count("[[layer]]"))
-        kiln_run.check_rows(self, rows, "half")
+        kiln_run.check_rows(self, rows, "f16_accumulate")
 
 
 if __name__ == "__main__":

@@ -103,16 +103,16 @@ class Tiles(unittest.TestCase):
                 out = ["-o", folder, "--name", "tiles", "--target", TARGET, "--decisions", decisions]
                 kiln_run.compile_layers(LAYERS, *out)
                 manifest = json.loads((Path(folder) / "tiles.json").read_text())
-                self.assertIn("tiles", {kernel["algorithm"] for kernel in manifest["kernels"]})
+                self.assertIn("amx", {kernel["algorithm"] for kernel in manifest["kernels"]})
                 return None
             rows = kiln_run.verify(LAYERS, "--target", TARGET, "--decisions", decisions)
         self.assertEqual(len(rows), LAYERS.read_text().count("[[layer]]"))
-        kiln_run.check_rows(self, rows, "tiles")
+        kiln_run.check_rows(self, rows, "amx")
         return rows
 
     def test_schedules(self):
         """The default, and other tiles, as many as fit."""
-        rows = self.rows([{"problem": "*", "algorithm": "tiles"}])
+        rows = self.rows([{"problem": "*", "algorithm": "amx"}])
         rng = random.Random(1)
         if not rows:
             return
@@ -126,7 +126,7 @@ class Tiles(unittest.TestCase):
             schedule["steps"] = rng.randint(1, schedule["steps"])
             schedule["panels_outside"] = rng.choice([0, 1])
             text = ";".join(f"{name}:{number}" for name, number in schedule.items())
-            decisions.append({"problem": row["problem"], "target": row["kernel"], "algorithm": "tiles", "revision": 2,
+            decisions.append({"problem": row["problem"], "target": row["kernel"], "algorithm": "amx", "revision": 2,
                               "schedule": text})  # fmt: skip
         for row, decision in zip(self.rows(decisions), decisions):
             self.assertEqual(row["schedule"], decision["schedule"])

@@ -44,13 +44,13 @@ double strassen_growth(const Problem &problem);
 // The algorithms that verify knows. Those that only reorder the definition's sums have growth 1.
 inline constexpr AlgorithmError algorithm_errors[] = {
     {"empty", [](const Problem &) { return 1.0; }, Mixed::none},
-    {"open", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"dynamic", [](const Problem &) { return 1.0; }, Mixed::none},
     {"depthwise", [](const Problem &) { return 1.0; }, Mixed::none},
     {"direct", [](const Problem &) { return 1.0; }, Mixed::none},
-    {"tiles", [](const Problem &) { return 1.0; }, Mixed::none},
-    {"half", half_growth, Mixed::none},
+    {"amx", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"f16_accumulate", half_growth, Mixed::none},
     {"polyphase", [](const Problem &) { return 1.0; }, Mixed::none},
-    {"sampled", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"deformable", [](const Problem &) { return 1.0; }, Mixed::none},
     {"definition", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_definition", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_empty", [](const Problem &) { return 1.0; }, Mixed::none},
@@ -58,7 +58,7 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"gpu_direct", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_polyphase", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_winograd", winograd_growth, Mixed::channel},
-    {"gpu_sampled", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gpu_deformable", [](const Problem &) { return 1.0; }, Mixed::none},
     {"winograd", winograd_growth, Mixed::channel},
     {"strassen", strassen_growth, Mixed::all},
 };

@@ -150,7 +150,7 @@ void Tuning::read_known() {
         try {
             if (record.target == target_.name && record.revision == algorithm_revision(record.decision.algorithm)) {
                 Record known = record;
-                known.decision.schedule = whole_schedule(record.decision);
+                known.decision.schedule = complete_schedule(record.decision);
                 known_.push_back(known);
             }
         } catch (const std::invalid_argument &) {  // an algorithm or a number that is no more

@@ -38,7 +38,7 @@ constexpr double most_near = 36 << 10;
 // Cycles that a register tile takes for `steps` of each tap and block of input channels. Measured: a product takes as
 // long as its pixels, a load as half its rows, and neither hides all of the other, the less so the fewer registers hold
 // operands, nor what comes from the second cache.
-double step_cycles(const TilesSchedule &s, int taps, bool far_weights, bool pixel_lanes) {
+double step_cycles(const AmxSchedule &s, int taps, bool far_weights, bool pixel_lanes) {
     const int tiles = s.rows * s.blocks, operand_registers = tile_registers - s.vectors * tiles;
     const double products = s.vectors * tiles * (pixel_lanes ? tile_lanes : std::max(s.pixels, 4));
     const double pixel_rows = tiles * (pixel_lanes ? s.steps : s.pixels);
@@ -49,7 +49,7 @@ double step_cycles(const TilesSchedule &s, int taps, bool far_weights, bool pixe
 }
 
 // Cycles of a whole run.
-double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
+double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int depth = ceil_div(ceil_div(static_cast<int>(problem.in_channels), pairs(problem)), s.steps);
     int taps = 1, phases = 1;
@@ -59,7 +59,7 @@ double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
         taps *= axes[a].taps;
         phases *= axes[a].phases;
         const int tile = a == 0 ? s.pixels * s.blocks : a == 1 ? s.rows : 1;
-        tiles *= ceil_div(axes[a].quotients, tile) * axes[a].phases;
+        tiles *= ceil_div(axes[a].phase_extent, tile) * axes[a].phases;
     }
     // Sums are stored and read again, a vector of them in about six cycles, while the next tile's products run; to
     // change from one to the other takes some time too. Vectors of pixels are taken by powers of two.
@@ -75,7 +75,7 @@ double tiles_cycles(const Problem &problem, const TilesSchedule &s) {
     return tiles * (std::max(products, outputs) + change);
 }
 
-void list(TilesSchedule &schedule, ScheduleText &text) {
+void list(AmxSchedule &schedule, ScheduleText &text) {
     text.number("vectors", schedule.vectors, 1, tile_registers);
     text.number("rows", schedule.rows, 1, tile_registers);
     text.number("blocks", schedule.blocks, 1, tile_registers);
@@ -87,15 +87,15 @@ void list(TilesSchedule &schedule, ScheduleText &text) {
 
 }  // namespace
 
-TilesSchedule TilesSchedule::parse(const std::string &text) {
+AmxSchedule AmxSchedule::parse(const std::string &text) {
     return ScheduleText::parse(text, list);
 }
 
-std::string TilesSchedule::print() const {
+std::string AmxSchedule::print() const {
     return ScheduleText::print(*this, list);
 }
 
-DirectSchedule TilesSchedule::direct(const Problem &problem) const {
+DirectSchedule AmxSchedule::direct(const Problem &problem) const {
     DirectSchedule s;
     s.lanes = tile_lanes;
     s.vectors = vectors;
@@ -110,7 +110,7 @@ DirectSchedule TilesSchedule::direct(const Problem &problem) const {
     return s;
 }
 
-void TilesSchedule::check(const Problem &problem) const {
+void AmxSchedule::check(const Problem &problem) const {
     direct(problem).check(problem);
     if (registers(vectors, rows * blocks) > tile_registers) {
         throw std::invalid_argument("schedule: " + std::to_string(vectors) + " x " + std::to_string(rows * blocks) +
@@ -123,18 +123,18 @@ bool has_pixel_lanes(const Problem &problem) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
-    return axes[0].step == 1 && axes[0].quotients >= least_pixel_lanes &&
+    return axes[0].step == 1 && axes[0].phase_extent >= least_pixel_lanes &&
            std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
                const AxisMap::Range range = axis.reads_inside();
                return axis.out % axis.phases == 0 && axis.kernel >= axis.phases && range.first <= range.last;
            });
 }
 
-bool has_tiles(const TargetModel &target) {
+bool has_amx(const TargetModel &target) {
     return target.matrix_tiles;
 }
 
-bool tiles_apply(const Problem &problem) {
+bool amx_applies(const Problem &problem) {
     if (problem.op == Operator::deform_conv || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
         !is_dot(problem, pairs(problem))) {
         return false;
@@ -144,17 +144,17 @@ bool tiles_apply(const Problem &problem) {
     return axis.kernel >= axis.phases;
 }
 
-bool tiles_pay(const Problem &problem, const TargetModel &target) {
-    const TilesSchedule schedule = default_tiles_schedule(problem, target);
+bool amx_is_profitable(const Problem &problem, const TargetModel &target) {
+    const AmxSchedule schedule = default_amx_schedule(problem, target);
     const DirectSchedule other = default_direct_schedule(problem, target);
     return tiles_cycles(problem, schedule) < direct_cycles(problem, other, target);
 }
 
-TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &target) {
+AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
-    TilesSchedule best, s;
+    AmxSchedule best, s;
     s.steps = ceil_div(steps, ceil_div(steps, most_tile_rows));
     // Beyond that, a part of the image that all panels sweep is too little to read them all for.
     s.panels_outside = problem.w_elements() * 4 / pairs(problem) > target.l2_bytes;
@@ -177,7 +177,7 @@ TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &
     return best;
 }
 
-std::optional<TileOperand> streamed_operand(const Problem &problem, const TilesSchedule &s) {
+std::optional<TileOperand> streamed_operand(const Problem &problem, const AmxSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int panel = s.vectors * tile_lanes, depth = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
     // What is read again soon: a panel's weights, or, where phases take turns, those of all panels and phases; and
@@ -201,23 +201,23 @@ std::optional<TileOperand> streamed_operand(const Problem &problem, const TilesS
     return taps == 1 ? std::optional(of_pixels) : std::nullopt;
 }
 
-ScheduleSpace tiles_space(const Problem &problem, const TargetModel &) {
+ScheduleSpace amx_space(const Problem &problem, const TargetModel &) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
     const int channels = static_cast<int>(problem.out_channels / problem.groups);
     // Of several panels, one in part: LLVM 21 cannot allocate the registers of some, and ends the process.
-    const auto suits = [channels](const ScheduleNumbers &n) {
+    const auto constraint = [channels](const ScheduleNumbers &n) {
         const int panel = n["vectors"] * tile_lanes;
         return n["vectors"] == 1 || channels <= panel || channels % panel == 0;
     };
     return {{{"vectors", whole_range(1, 6)},
              {"rows", whole_range(1, std::min(height, 4))},
              {"blocks", whole_range(1, 4)},
-             {"pixels", whole_range(1, std::min(axes[0].quotients, most_tile_rows))},
+             {"pixels", whole_range(1, std::min(axes[0].phase_extent, most_tile_rows))},
              {"steps", whole_range(1, std::min(steps, most_tile_rows))},
              {"panels_outside", {0, 1}}},
-            suits};
+            constraint};
 }
 
 void schedule_tile_sums(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {

@@ -23,7 +23,7 @@ namespace kiln::dense {
 // Else rows are pixels.
 bool has_pixel_lanes(const Problem &problem);
 
-struct TilesSchedule {
+struct AmxSchedule {
     int vectors = 1;  // tiles of 16 channels, by
     int rows = 1;     //   rows of the image, by
     int blocks = 1;   //   tiles along the innermost axis
@@ -31,7 +31,7 @@ struct TilesSchedule {
     int steps = 1;    // of the sum over input channels, four bytes each, that one instruction takes
     bool panels_outside = false, parallel = false;  // as DirectSchedule's
 
-    static TilesSchedule parse(const std::string &text);
+    static AmxSchedule parse(const std::string &text);
     std::string print() const;
     // Throws std::invalid_argument unless the tiles fit into the problem's image and the registers.
     void check(const Problem &problem) const;
@@ -40,16 +40,16 @@ struct TilesSchedule {
     DirectSchedule direct(const Problem &problem) const;
 };
 
-bool has_tiles(const TargetModel &target);
-bool tiles_apply(const Problem &problem);
-bool tiles_pay(const Problem &problem, const TargetModel &target);
-TilesSchedule default_tiles_schedule(const Problem &problem, const TargetModel &target);
+bool has_amx(const TargetModel &target);
+bool amx_applies(const Problem &problem);
+bool amx_is_profitable(const Problem &problem, const TargetModel &target);
+AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &target);
 
 // The operand that passes the first cache while the other stays there; nothing where both stay.
-std::optional<TileOperand> streamed_operand(const Problem &problem, const TilesSchedule &schedule);
+std::optional<TileOperand> streamed_operand(const Problem &problem, const AmxSchedule &schedule);
 
 // What may be tuned of it.
-ScheduleSpace tiles_space(const Problem &problem, const TargetModel &target);
+ScheduleSpace amx_space(const Problem &problem, const TargetModel &target);
 
 // The sums of a register tile, inside the loop `around_tile` of the product.
 void schedule_tile_sums(DirectStages &stages, const DirectSchedule &schedule, const Halide::Var &around_tile);

@@ -1,4 +1,4 @@
-// The sampled algorithm's stages; schedule_*.cpp beside it schedules them.
+// The deformable algorithm's stages; schedule_*.cpp beside it schedules them.
 #include "algorithms/deformable/deformable.h"
 
 #include <stdexcept>
@@ -8,7 +8,7 @@
 #include "expressions/points.h"
 #include "expressions/types.h"
 
-namespace kiln::deform_conv {
+namespace kiln::deformable {
 namespace {
 
 using Halide::cast;
@@ -19,8 +19,8 @@ using Halide::Type;
 using Halide::Var;
 
 // A copy of `value`, an expression of (c, p, n).
-SampledStages::Copy copy(const SampledStages &s, const std::string &name, const Expr &value, bool turns) {
-    SampledStages::Copy c;
+DeformableStages::Copy copy(const DeformableStages &s, const std::string &name, const Expr &value, bool turns) {
+    DeformableStages::Copy c;
     c.result = Func(name);
     if (turns) {
         c.squares = Func(name + "_squares");
@@ -36,7 +36,8 @@ bool known(const Expr &size) {
     return Halide::Internal::as_const_int(size).has_value();
 }
 
-void define_image(SampledStages &s, const Problem &problem, const SampledSizes &derived, const Operands &operands) {
+void define_image(DeformableStages &s, const Problem &problem, const DeformableSizes &derived,
+                  const Operands &operands) {
     const bool open = !known(derived.in_points), turns = problem.x_layout == Layout::ncx;
     if (problem.x_layout == Layout::nxc && !open && halide_type(problem.x_type) == sum_type(problem)) {
         return;
@@ -52,7 +53,8 @@ void define_image(SampledStages &s, const Problem &problem, const SampledSizes &
 }
 
 // Offsets and masks of chunks whose points are whole vectors, whatever there is beyond the last point.
-void define_offsets(SampledStages &s, const Problem &problem, const SampledSizes &derived, const Operands &operands) {
+void define_offsets(DeformableStages &s, const Problem &problem, const DeformableSizes &derived,
+                    const Operands &operands) {
     if (problem.x_layout == Layout::ncx && derived.whole_chunks) {
         return;
     }
@@ -67,7 +69,7 @@ void define_offsets(SampledStages &s, const Problem &problem, const SampledSizes
 }
 
 // corner(q, p, k, g, n): bit a of q chooses the lower or the upper neighbour on axis a.
-void define_corners(SampledStages &s, const Problem &problem, const SampledSizes &derived, const Sizes &sizes,
+void define_corners(DeformableStages &s, const Problem &problem, const DeformableSizes &derived, const Sizes &sizes,
                     const Func &offsets, const Func &mask) {
     const std::vector<Expr> point = coordinates(s.p, sizes.out), tap = coordinates(s.k, sizes.kernel);
     const Expr of_group = s.g * derived.taps + s.k;
@@ -113,7 +115,7 @@ void define_corners(SampledStages &s, const Problem &problem, const SampledSizes
 
 // Corners outside have weight 0 and read an inside corner of the same sample; where all are outside nothing counts, as
 // what they read may be NaN.
-void define_sample(SampledStages &s, const Problem &problem, const SampledSizes &derived, const Func &image) {
+void define_sample(DeformableStages &s, const Problem &problem, const DeformableSizes &derived, const Func &image) {
     const int corners = 1 << problem.rank;
     const auto corner = [&](const Expr &q) { return s.corner(q, s.p, s.k, s.g, s.n); };
     const auto term = [&](const Expr &q) {
@@ -138,7 +140,7 @@ void define_sample(SampledStages &s, const Problem &problem, const SampledSizes 
     }
 }
 
-void define_sum(SampledStages &s, const Problem &problem, int panel, const SampledSizes &derived,
+void define_sum(DeformableStages &s, const Problem &problem, int panel, const DeformableSizes &derived,
                 const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const bool splits = splits_groups(problem);
@@ -164,7 +166,7 @@ void define_sum(SampledStages &s, const Problem &problem, int panel, const Sampl
                  s.sample(of_group, group, s.p, s.r.y, s.n);
 }
 
-void define_output(SampledStages &s, const Problem &problem, const Operands &operands) {
+void define_output(DeformableStages &s, const Problem &problem, const Operands &operands) {
     const std::vector<Var> vars = s.acc.args();
     const std::vector<Expr> at(vars.begin(), vars.end());
     const bool splits = splits_groups(problem);
@@ -182,7 +184,7 @@ void define_output(SampledStages &s, const Problem &problem, const Operands &ope
     s.y(vars) = epilogue(problem, sum(at), operands, at, channel);
 }
 
-void list(SampledSchedule &schedule, ScheduleText &text) {
+void list(DeformableSchedule &schedule, ScheduleText &text) {
     text.number("lanes", schedule.lanes, 1, 64);
     text.number("vectors", schedule.vectors, 1, 64);
     text.number("pixels", schedule.pixels, 1, 64);
@@ -195,15 +197,15 @@ void list(SampledSchedule &schedule, ScheduleText &text) {
 
 }  // namespace
 
-SampledSchedule SampledSchedule::parse(const std::string &text) {
+DeformableSchedule DeformableSchedule::parse(const std::string &text) {
     return ScheduleText::parse(text, list);
 }
 
-std::string SampledSchedule::print() const {
+std::string DeformableSchedule::print() const {
     return ScheduleText::print(*this, list);
 }
 
-std::vector<Expr> packed_extents(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes) {
+std::vector<Expr> packed_extents(const Problem &problem, const DeformableSchedule &schedule, const Sizes &sizes) {
     const bool splits = splits_groups(problem);
     const Expr channels = splits ? sizes.out_of_group() : sizes.out_channels;
     const Expr panels = (channels + schedule.panel() - 1) / schedule.panel();
@@ -211,7 +213,7 @@ std::vector<Expr> packed_extents(const Problem &problem, const SampledSchedule &
             Halide::Internal::simplify(panels), splits ? sizes.groups : Expr(1)};
 }
 
-Func pack(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes, const Func &w) {
+Func pack(const Problem &problem, const DeformableSchedule &schedule, const Sizes &sizes, const Func &w) {
     const bool splits = splits_groups(problem);
     const Var lane("lane"), depth("depth"), tap("tap"), block("block"), group("group");
     const Expr channels = splits ? sizes.out_of_group() : sizes.out_channels;
@@ -224,17 +226,17 @@ Func pack(const Problem &problem, const SampledSchedule &schedule, const Sizes &
     return result;
 }
 
-SampledSizes::SampledSizes(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes)
+DeformableSizes::DeformableSizes(const Problem &problem, const DeformableSchedule &schedule, const Sizes &sizes)
     : in_points(product(sizes.in)),
       out_points(product(sizes.out)),
       taps(product(sizes.kernel)),
       offset_depth(Halide::Internal::simplify(sizes.in_channels / sizes.offset_groups)),
       whole_chunks(known(out_points) && problem.out_points() >= schedule.chunk()) {}
 
-SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, const Operands &operands) {
-    const SampledSizes derived(problem, schedule, operands.sizes);
-    SampledStages s;
-    const auto or_operand = [](const SampledStages::Copy &c, const Func &operand) {
+DeformableStages deformable(const Problem &problem, const DeformableSchedule &schedule, const Operands &operands) {
+    const DeformableSizes derived(problem, schedule, operands.sizes);
+    DeformableStages s;
+    const auto or_operand = [](const DeformableStages::Copy &c, const Func &operand) {
         return c.result.defined() ? c.result : operand;
     };
     define_image(s, problem, derived, operands);
@@ -247,4 +249,4 @@ SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, c
     return s;
 }
 
-}  // namespace kiln::deform_conv
+}  // namespace kiln::deformable

@@ -1,5 +1,5 @@
-// The sampled algorithm: the samples of a block of output points are gathered into scratch, then multiplied by packed
-// weights in register tiles.
+// The deformable algorithm: the samples of a block of output points are gathered into scratch, then multiplied by
+// packed weights in register tiles.
 //
 // Applies to every DeformConv; any of its numbers may be read at run time. Multiplications: those of the definition,
 // and 2^rank for each sample. Error: a sum of in_channels / groups * taps products in the order of the loops. A
@@ -18,10 +18,10 @@
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
-namespace kiln::deform_conv {
+namespace kiln::deformable {
 
-// The numbers a schedule of the sampled algorithm is made of.
-struct SampledSchedule {
+// The numbers a schedule of the deformable algorithm is made of.
+struct DeformableSchedule {
     int lanes = 8;          // of a vector: output channels
     int vectors = 1;        // a register tile is vectors of channels
     int pixels = 1;         //   by output points
@@ -35,27 +35,29 @@ struct SampledSchedule {
     int block() const { return pixels * tiles; }
     int chunk() const { return block() * blocks; }
 
-    static SampledSchedule parse(const std::string &text);
+    static DeformableSchedule parse(const std::string &text);
     std::string print() const;
 };
 
 // The packed weights: [panel lane][input channel of the group][tap][panels][groups], the innermost first; the last
 // panel is filled up with zeros. Where the number of groups is open a panel holds channels of one group, and elsewhere
 // of any: the last dimension is then 1.
-std::vector<Halide::Expr> packed_extents(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes);
-Halide::Func pack(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes, const Halide::Func &w);
+std::vector<Halide::Expr> packed_extents(const Problem &problem, const DeformableSchedule &schedule,
+                                         const Sizes &sizes);
+Halide::Func pack(const Problem &problem, const DeformableSchedule &schedule, const Sizes &sizes,
+                  const Halide::Func &w);
 
 // What stages and schedule both need of the sizes.
-struct SampledSizes {
+struct DeformableSizes {
     Halide::Expr in_points, out_points, taps;
     Halide::Expr offset_depth;  // input channels of an offset group
     bool whole_chunks;          // whether chunks lie within the output; else the last may reach beyond its last point
 
-    SampledSizes(const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes);
+    DeformableSizes(const Problem &problem, const DeformableSchedule &schedule, const Sizes &sizes);
 };
 
 // The stages of the kernel, not scheduled. `channel` stands for c, or for c and h where the number of groups is open.
-struct SampledStages {
+struct DeformableStages {
     // Corner, channel, output point, tap, offset group, group, batch, axis.
     Halide::Var q{"q"}, c{"c"}, p{"p"}, k{"k"}, g{"g"}, h{"h"}, n{"n"}, a{"a"};
     Halide::RDom r;  // input channel of the group, tap
@@ -83,15 +85,15 @@ inline bool unrolls_corners(const Problem &problem) {
     return problem.rank <= 3;
 }
 
-SampledStages sampled(const Problem &problem, const SampledSchedule &schedule, const Operands &operands);
+DeformableStages deformable(const Problem &problem, const DeformableSchedule &schedule, const Operands &operands);
 
-// What the sampled algorithm is compiled with where nobody tuned it.
-SampledSchedule default_sampled_schedule(const Problem &problem, const TargetModel &target);
+// What the deformable algorithm is compiled with where nobody tuned it.
+DeformableSchedule default_deformable_schedule(const Problem &problem, const TargetModel &target);
 
 // What may be tuned of it.
-ScheduleSpace sampled_space(const Problem &problem, const TargetModel &target);
+ScheduleSpace deformable_space(const Problem &problem, const TargetModel &target);
 
-void schedule_sampled(SampledStages &stages, const Problem &problem, const SampledSchedule &schedule,
-                      const Sizes &sizes);
+void schedule_deformable(DeformableStages &stages, const Problem &problem, const DeformableSchedule &schedule,
+                         const Sizes &sizes);
 
-}  // namespace kiln::deform_conv
+}  // namespace kiln::deformable

@@ -1,4 +1,4 @@
-// The sampled algorithm's schedule for x86: which numbers to take where nobody tuned it, and what they mean.
+// The deformable algorithm's schedule for processors: which numbers to take where nobody tuned it, and what they mean.
 #include <algorithm>
 
 #include "algorithms/deformable/deformable.h"
@@ -8,7 +8,7 @@
 #include "expressions/types.h"
 #include "moves/transpose_block.h"
 
-namespace kiln::deform_conv {
+namespace kiln::deformable {
 namespace {
 
 using Halide::Expr;
@@ -51,9 +51,9 @@ Problem dense_part(const Problem &problem) {
     return p;
 }
 
-SampledSchedule default_open_schedule(const Problem &problem, const TargetModel &target) {
-    const dense::OpenSchedule dense = dense::default_open_schedule(dense_part(problem), target);
-    SampledSchedule s;
+DeformableSchedule default_dynamic_schedule(const Problem &problem, const TargetModel &target) {
+    const dense::DynamicSchedule dense = dense::default_dynamic_schedule(dense_part(problem), target);
+    DeformableSchedule s;
     s.lanes = dense.lanes;
     s.vectors = dense.vectors;
     s.pixels = dense.pixels;
@@ -66,12 +66,12 @@ SampledSchedule default_open_schedule(const Problem &problem, const TargetModel 
 
 }  // namespace
 
-SampledSchedule default_sampled_schedule(const Problem &problem, const TargetModel &target) {
+DeformableSchedule default_deformable_schedule(const Problem &problem, const TargetModel &target) {
     if (problem.has_open_sizes()) {
-        return default_open_schedule(problem, target);
+        return default_dynamic_schedule(problem, target);
     }
     const dense::DirectSchedule dense = dense::default_direct_schedule(dense_part(problem), target);
-    SampledSchedule s;
+    DeformableSchedule s;
     s.lanes = dense.lanes;
     s.vectors = dense.vectors;
     s.pixels = dense.pixels;
@@ -122,11 +122,11 @@ namespace {
 
 // What every part of the schedule takes.
 struct Context {
-    SampledStages &s;
+    DeformableStages &s;
     const Problem &problem;
-    const SampledSchedule &schedule;
+    const DeformableSchedule &schedule;
     const Sizes &sizes;
-    SampledSizes derived;
+    DeformableSizes derived;
     Var chunk{"chunk"}, block{"block"}, panel{"panel"}, tile{"tile"};  // loops of the product, the outermost first
 
     int chunk_vector() const { return lanes_within(schedule.chunk(), schedule.sample_lanes, false); }
@@ -139,19 +139,19 @@ void split_chunks(const Context &at, Func &f) {
 
 // y channels first is turned a chunk at a time.
 void schedule_turned_output(const Context &at) {
-    SampledStages &s = at.s;
+    DeformableStages &s = at.s;
     const Var inner("inner"), outer("outer");
     split_chunks(at, s.y);
-    schedule_turn(s.y, s.squares, s.p, s.c, lanes_within(at.schedule.chunk(), 8, true),
-                  lanes_within(known(at.sizes.out_channels), 8, false), inner, outer, TailStrategy::ShiftInwards);
+    schedule_transpose(s.y, s.squares, s.p, s.c, lanes_within(at.schedule.chunk(), 8, true),
+                       lanes_within(known(at.sizes.out_channels), 8, false), inner, outer, TailStrategy::ShiftInwards);
     s.y.reorder(inner, outer, at.chunk, s.n);
     s.product.compute_at(s.y, at.chunk).bound_extent(s.p, at.schedule.chunk());
 }
 
 // The product's loops, the innermost around a register tile.
 void schedule_product(const Context &at) {
-    SampledStages &s = at.s;
-    const SampledSchedule &schedule = at.schedule;
+    DeformableStages &s = at.s;
+    const DeformableSchedule &schedule = at.schedule;
     const Var vector("vector");
     std::vector<VarOrRVar> order = {s.c, vector, s.p, at.tile, at.panel, at.block};
     if (s.product.name() == s.y.name()) {
@@ -173,8 +173,8 @@ void schedule_product(const Context &at) {
 
 // The sums of a register tile, the weights' loads shared by its points and each point's broadcast by its vectors.
 void schedule_sum(const Context &at) {
-    SampledStages &s = at.s;
-    const SampledSchedule &schedule = at.schedule;
+    DeformableStages &s = at.s;
+    const DeformableSchedule &schedule = at.schedule;
     const Var vector("vector");
     Halide::RVar inner("inner"), outer("outer");
     s.acc.compute_at(s.product, at.tile).store_in(Halide::MemoryType::Register);
@@ -195,7 +195,7 @@ void schedule_sum(const Context &at) {
 
 // A block's samples: vectors over the channels of an offset group share the weights and points of the corners.
 void schedule_samples(const Context &at) {
-    SampledStages &s = at.s;
+    DeformableStages &s = at.s;
     const Vectors vectors(at.derived.offset_depth, at.schedule.sample_lanes);
     const int several = lanes_within(std::max(known(at.derived.offset_depth) / vectors.lanes, 1), 8, true);
     const Var vector("vector"), strip("strip");
@@ -229,7 +229,7 @@ void schedule_samples(const Context &at) {
 
 // Weights and points of the corners, a chunk at a time, in vectors of output points.
 void schedule_corners(const Context &at) {
-    SampledStages &s = at.s;
+    DeformableStages &s = at.s;
     s.corner.compute_at(s.y, at.chunk)
         .bound(s.q, 0, (1 << at.problem.rank) + 1)
         .bound(s.k, 0, at.derived.taps)
@@ -250,18 +250,19 @@ void schedule_corners(const Context &at) {
 }
 
 // The offsets or masks of a chunk, points innermost.
-void schedule_offsets(const Context &at, SampledStages::Copy &copy, const Expr &channels) {
+void schedule_offsets(const Context &at, DeformableStages::Copy &copy, const Expr &channels) {
     if (!copy.result.defined()) {
         return;
     }
-    const SampledStages &s = at.s;
+    const DeformableStages &s = at.s;
     copy.result.compute_at(s.y, at.chunk)
         .bound(s.c, 0, channels)
         .bound_extent(s.p, at.schedule.chunk())
         .reorder_storage(s.p, s.c, s.n);
     if (copy.squares.defined()) {
-        schedule_turn(copy.result, copy.squares, s.p, s.c, lanes_within(at.schedule.chunk(), 8, false),
-                      lanes_within(known(channels), 8, false), Var("inner"), Var("outer"), TailStrategy::ShiftInwards);
+        schedule_transpose(copy.result, copy.squares, s.p, s.c, lanes_within(at.schedule.chunk(), 8, false),
+                           lanes_within(known(channels), 8, false), Var("inner"), Var("outer"),
+                           TailStrategy::ShiftInwards);
     } else {
         copy.result.reorder(s.p, s.c, s.n).vectorize(s.p, at.chunk_vector(), TailStrategy::ShiftInwards);
     }
@@ -272,7 +273,7 @@ void schedule_offsets(const Context &at, SampledStages::Copy &copy, const Expr &
 
 // The copy of x, ahead of everything else.
 void schedule_image(const Context &at) {
-    SampledStages &s = at.s;
+    DeformableStages &s = at.s;
     Func &image = s.image.result;
     if (!image.defined()) {
         return;
@@ -283,8 +284,9 @@ void schedule_image(const Context &at) {
     if (s.image.squares.defined()) {
         rows = Var("squares");
         const Vectors along(points, 8);
-        schedule_turn(image, s.image.squares, s.c, s.p, lanes_within(known(channels), at.schedule.sample_lanes, false),
-                      along.lanes, Var("inner"), rows, along.tail);
+        schedule_transpose(image, s.image.squares, s.c, s.p,
+                           lanes_within(known(channels), at.schedule.sample_lanes, false), along.lanes, Var("inner"),
+                           rows, along.tail);
     } else {
         const Vectors vectors(channels, at.schedule.sample_lanes);
         image.vectorize(s.c, vectors.lanes, vectors.tail);
@@ -302,7 +304,7 @@ void schedule_image(const Context &at) {
 
 // What the caller's threads share: chunks; where these are few, images, or panels.
 void share_work(const Context &at) {
-    SampledStages &s = at.s;
+    DeformableStages &s = at.s;
     const int points = known(at.derived.out_points), chunks = ceil_div(points, at.schedule.chunk());
     const bool many = points == 0 || chunks >= 8;
     if (!many && at.problem.batch > 1) {
@@ -316,8 +318,9 @@ void share_work(const Context &at) {
 
 }  // namespace
 
-void schedule_sampled(SampledStages &s, const Problem &problem, const SampledSchedule &schedule, const Sizes &sizes) {
-    const Context at = {s, problem, schedule, sizes, SampledSizes(problem, schedule, sizes)};
+void schedule_deformable(DeformableStages &s, const Problem &problem, const DeformableSchedule &schedule,
+                         const Sizes &sizes) {
+    const Context at = {s, problem, schedule, sizes, DeformableSizes(problem, schedule, sizes)};
     const Expr samples = sizes.offset_groups * at.derived.taps;
     s.y.bound(s.p, 0, at.derived.out_points).bound(s.n, 0, sizes.batch);
     if (!splits_groups(problem)) {
@@ -345,4 +348,4 @@ void schedule_sampled(SampledStages &s, const Problem &problem, const SampledSch
     }
 }
 
-}  // namespace kiln::deform_conv
+}  // namespace kiln::deformable

@@ -1,4 +1,4 @@
-// The sampled algorithm's schedule for GPUs: which numbers to take where nobody tuned them, and what they mean.
+// The deformable algorithm's schedule for GPUs: which numbers to take where nobody tuned them, and what they mean.
 #include "algorithms/deformable/schedule_gpu.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "moves/gpu_schedule.h"
 #include "moves/reduction.h"
 
-namespace kiln::deform_conv {
+namespace kiln::deformable {
 
 using Halide::Func;
 using Halide::TailStrategy;
@@ -18,7 +18,7 @@ using Halide::VarOrRVar;
 
 namespace {
 
-void list(SampledGpuSchedule &schedule, ScheduleText &text) {
+void list(DeformableGpuSchedule &schedule, ScheduleText &text) {
     text.number("channels", schedule.channels, 1, 64);
     text.number("points", schedule.points, 1, 64);
     text.number("vector", schedule.vector, 1, 64);
@@ -29,15 +29,15 @@ void list(SampledGpuSchedule &schedule, ScheduleText &text) {
 
 }  // namespace
 
-SampledGpuSchedule SampledGpuSchedule::parse(const std::string &text) {
+DeformableGpuSchedule DeformableGpuSchedule::parse(const std::string &text) {
     return ScheduleText::parse(text, list);
 }
 
-std::string SampledGpuSchedule::print() const {
+std::string DeformableGpuSchedule::print() const {
     return ScheduleText::print(*this, list);
 }
 
-void SampledGpuSchedule::check(const Problem &problem) const {
+void DeformableGpuSchedule::check(const Problem &problem) const {
     if (problem.out_channels % channels != 0 || channels % vector != 0) {
         throw std::invalid_argument("schedule: " + std::to_string(channels) + " channels a thread, " +
                                     std::to_string(vector) + " at once, of " + std::to_string(problem.out_channels));
@@ -49,15 +49,15 @@ void SampledGpuSchedule::check(const Problem &problem) const {
     }
 }
 
-SampledSchedule SampledGpuSchedule::stages() const {
-    SampledSchedule result;
+DeformableSchedule DeformableGpuSchedule::stages() const {
+    DeformableSchedule result;
     result.lanes = channels * threads_c;
     result.unroll = unroll;
     return result;
 }
 
-SampledGpuSchedule default_sampled_gpu_schedule(const Problem &problem, const TargetModel &target) {
-    SampledGpuSchedule s;
+DeformableGpuSchedule default_deformable_gpu_schedule(const Problem &problem, const TargetModel &target) {
+    DeformableGpuSchedule s;
     s.channels = largest_divisor(problem.out_channels, 8);
     s.vector = vector_of(s.channels);
     s.points = static_cast<int>(std::min<int64_t>(problem.out_points(), target.gpu.registers / 2 / s.channels));
@@ -72,7 +72,7 @@ SampledGpuSchedule default_sampled_gpu_schedule(const Problem &problem, const Ta
 namespace {
 
 // Corners for all channels of an offset group together, then the samples: neighbours' threads are neighbours in memory.
-void schedule_samples(SampledStages &s) {
+void schedule_samples(DeformableStages &s) {
     s.corner.compute_root();
     schedule_elements_gpu(s.corner);
     s.sample.compute_root();
@@ -92,7 +92,7 @@ void schedule_samples(SampledStages &s) {
 
 }  // namespace
 
-void schedule_sampled_gpu(SampledStages &s, const Problem &problem, const SampledGpuSchedule &schedule) {
+void schedule_deformable_gpu(DeformableStages &s, const Problem &problem, const DeformableGpuSchedule &schedule) {
     schedule_samples(s);
     const Var vector("vector"), panel("panel"), tc("tc"), tp("tp"), bp("bp"), block("block");
     Func &f = s.y;
@@ -120,4 +120,4 @@ void schedule_sampled_gpu(SampledStages &s, const Problem &problem, const Sample
     keep_loops_whole(s.acc);
 }
 
-}  // namespace kiln::deform_conv
+}  // namespace kiln::deformable

@@ -1,6 +1,6 @@
-// The sampled algorithm on a GPU: one kernel finds every sample's corners, one gathers the samples, both into the
+// The deformable algorithm on a GPU: one kernel finds every sample's corners, one gathers the samples, both into the
 // workspace, and one multiplies them by packed weights, a tile of channels and points a thread. Stages, sums and error
-// are the sampled algorithm's.
+// are the deformable algorithm's.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
-namespace kiln::deform_conv {
+namespace kiln::deformable {
 
 // The numbers of its schedule.
-struct SampledGpuSchedule {
+struct DeformableGpuSchedule {
     int channels = 1;   // a thread sums channels, neighbours,
     int points = 1;     //   by output points
     int vector = 1;     // channels in one load or store; divides `channels`
@@ -20,16 +20,16 @@ struct SampledGpuSchedule {
     int threads_p = 1;  //   and along the points
     int unroll = 1;     // of the sum over input channels
 
-    static SampledGpuSchedule parse(const std::string &text);
+    static DeformableGpuSchedule parse(const std::string &text);
     std::string print() const;
     // Throws std::invalid_argument unless tiles divide the channels and fit into the problem's image.
     void check(const Problem &problem) const;
     // What stages and packing need of it.
-    SampledSchedule stages() const;
+    DeformableSchedule stages() const;
 };
 
-SampledGpuSchedule default_sampled_gpu_schedule(const Problem &problem, const TargetModel &target);
+DeformableGpuSchedule default_deformable_gpu_schedule(const Problem &problem, const TargetModel &target);
 
-void schedule_sampled_gpu(SampledStages &stages, const Problem &problem, const SampledGpuSchedule &schedule);
+void schedule_deformable_gpu(DeformableStages &stages, const Problem &problem, const DeformableGpuSchedule &schedule);
 
-}  // namespace kiln::deform_conv
+}  // namespace kiln::deformable

@@ -1,13 +1,13 @@
-// What may be tuned of the sampled algorithm's schedule.
+// What may be tuned of the deformable algorithm's schedule.
 #include <algorithm>
 
 #include "algorithms/deformable/deformable.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 
-namespace kiln::deform_conv {
+namespace kiln::deformable {
 
-ScheduleSpace sampled_space(const Problem &problem, const TargetModel &target) {
+ScheduleSpace deformable_space(const Problem &problem, const TargetModel &target) {
     const int most_lanes = target.lanes(sum_type(problem).bits());
     const bool open = problem.has_open_sizes();
     const int points = open ? 0 : static_cast<int>(problem.out_points());
@@ -29,4 +29,4 @@ ScheduleSpace sampled_space(const Problem &problem, const TargetModel &target) {
             }};
 }
 
-}  // namespace kiln::deform_conv
+}  // namespace kiln::deformable

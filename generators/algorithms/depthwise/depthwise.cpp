@@ -89,7 +89,7 @@ AxisMap::Range reads(const DepthwiseStages &s, size_t a) {
     const AxisMap &axis = s.axes[a];
     AxisMap::Range range = axis.reads();
     if (a == s.dotted && s.group_rows > 1) {
-        const int outputs = round_up(axis.quotients, s.group_rows);
+        const int outputs = round_up(axis.phase_extent, s.group_rows);
         range.last = range.first + (outputs - 1) * axis.step + axis.taps - 1;
     }
     return range;
@@ -237,8 +237,8 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
     define_gathered(s, problem, schedule, operands);
     const int zero_point = narrow_zero_point(problem, Halide::UInt(8));
     if (schedule.dot == 4 && zero_point != 0) {
-        s.surplus = define_surplus({s.c}, operands.packed(weight_at(s, schedule, s.all, 0)), s.all[0],
-                                   Halide::cast<uint8_t>(zero_point));
+        s.surplus = define_zero_point_compensation({s.c}, operands.packed(weight_at(s, schedule, s.all, 0)), s.all[0],
+                                                   Halide::cast<uint8_t>(zero_point));
     }
     std::vector<Var> at = {s.c};
     std::vector<Expr> position = {s.r[0], s.c};
@@ -411,9 +411,9 @@ int DepthwiseSchedule::period(const Problem &problem) const {
 void DepthwiseSchedule::check(const Problem &problem) const {
     const std::vector<AxisMap> axes = axis_maps(problem);
     // A row may be part of a single vector.
-    const bool partial = along_row && dot == 1 && vectors == 1 && lanes / 2 < axes[0].quotients;
+    const bool partial = along_row && dot == 1 && vectors == 1 && lanes / 2 < axes[0].phase_extent;
     const int width = along_row ? (partial ? 1 : lanes * vectors) : pixels;
-    if (width > axes[0].quotients || (axes.size() > 1 && rows > axes[1].quotients)) {
+    if (width > axes[0].phase_extent || (axes.size() > 1 && rows > axes[1].phase_extent)) {
         throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width) +
                                     " outputs is larger than the image");
     }

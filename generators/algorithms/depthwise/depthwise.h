@@ -88,7 +88,8 @@ struct DepthwiseStages {
                             // axis the position is the output's, q
     Halide::RDom r, all;    // lane and taps, groups of them on the dotted axis; the same for `surplus`
     Halide::Func sum;       // (c, q..., n)
-    Surplus surplus;        // of each channel, whose sums start below zero by as much; undefined where that is nothing
+    ZeroPointCompensation
+        surplus;  // of each channel, whose sums start below zero by as much; undefined where that is nothing
 };
 
 DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands);

@@ -1,4 +1,4 @@
-// Schedules of the depthwise algorithm for x86.
+// Schedules of the depthwise algorithm for processors.
 #include <algorithm>
 #include <numeric>
 
@@ -34,14 +34,14 @@ std::vector<VarOrRVar> schedule_tile(DepthwiseStages &s, const Problem &problem,
     std::vector<VarOrRVar> inside;
     if (schedule.along_row) {
         s.y.split(s.q[0], tile, s.q[0], width,
-                  width > s.axes[0].quotients ? TailStrategy::GuardWithIf : tail(s.axes[0].quotients, width));
+                  width > s.axes[0].phase_extent ? TailStrategy::GuardWithIf : tail(s.axes[0].phase_extent, width));
         s.y.split(s.q[0], vector, s.q[0], schedule.lanes).vectorize(s.q[0]).unroll(vector);
         inside = {s.q[0], vector};
     } else {
         const TailStrategy beyond = s.sum.defined() ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf;
         s.y.split(s.c, block, s.c, width, channels % width == 0 ? TailStrategy::RoundUp : beyond);
         s.y.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector);
-        s.y.split(s.q[0], tile, s.q[0], schedule.pixels, tail(s.axes[0].quotients, schedule.pixels)).unroll(s.q[0]);
+        s.y.split(s.q[0], tile, s.q[0], schedule.pixels, tail(s.axes[0].phase_extent, schedule.pixels)).unroll(s.q[0]);
         inside = {s.c, vector, s.q[0]};
     }
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -53,9 +53,9 @@ std::vector<VarOrRVar> schedule_tile(DepthwiseStages &s, const Problem &problem,
     std::vector<VarOrRVar> image = {tile};
     if (s.axes.size() > 1) {
         // Rows that share what is gathered stay together.
-        const bool shifts = s.group_rows == 1 || s.axes[1].quotients % schedule.rows == 0;
+        const bool shifts = s.group_rows == 1 || s.axes[1].phase_extent % schedule.rows == 0;
         s.y.split(s.q[1], rows, s.q[1], schedule.rows,
-                  shifts ? tail(s.axes[1].quotients, schedule.rows) : TailStrategy::GuardWithIf);
+                  shifts ? tail(s.axes[1].phase_extent, schedule.rows) : TailStrategy::GuardWithIf);
         s.y.unroll(s.q[1]);
         inside.push_back(s.q[1]);
         image.push_back(rows);
@@ -85,7 +85,7 @@ int gathered_extent(const DepthwiseStages &s, size_t a, int outputs) {
 
 // Of the vectors that are gathered along a row.
 int gathered_lanes(const DepthwiseStages &s, const DepthwiseSchedule &schedule) {
-    return lanes_around(gathered_extent(s, 0, s.axes[0].quotients), 4 * schedule.lanes);
+    return lanes_around(gathered_extent(s, 0, s.axes[0].phase_extent), 4 * schedule.lanes);
 }
 
 // The sums of a vector, one position after the other, from what is gathered for a tile or, along rows, for all of a
@@ -167,7 +167,7 @@ void schedule_surplus(DepthwiseStages &s, const Problem &problem, const Depthwis
 void schedule_merged(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
     const Var merged("merged"), vector("vector"), period("period"), rows("rows"), strip("strip");
     const size_t rank = s.axes.size();
-    const int row = s.axes[0].quotients * static_cast<int>(problem.out_channels), lanes = schedule.lanes;
+    const int row = s.axes[0].phase_extent * static_cast<int>(problem.out_channels), lanes = schedule.lanes;
     const int repeats = schedule.period(problem);
     s.y.fuse(s.c, s.q[0], merged);
     s.y.split(merged, vector, merged, lanes, row % lanes == 0 ? TailStrategy::RoundUp : TailStrategy::PredicateStores);
@@ -175,7 +175,7 @@ void schedule_merged(DepthwiseStages &s, const Problem &problem, const Depthwise
     std::vector<VarOrRVar> order = {merged, vector, period};
     Var place = s.n;
     if (rank > 1) {
-        const int height = s.axes[1].quotients, of_row = row * static_cast<int>(sizeof(float));
+        const int height = s.axes[1].phase_extent, of_row = row * static_cast<int>(sizeof(float));
         const int tiles = std::max(1, strip_bytes / of_row / schedule.rows);
         const int together = std::min(height, tiles * schedule.rows);
         s.y.split(s.q[1], strip, s.q[1], together, tail(height, together));
@@ -189,7 +189,7 @@ void schedule_merged(DepthwiseStages &s, const Problem &problem, const Depthwise
     if (schedule.parallel) {
         s.y.parallel(problem.batch > 1 || rank == 1 ? s.n : rank > 2 ? s.q[rank - 1] : strip);
     }
-    const int beyond = (s.reads[0].last + 1 - s.axes[0].quotients) * static_cast<int>(problem.out_channels);
+    const int beyond = (s.reads[0].last + 1 - s.axes[0].phase_extent) * static_cast<int>(problem.out_channels);
     const Var at = s.padded.args()[0];
     s.padded.compute_at(s.y, place).bound(at, 0, round_up(s.row_start + round_up(row, repeats) + beyond, lanes));
     s.padded.vectorize(at, lanes, TailStrategy::RoundUp);
@@ -203,8 +203,8 @@ void schedule_merged(DepthwiseStages &s, const Problem &problem, const Depthwise
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int lanes = target.lanes(sum_type(problem).bits()), width = axes[0].quotients;
-    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int lanes = target.lanes(sum_type(problem).bits()), width = axes[0].phase_extent;
+    const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     int phases = 1;
     for (const AxisMap &axis : axes) {
         phases *= axis.phases;
@@ -294,7 +294,7 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
     const auto channels = static_cast<int>(problem.out_channels), batch = static_cast<int>(problem.batch);
     s.y.bound(s.c, 0, channels).bound(s.n, 0, batch);
     for (size_t a = 0; a < rank; a++) {
-        s.y.bound(s.q[a], 0, s.axes[a].quotients);
+        s.y.bound(s.q[a], 0, s.axes[a].phase_extent);
         if (s.axes[a].phases > 1) {
             s.y.bound(s.phase[a], 0, s.axes[a].phases);
         }
@@ -324,7 +324,7 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
     const int lanes = schedule.lanes;
     // Along rows in whole vectors, and as far as the last of those reads that are gathered.
     const int wide = !schedule.along_row ? 1 : s.sum.defined() ? gathered_lanes(s, schedule) : lanes;
-    const int gathered = s.sum.defined() ? gathered_extent(s, 0, s.axes[0].quotients) : 0;
+    const int gathered = s.sum.defined() ? gathered_extent(s, 0, s.axes[0].phase_extent) : 0;
     const int beyond = (round_up(gathered, wide) - gathered) * (s.dotted == 0 ? s.axes[0].step : 1);
     for (size_t a = 0; a < rank; a++) {
         const AxisMap::Range range = s.reads[a];

@@ -20,7 +20,7 @@ using Halide::VarOrRVar;
 // How many positions of an axis of the input `count` positions of the output read, in all their phases.
 int64_t reads(const AxisMap &axis, int count) {
     const AxisMap::Range all = axis.reads();
-    const int64_t others = static_cast<int64_t>(axis.quotients - count) * axis.step;
+    const int64_t others = static_cast<int64_t>(axis.phase_extent - count) * axis.step;
     return std::max<int64_t>(all.last - all.first + 1 - others, 1);
 }
 
@@ -77,7 +77,7 @@ DepthwiseSchedule DepthwiseGpuSchedule::stages() const {
 
 DepthwiseGpuSchedule default_depthwise_gpu_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     // A warp's threads read neighbouring elements: channels where y has them innermost, else positions of a row, of
     // which a thread then takes one.
     const bool nxc = problem.y_layout == Layout::nxc;
@@ -121,7 +121,7 @@ void schedule_depthwise_gpu(DepthwiseStages &s, const Problem &problem, const De
     Func &f = s.y;
     f.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));
     for (size_t a = 0; a < rank; a++) {
-        f.bound(s.q[a], 0, s.axes[a].quotients);
+        f.bound(s.q[a], 0, s.axes[a].phase_extent);
         if (s.axes[a].phases > 1) {
             f.bound(s.phase[a], 0, s.axes[a].phases);
         }

@@ -9,17 +9,17 @@ namespace kiln::depthwise {
 
 ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     int phases = 1;
     for (const AxisMap &axis : axes) {
         phases *= axis.phases;
     }
-    const int most_lanes = lanes_within(std::max<int64_t>(problem.out_channels, axes[0].quotients),
+    const int most_lanes = lanes_within(std::max<int64_t>(problem.out_channels, axes[0].phase_extent),
                                         target.lanes(sum_type(problem).bits()));
     const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
     std::vector<ScheduleSpace::Choice> choices = {{"lanes", halves(most_lanes, most_lanes / 2)},
                                                   {"vectors", whole_range(1, 4)},
-                                                  {"pixels", whole_range(1, std::min(axes[0].quotients, 16))},
+                                                  {"pixels", whole_range(1, std::min(axes[0].phase_extent, 16))},
                                                   {"rows", whole_range(1, std::min(height, 8))},
                                                   {"along_row", planes ? std::vector<int>{0, 1} : std::vector<int>{0}},
                                                   {"channels_outside", {0, 1}}};

@@ -52,8 +52,8 @@ double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const D
     const double lines = vectors * target.vector_bits / 512.0;
     const double waits = s.channels > 0 ? step / (step + 0.1 * lines) : 1;
     return waits * tile_rate(vectors, broadcasts, target) *
-           tile_fit(axes[0].quotients * std::max(s.joined, 1), s.width()) *
-           tile_fit(axes.size() > 1 ? axes[1].quotients : 1, std::max(s.rows, s.joined)) *
+           tile_fit(axes[0].phase_extent * std::max(s.joined, 1), s.width()) *
+           tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.joined)) *
            tile_fit(static_cast<int>(channels), s.panel());
 }
 
@@ -85,7 +85,7 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
 DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int depth = static_cast<int>(problem.in_channels / problem.groups);
-    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     DirectSchedule best, s;
     s.unroll = largest_divisor(depth, 4);
     s.parallel = problem.flops() > 2e6;
@@ -131,7 +131,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     const int64_t out_of_group = problem.out_channels / problem.groups;
     const bool depthwise = problem.groups > 1 && out_of_group == 1;
     const int64_t channels = depthwise || problem.groups == 1 ? problem.out_channels : out_of_group;
-    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
 
     DirectSchedule best;
     best.lanes = lanes_around(channels, target.lanes(sum_type(problem).bits()));

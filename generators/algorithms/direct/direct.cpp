@@ -210,14 +210,14 @@ std::string DirectSchedule::print() const {
 
 void DirectSchedule::check(const Problem &problem) const {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     if (joined > 0 && (channels == 0 || rows > 1 || !joins_rows(problem))) {
         throw std::invalid_argument("schedule: \"joined\" must be 0: rows cannot be joined here");
     }
-    if (width() > axes[0].quotients * std::max(joined, 1) || std::max(rows, joined) > height) {
+    if (width() > axes[0].phase_extent * std::max(joined, 1) || std::max(rows, joined) > height) {
         throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width()) +
                                     " outputs is larger than the image of " + std::to_string(height) + " x " +
-                                    std::to_string(axes[0].quotients));
+                                    std::to_string(axes[0].phase_extent));
     }
     if (channels > 0 && (!has_row_lanes(problem) || (rows > 1 && axes[1].reads_outside()))) {
         throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
@@ -276,7 +276,7 @@ bool has_row_lanes(const Problem &problem) {
 bool joins_rows(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     return has_row_lanes(problem) && axes.size() > 1 && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
-               return axis.taps == 1 && axis.kernel == axis.phases && axis.quotients == axis.in &&
+               return axis.taps == 1 && axis.kernel == axis.phases && axis.phase_extent == axis.in &&
                       !axis.reads_outside();
            });
 }
@@ -415,8 +415,8 @@ Expr define_joined(DirectStages &s, const Problem &problem, const PackedWeights 
     return s.joined(from);
 }
 
-Surplus surplus_of(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Operands &operands,
-                   Halide::Type type) {
+ZeroPointCompensation surplus_of(DirectStages &s, const Problem &problem, const PackedWeights &packed,
+                                 const Operands &operands, Halide::Type type) {
     std::vector<Var> at = {s.c};
     at.insert(at.end(), s.phase.begin(), s.phase.end());
     std::vector<Expr> weight = packed.at(s.c, s.all[0], s.all[1]);
@@ -430,7 +430,7 @@ Surplus surplus_of(DirectStages &s, const Problem &problem, const PackedWeights 
     weight.push_back(s.c / packed.panel);
     weight.insert(weight.end(), s.phase.begin(), s.phase.end());
     const Expr zero_point = Halide::cast(type, narrow_zero_point(problem, type));
-    return define_surplus(at, operands.packed(weight), s.all[0], zero_point);
+    return define_zero_point_compensation(at, operands.packed(weight), s.all[0], zero_point);
 }
 
 // Whether the bias is a number of the type that products are summed in.
@@ -500,8 +500,9 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
                     const TargetModel &target, bool copies_x) {
     Operands operands = given;
     DirectStages s;
-    const int half = schedule.half ? half_block(problem) : 0;
-    const Halide::Type type = schedule.half ? Halide::Float(16) : dot_types(problem, schedule.dot, target.signed_dot).x;
+    const int half = schedule.f16_accumulate ? half_block(problem) : 0;
+    const Halide::Type type =
+        schedule.f16_accumulate ? Halide::Float(16) : dot_types(problem, schedule.dot, target.signed_dot).x;
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());

@@ -38,8 +38,8 @@ struct DirectSchedule {
     // Not in the text: where sums are matrix tiles (tiles.h), the pixels of one, and how many steps of the sum an
     // instruction takes; else 0.
     int tile_pixels = 0, tile_steps = 0;
-    bool pixel_lanes = false;  // and whether a row of such a tile is pixels of one channel (tiles.h)
-    bool half = false;         // nor this: whether products are summed in f16 at first (half.h)
+    bool pixel_lanes = false;     // and whether a row of such a tile is pixels of one channel (tiles.h)
+    bool f16_accumulate = false;  // nor this: whether products are summed in f16 at first (f16_accumulate.h)
 
     int panel() const { return channels > 0 ? channels : lanes * vectors; }
     int width() const { return channels > 0 ? lanes * vectors : pixels; }  // of a tile, along the innermost axis
@@ -91,12 +91,12 @@ struct DirectStages {
     Halide::Func turned, squares;
     Halide::Func input;  // what products read: padded or x
     // Over (c, phase of each axis): every sum starts below zero by as much; undefined where that is nothing.
-    Surplus surplus;
+    ZeroPointCompensation surplus;
     // What the sums of matrix tiles start from: bias less surplus. Over (c, phase of each axis); of pixel lanes over
     // (lane, c, phase of each axis), all lanes alike. Undefined but for matrix tiles.
     Halide::Func start;
     // (c, q and phase of each axis, n, block of input channels, tap of each axis): the sum of a block's products in
-    // f16; undefined but for the half algorithm.
+    // f16; undefined but for the f16_accumulate algorithm.
     Halide::Func part;
     Halide::RDom in_block;
     // Where rows are joined, `padded` is a copy of some, end to end, over (c, position, q of the other axes, n), and

@@ -1,4 +1,4 @@
-// The direct algorithm's schedule for x86, and for ARM as far as it is the same: register tiles of channels by pixels,
+// The direct algorithm's schedule for processors: register tiles of channels by pixels,
 // the loops around them, and what makes a kernel of these and the files beside it.
 #include "algorithms/direct/schedule_cpu.h"
 
@@ -137,7 +137,7 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
     bound_product(s, problem, channels);
     s.product.split(s.c, panel, s.c, schedule.panel(),
                     channels % schedule.panel() == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-    s.product.split(s.q[0], tile, s.q[0], schedule.width(), tail(s.axes[0].quotients, schedule.width()));
+    s.product.split(s.q[0], tile, s.q[0], schedule.width(), tail(s.axes[0].phase_extent, schedule.width()));
     std::vector<VarOrRVar> order;
     if (schedule.pixel_lanes) {
         order = schedule_pixel_lanes(s.product, s, schedule, s.apart.defined());
@@ -148,7 +148,7 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
         order = {s.c, vector, s.q[0]};
     }
     if (rank > 1) {
-        s.product.split(s.q[1], rows, s.q[1], schedule.rows, tail(s.axes[1].quotients, schedule.rows));
+        s.product.split(s.q[1], rows, s.q[1], schedule.rows, tail(s.axes[1].phase_extent, schedule.rows));
         order.push_back(s.q[1]);
     }
     const Sweep sweep = sweep_of(s, problem, schedule, tile, panel, rows);
@@ -190,16 +190,16 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
 }  // namespace
 
 int image_turns(const std::vector<AxisMap> &axes, const DirectSchedule &schedule) {
-    return axes.size() == 1   ? ceil_div(axes[0].quotients, schedule.pixels)
-           : axes.size() == 2 ? ceil_div(axes[1].quotients, schedule.rows)
-                              : axes.back().quotients;
+    return axes.size() == 1   ? ceil_div(axes[0].phase_extent, schedule.pixels)
+           : axes.size() == 2 ? ceil_div(axes[1].phase_extent, schedule.rows)
+                              : axes.back().phase_extent;
 }
 
 void bound_product(const DirectStages &s, const Problem &problem, int channels) {
     Func product = s.product;
     product.bound(s.c, 0, channels).bound(s.n, 0, static_cast<int>(problem.batch));
     for (size_t a = 0; a < s.axes.size(); a++) {
-        product.bound(s.q[a], 0, s.axes[a].quotients);
+        product.bound(s.q[a], 0, s.axes[a].phase_extent);
         if (s.axes[a].phases > 1) {
             product.bound(s.phase[a], 0, s.axes[a].phases);
         }
@@ -217,7 +217,7 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
         }
     };
     s.acc.compute_at(s.product, around_tile);
-    s.acc.store_in(schedule.half ? Halide::MemoryType::Stack : Halide::MemoryType::Register);
+    s.acc.store_in(schedule.f16_accumulate ? Halide::MemoryType::Stack : Halide::MemoryType::Register);
     if (schedule.channels > 0) {
         schedule_row_sum(s, schedule);
         return;
@@ -232,7 +232,7 @@ void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &ar
     if (rank > 1) {
         order.push_back(s.q[1]);
     }
-    append_reduction(sum, s.r, 1, schedule.half ? 1 : schedule.unroll, order);
+    append_reduction(sum, s.r, 1, schedule.f16_accumulate ? 1 : schedule.unroll, order);
     sum.reorder(order);
     if (schedule.dot > 1) {
         sum.atomic().vectorize(pair);  // so that the neighbouring products become one instruction

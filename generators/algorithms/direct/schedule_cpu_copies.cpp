@@ -81,8 +81,8 @@ void schedule_turned(DirectStages &s, const Problem &problem, const DirectSchedu
         s.turned.bound(at[a + 1], 0, s.axes[a].in);
     }
     const int wide = lanes_within(channels, 16), narrow = lanes_within(s.axes[0].in, 16);
-    schedule_turn(s.turned, s.squares, at[0], at[1], wide, narrow, Var("square"), Var("squares"),
-                  TailStrategy::ShiftInwards);
+    schedule_transpose(s.turned, s.squares, at[0], at[1], wide, narrow, Var("square"), Var("squares"),
+                       TailStrategy::ShiftInwards);
     if (schedule.parallel && (batch > 1 || s.axes.size() > 1)) {
         s.turned.parallel(at[batch > 1 ? at.size() - 1 : at.size() - 2]);
     }
@@ -174,8 +174,8 @@ void schedule_turned_output(DirectStages &s, const Problem &problem, const Direc
     const size_t rank = s.axes.size();
     const Var squares("squares"), channels("channels");
     const Var outermost = rank > 1 ? s.y.args()[rank] : channels;
-    schedule_turn(s.y, s.turned_y, s.y.args()[1], s.c, turned_positions, turned_channels, squares, channels,
-                  TailStrategy::RoundUp);
+    schedule_transpose(s.y, s.turned_y, s.y.args()[1], s.c, turned_positions, turned_channels, squares, channels,
+                       TailStrategy::RoundUp);
     if (schedule.parallel) {
         s.y.parallel(problem.batch > 1 ? s.n : outermost);
     }

@@ -52,12 +52,12 @@ void schedule_row_sum(DirectStages &s, const DirectSchedule &schedule) {
 void schedule_joined(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
     const Var panel("panel"), rows("rows"), vectors("vectors"), tile("tile");
-    const int channels = static_cast<int>(problem.out_channels), width = s.axes[0].quotients;
+    const int channels = static_cast<int>(problem.out_channels), width = s.axes[0].phase_extent;
     const int lanes = lanes_within(width, schedule.lanes), positions = width * schedule.joined;
     bound_product(s, problem, channels);
     s.y.split(s.c, panel, s.c, schedule.channels,
               channels % schedule.channels == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-    s.y.split(s.q[1], rows, s.q[1], schedule.joined, tail(s.axes[1].quotients, schedule.joined));
+    s.y.split(s.q[1], rows, s.q[1], schedule.joined, tail(s.axes[1].phase_extent, schedule.joined));
     s.y.split(s.q[0], vectors, s.q[0], lanes, tail(width, lanes)).vectorize(s.q[0]);
     std::vector<VarOrRVar> order = {s.q[0]};
     if (s.axes[0].phases > 1) {

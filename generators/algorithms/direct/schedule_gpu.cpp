@@ -68,9 +68,9 @@ void DirectGpuSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: " + std::to_string(channels) + " channels a thread, " +
                                     std::to_string(vector) + " at once, of " + std::to_string(problem.out_channels));
     }
-    if (pixels > axes[0].quotients) {
+    if (pixels > axes[0].phase_extent) {
         throw std::invalid_argument("schedule: " + std::to_string(pixels) + " pixels a thread of a row of " +
-                                    std::to_string(axes[0].quotients));
+                                    std::to_string(axes[0].phase_extent));
     }
     if (in_shared && !bounds_input(axes)) {
         throw std::invalid_argument("schedule: in_shared, of a transposed convolution with strides and dilations");
@@ -96,7 +96,7 @@ DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const Targ
     const int64_t of_group = problem.out_channels / problem.groups;
     const bool one_to_one = problem.in_channels == problem.groups && of_group == 1;
     const int64_t channels = one_to_one || problem.groups == 1 ? problem.out_channels : of_group;
-    const int width = axes[0].quotients, height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     DirectGpuSchedule s;
     // Half the registers hold sums: the rest is operands and addresses. Depthwise sums share no operand, so a few do.
     const int sums = one_to_one ? 8 : target.gpu.registers / 2;
@@ -136,7 +136,7 @@ Blocks schedule_tiles(DirectStages &s, const Problem &problem, const DirectGpuSc
     Func &f = s.product;
     f.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));
     for (size_t a = 0; a < rank; a++) {
-        f.bound(s.q[a], 0, s.axes[a].quotients);
+        f.bound(s.q[a], 0, s.axes[a].phase_extent);
         if (s.axes[a].phases > 1) {
             f.bound(s.phase[a], 0, s.axes[a].phases);
         }

@@ -1,4 +1,4 @@
-// What may be tuned of the direct and the open algorithm's schedules.
+// What may be tuned of the direct and the dynamic algorithm's schedules.
 #include <algorithm>
 
 #include "algorithms/direct/direct.h"
@@ -19,7 +19,7 @@ bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, const
     const int joined = n["joined"];
     const int broadcasts = joined > 0 ? n["channels"] : n["channels"] * axes[0].phases;
     return n["pixels"] == 1 && (joined == 0 || n["ahead"] == 0) &&
-           n["lanes"] * n["vectors"] <= axes[0].quotients * std::max(joined, 1) &&
+           n["lanes"] * n["vectors"] <= axes[0].phase_extent * std::max(joined, 1) &&
            (n["rows"] == 1 || (joined == 0 && !axes[1].reads_outside())) &&
            registers_of_tile(n["vectors"] * n["rows"], broadcasts, target) <= target.vector_registers;
 }
@@ -32,7 +32,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const bool grouped = problem.groups > 1 && out_of_group > 1;
     const int most_lanes =
         lanes_around(grouped ? out_of_group : problem.out_channels, target.lanes(sum_type(problem).bits()));
-    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
     const int chunk = default_direct_schedule(problem, target).chunk;
     std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, joined = {0}, ahead = {0};
@@ -56,7 +56,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     }
     return {{{"lanes", lanes},
              {"vectors", whole_range(1, 4)},
-             {"pixels", whole_range(1, std::min(axes[0].quotients, 28))},
+             {"pixels", whole_range(1, std::min(axes[0].phase_extent, 28))},
              {"rows", whole_range(1, std::min(height, 4))},
              {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
              {"dot", dots},
@@ -81,7 +81,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
             }};
 }
 
-ScheduleSpace open_space(const Problem &problem, const TargetModel &target) {
+ScheduleSpace dynamic_space(const Problem &problem, const TargetModel &target) {
     const bool whole = problem.groups == 1 || problem.groups == open_size || problem.out_channels == open_size ||
                        problem.groups == problem.out_channels;  // a panel may reach beyond its group, or there is none
     const int64_t out_of_group = whole ? 0 : problem.out_channels / problem.groups;

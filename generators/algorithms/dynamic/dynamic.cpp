@@ -1,4 +1,4 @@
-// The open algorithm's stages; schedule_*.cpp beside it schedules them.
+// The dynamic algorithm's stages; schedule_*.cpp beside it schedules them.
 #include "algorithms/dynamic/dynamic.h"
 
 #include "algorithms/schedule_text.h"
@@ -22,7 +22,7 @@ struct Panels {
     Expr channels, panels, groups;  // of one group where they are split, of all where not (groups is then 1)
     Expr depth, steps;
 
-    Panels(const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes)
+    Panels(const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes)
         : splits_groups(kiln::splits_groups(problem)),
           panel(schedule.panel()),
           pair(products_per_lane(problem)),
@@ -50,7 +50,7 @@ struct Panels {
 };
 
 // x with channels innermost, widened, and zeros outside it on the innermost axis and for channels that do not exist.
-Func pad(const Problem &problem, const OpenStages &s, const Operands &operands) {
+Func pad(const Problem &problem, const DynamicStages &s, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const std::vector<Var> at = vars("i", sizes.in.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
@@ -66,8 +66,8 @@ Func pad(const Problem &problem, const OpenStages &s, const Operands &operands) 
 }
 
 // What q and the taps reach of the input on the innermost axis: the first position, and how many.
-std::pair<Expr, Expr> reach(const Problem &problem, const OpenStages &s, const Sizes &sizes, int pixels) {
-    const Expr last = ceil_div<Expr>(s.quotients[0], pixels) * pixels - 1;
+std::pair<Expr, Expr> reach(const Problem &problem, const DynamicStages &s, const Sizes &sizes, int pixels) {
+    const Expr last = ceil_div<Expr>(s.phase_extent[0], pixels) * pixels - 1;
     const Expr k_reach = (sizes.kernel[0] - 1) * sizes.dilation[0];
     if (problem.op == Operator::conv) {
         return {-sizes.pad_begin[0], last * sizes.stride[0] + k_reach + 1};
@@ -77,7 +77,7 @@ std::pair<Expr, Expr> reach(const Problem &problem, const OpenStages &s, const S
 }
 
 // acc += weight * input, over q and phase of every axis.
-void define_sum(OpenStages &s, const Problem &problem, const Panels &panels, const Operands &operands) {
+void define_sum(DynamicStages &s, const Problem &problem, const Panels &panels, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const Expr k = s.r[1] * panels.pair + s.r[0];
     std::vector<Var> at = {s.c};
@@ -114,7 +114,7 @@ void define_sum(OpenStages &s, const Problem &problem, const Panels &panels, con
 }
 
 // y = epilogue(acc), at those q and phases of several-phase axes that lie in the image.
-void define_output(OpenStages &s, const Problem &problem, const Operands &operands) {
+void define_output(DynamicStages &s, const Problem &problem, const Operands &operands) {
     std::vector<Var> pure = {s.c};
     std::vector<Expr> at = {s.c}, sum_at = {s.c};
     Expr channel = s.c;
@@ -127,7 +127,7 @@ void define_output(OpenStages &s, const Problem &problem, const Operands &operan
     Halide::Region domain;
     for (size_t a = 0; a < s.q.size(); a++) {
         if (!is_one(s.phases[a])) {
-            domain.insert(domain.end(), {{0, s.quotients[a]}, {0, s.phases[a]}});
+            domain.insert(domain.end(), {{0, s.phase_extent[a]}, {0, s.phases[a]}});
         }
     }
     if (!domain.empty()) {
@@ -158,7 +158,7 @@ void define_output(OpenStages &s, const Problem &problem, const Operands &operan
     s.y(at) = epilogue(problem, s.sums(sum_at), operands, at, channel);
 }
 
-void list(OpenSchedule &schedule, ScheduleText &text) {
+void list(DynamicSchedule &schedule, ScheduleText &text) {
     text.number("lanes", schedule.lanes, 1, 64);
     text.number("vectors", schedule.vectors, 1, 64);
     text.number("pixels", schedule.pixels, 1, 64);
@@ -168,15 +168,15 @@ void list(OpenSchedule &schedule, ScheduleText &text) {
 
 }  // namespace
 
-OpenSchedule OpenSchedule::parse(const std::string &text) {
+DynamicSchedule DynamicSchedule::parse(const std::string &text) {
     return ScheduleText::parse(text, list);
 }
 
-std::string OpenSchedule::print() const {
+std::string DynamicSchedule::print() const {
     return ScheduleText::print(*this, list);
 }
 
-std::vector<Expr> open_packed_extents(const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes) {
+std::vector<Expr> dynamic_packed_extents(const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes) {
     const Panels panels(problem, schedule, sizes);
     std::vector<Expr> extents = {panels.pair, panels.panel, panels.steps};
     extents.insert(extents.end(), sizes.kernel.begin(), sizes.kernel.end());
@@ -184,7 +184,7 @@ std::vector<Expr> open_packed_extents(const Problem &problem, const OpenSchedule
     return extents;
 }
 
-Func open_pack(const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes, const Func &w) {
+Func dynamic_pack(const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes, const Func &w) {
     const Panels panels(problem, schedule, sizes);
     const Var pair("pair"), lane("lane"), step("step"), block("block"), g("g");
     const std::vector<Var> tap = vars("tap", sizes.kernel.size());
@@ -208,17 +208,17 @@ Func open_pack(const Problem &problem, const OpenSchedule &schedule, const Sizes
     return packed;
 }
 
-OpenStages open(const Problem &problem, const OpenSchedule &schedule, const Operands &operands) {
+DynamicStages dynamic(const Problem &problem, const DynamicSchedule &schedule, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const Panels panels(problem, schedule, sizes);
-    OpenStages s;
+    DynamicStages s;
     s.splits_groups = panels.splits_groups;
     s.q = vars("q", sizes.in.size());
     s.phase = vars("phase", sizes.in.size());
     Expr points = 1;
     for (size_t a = 0; a < s.q.size(); a++) {
         s.phases.push_back(problem.op == Operator::conv_transpose ? sizes.stride[a] : Expr(1));
-        s.quotients.push_back(is_one(s.phases[a]) ? sizes.out[a] : ceil_div(sizes.out[a], s.phases[a]));
+        s.phase_extent.push_back(is_one(s.phases[a]) ? sizes.out[a] : ceil_div(sizes.out[a], s.phases[a]));
         points *= sizes.in[a];
     }
     if (!Halide::Internal::as_const_int(Halide::Internal::simplify(points))) {

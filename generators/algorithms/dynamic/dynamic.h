@@ -1,4 +1,4 @@
-// The open algorithm: the plain sum of products, with any of the problem's numbers read at run time.
+// The dynamic algorithm: the plain sum of products, with any of the problem's numbers read at run time.
 //
 // Applies to every Conv and ConvTranspose that leaves something open. Multiplications: those of the definition, and
 // those of the positions that a register tile reaches beyond the image's right edge. Error: as the direct algorithm's.
@@ -15,8 +15,8 @@
 
 namespace kiln::dense {
 
-// The numbers a schedule of the open algorithm is made of.
-struct OpenSchedule {
+// The numbers a schedule of the dynamic algorithm is made of.
+struct DynamicSchedule {
     int lanes = 8;    // of a vector: output channels
     int vectors = 1;  // a register tile is vectors of channels
     int pixels = 1;   //   by pixels along the innermost axis
@@ -25,17 +25,17 @@ struct OpenSchedule {
 
     int panel() const { return lanes * vectors; }
 
-    static OpenSchedule parse(const std::string &text);
+    static DynamicSchedule parse(const std::string &text);
     std::string print() const;
 };
 
 // The stages of the kernel, not scheduled. Dimensions: c, then g where the number of groups is open, then the spatial
 // axes innermost first, then the batch n.
-struct OpenStages {
+struct DynamicStages {
     Halide::Var c{"c"}, g{"g"}, n{"n"};
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
     std::vector<Halide::Expr> phases;   // of each axis: the stride of a ConvTranspose, else 1
-    std::vector<Halide::Expr> quotients;
+    std::vector<Halide::Expr> phase_extent;
     bool splits_groups = false;
     Halide::RDom r;       // pair and step of the input channel, taps
     Halide::RDom out;     // q and phase of the axes that have several phases: y is written where they are in the image
@@ -47,14 +47,17 @@ struct OpenStages {
     Halide::Expr x_is_empty;  // undefined where x cannot be
 };
 
-OpenStages open(const Problem &problem, const OpenSchedule &schedule, const Operands &operands);
-void schedule_open(OpenStages &stages, const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes);
-OpenSchedule default_open_schedule(const Problem &problem, const TargetModel &target);
-ScheduleSpace open_space(const Problem &problem, const TargetModel &target);
+DynamicStages dynamic(const Problem &problem, const DynamicSchedule &schedule, const Operands &operands);
+void schedule_dynamic(DynamicStages &stages, const Problem &problem, const DynamicSchedule &schedule,
+                      const Sizes &sizes);
+DynamicSchedule default_dynamic_schedule(const Problem &problem, const TargetModel &target);
+ScheduleSpace dynamic_space(const Problem &problem, const TargetModel &target);
 
 // [pair][panel lane][steps][taps...][panels][groups], the innermost first; panels and steps are of a group where
 // their number is open, and the last dimension is 1 where it is not.
-std::vector<Halide::Expr> open_packed_extents(const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes);
-Halide::Func open_pack(const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes, const Halide::Func &w);
+std::vector<Halide::Expr> dynamic_packed_extents(const Problem &problem, const DynamicSchedule &schedule,
+                                                 const Sizes &sizes);
+Halide::Func dynamic_pack(const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes,
+                          const Halide::Func &w);
 
 }  // namespace kiln::dense

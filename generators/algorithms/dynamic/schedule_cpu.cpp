@@ -1,4 +1,4 @@
-// The schedule of kernels whose sizes are open, for x86 and ARM: which numbers to take where nobody tuned them, and
+// The schedule of kernels whose sizes are open, for processors: which numbers to take where nobody tuned them, and
 // what they mean.
 #include <algorithm>
 
@@ -15,14 +15,14 @@ using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-OpenSchedule default_open_schedule(const Problem &problem, const TargetModel &target) {
+DynamicSchedule default_dynamic_schedule(const Problem &problem, const TargetModel &target) {
     const bool one_group = problem.groups == 1 || problem.groups == open_size;
     const bool known = problem.out_channels != open_size && problem.groups != open_size;
     const bool depthwise = known && !one_group && problem.out_channels == problem.groups;
     const int64_t channels = !known                   ? target.lanes(32)
                              : one_group || depthwise ? problem.out_channels
                                                       : problem.out_channels / problem.groups;
-    OpenSchedule best;
+    DynamicSchedule best;
     best.lanes = lanes_around(channels, target.lanes(sum_type(problem).bits()));
     while (known && !one_group && !depthwise && channels % best.lanes != 0) {
         best.lanes /= 2;  // a panel stays within its group, so that its input is one broadcast
@@ -60,7 +60,7 @@ namespace {
 
 // The loop variable of axis a's q, or of its phase, in the stage that writes y: a reduction's where the axis has
 // several phases.
-VarOrRVar output_loop(const OpenStages &s, size_t axis, bool phase) {
+VarOrRVar output_loop(const DynamicStages &s, size_t axis, bool phase) {
     int next = 0;
     for (size_t a = 0; a < axis; a++) {
         next += is_one(s.phases[a]) ? 0 : 2;
@@ -72,7 +72,7 @@ VarOrRVar output_loop(const OpenStages &s, size_t axis, bool phase) {
 }
 
 // Splits y into register tiles. Returns the innermost loop around one.
-VarOrRVar schedule_output(OpenStages &s, const Problem &problem, const OpenSchedule &schedule) {
+VarOrRVar schedule_output(DynamicStages &s, const Problem &problem, const DynamicSchedule &schedule) {
     const bool phased = s.out.defined();
     Halide::Stage y = phased ? Halide::Stage(s.y.update()) : Halide::Stage(s.y);
     const Var panel("panel"), vector("vector");
@@ -115,7 +115,8 @@ VarOrRVar schedule_output(OpenStages &s, const Problem &problem, const OpenSched
     return tile;
 }
 
-void schedule_open_sum(OpenStages &s, const Problem &problem, const OpenSchedule &schedule, const VarOrRVar &tile) {
+void schedule_open_sum(DynamicStages &s, const Problem &problem, const DynamicSchedule &schedule,
+                       const VarOrRVar &tile) {
     const Var vector("vector");
     s.sums.compute_at(Halide::LoopLevel(s.y, tile)).store_in(Halide::MemoryType::Stack);
     s.sums.bound_extent(s.c, schedule.panel()).bound_extent(s.q[0], schedule.pixels);
@@ -138,7 +139,7 @@ void schedule_open_sum(OpenStages &s, const Problem &problem, const OpenSchedule
 
 }  // namespace
 
-void schedule_open(OpenStages &s, const Problem &problem, const OpenSchedule &schedule, const Sizes &sizes) {
+void schedule_dynamic(DynamicStages &s, const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes) {
     schedule_open_sum(s, problem, schedule, schedule_output(s, problem, schedule));
     const std::vector<Var> at = s.padded.args();
     s.padded.compute_root();

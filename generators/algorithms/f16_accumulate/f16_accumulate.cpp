@@ -8,18 +8,18 @@ namespace kiln::dense {
 using Halide::RVar;
 using Halide::Var;
 
-HalfSchedule HalfSchedule::parse(const std::string &text) {
-    HalfSchedule schedule{DirectSchedule::parse(text)};
-    schedule.half = true;
+F16AccumulateSchedule F16AccumulateSchedule::parse(const std::string &text) {
+    F16AccumulateSchedule schedule{DirectSchedule::parse(text)};
+    schedule.f16_accumulate = true;
     return schedule;
 }
 
-bool half_applies(const Problem &problem) {
+bool f16_accumulate_applies(const Problem &problem) {
     return problem.accuracy == Accuracy::fast && problem.op != Operator::deform_conv && !problem.has_open_sizes() &&
            problem.groups == 1 && problem.x_elements() > 0 && problem.y_elements() > 0 && half_block(problem) > 1;
 }
 
-bool has_half(const TargetModel &target) {
+bool has_f16_accumulate(const TargetModel &target) {
     return target.f16_arithmetic;
 }
 
@@ -27,16 +27,16 @@ int half_block(const Problem &problem) {
     return lanes_within(problem.in_channels, fast_products, true);
 }
 
-HalfSchedule default_half_schedule(const Problem &problem, const TargetModel &target) {
-    HalfSchedule schedule{default_direct_schedule(problem, target)};
-    schedule.half = true;
+F16AccumulateSchedule default_f16_accumulate_schedule(const Problem &problem, const TargetModel &target) {
+    F16AccumulateSchedule schedule{default_direct_schedule(problem, target)};
+    schedule.f16_accumulate = true;
     schedule.lanes = lanes_around(problem.out_channels, target.lanes(16));
     schedule.vectors = std::min(schedule.vectors, ceil_div(static_cast<int>(problem.out_channels), schedule.lanes));
     schedule.unroll = std::min(half_block(problem), target.lanes(16));
     return schedule;
 }
 
-ScheduleSpace half_space(const Problem &problem, const TargetModel &target) {
+ScheduleSpace f16_accumulate_space(const Problem &problem, const TargetModel &target) {
     ScheduleSpace space = direct_space(problem, target);
     std::erase_if(space.choices, [](const ScheduleSpace::Choice &choice) {
         return choice.name == "lanes" || choice.name == "unroll" || choice.name == "dot";
@@ -44,7 +44,7 @@ ScheduleSpace half_space(const Problem &problem, const TargetModel &target) {
     return space;
 }
 
-void schedule_half(DirectStages &s, const DirectSchedule &schedule) {
+void schedule_f16_accumulate(DirectStages &s, const DirectSchedule &schedule) {
     const Var vector("vector");
     const RVar inner("inner"), outer("outer");
     std::vector<Halide::VarOrRVar> order = {s.c, vector, s.q[0]};

@@ -10,22 +10,22 @@
 
 namespace kiln::dense {
 
-struct HalfSchedule : DirectSchedule {
-    static HalfSchedule parse(const std::string &text);
+struct F16AccumulateSchedule : DirectSchedule {
+    static F16AccumulateSchedule parse(const std::string &text);
 };
 
-bool half_applies(const Problem &problem);
-bool has_half(const TargetModel &target);
+bool f16_accumulate_applies(const Problem &problem);
+bool has_f16_accumulate(const TargetModel &target);
 
 // How many of a tap's products are summed in f16.
 int half_block(const Problem &problem);
 
-HalfSchedule default_half_schedule(const Problem &problem, const TargetModel &target);
+F16AccumulateSchedule default_f16_accumulate_schedule(const Problem &problem, const TargetModel &target);
 
 // The direct algorithm's, of vectors as the default has them.
-ScheduleSpace half_space(const Problem &problem, const TargetModel &target);
+ScheduleSpace f16_accumulate_space(const Problem &problem, const TargetModel &target);
 
 // The f16 sums of a register tile, in place of what schedule_direct() does for the f32 ones.
-void schedule_half(DirectStages &stages, const DirectSchedule &schedule);
+void schedule_f16_accumulate(DirectStages &stages, const DirectSchedule &schedule);
 
 }  // namespace kiln::dense

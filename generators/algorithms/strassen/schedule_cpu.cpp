@@ -1,4 +1,4 @@
-// Strassen's algorithm's schedule for x86: what its numbers mean, and which to take where nobody tuned them.
+// Strassen's algorithm's schedule for processors: what its numbers mean, and which to take where nobody tuned them.
 #include <algorithm>
 
 #include "algorithms/strassen/strassen.h"
@@ -124,7 +124,7 @@ double rate(int vectors, int positions, const TargetModel &target) {
 
 StrassenSchedule default_strassen_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int width = axes[0].quotients / 2, height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int width = axes[0].phase_extent / 2, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int columns = static_cast<int>(problem.out_channels / 2), depth = static_cast<int>(problem.in_channels / 2);
     StrassenSchedule best;
     best.lanes = lanes_within(columns, target.lanes(sum_type(problem).bits()), true);
@@ -135,7 +135,7 @@ StrassenSchedule default_strassen_schedule(const Problem &problem, const TargetM
         const int positions = t.rows * t.pixels;
         const bool fits = columns % (t.vectors * best.lanes) == 0 &&
                           registers_of_tile(t.vectors, positions, target) <= target.vector_registers;
-        return fits ? rate(t.vectors, positions, target) * tile_fit(axes[0].quotients, 2 * t.pixels) *
+        return fits ? rate(t.vectors, positions, target) * tile_fit(axes[0].phase_extent, 2 * t.pixels) *
                           tile_fit(height, t.rows)
                     : 0;
     });
@@ -147,7 +147,7 @@ StrassenSchedule default_strassen_schedule(const Problem &problem, const TargetM
     return best;
 }
 
-bool strassen_pays(const Problem &problem, const TargetModel &target) {
+bool strassen_is_profitable(const Problem &problem, const TargetModel &target) {
     // Where caches are cold its weights cost more than it gains, unless it gains much: 1x1 256->1024 at 14x14, of which
     // 5% were promised, took as long as the direct algorithm, and 11 to 16% longer with weights in no cache.
     constexpr double least_gain = 0.06;
@@ -160,11 +160,11 @@ bool strassen_pays(const Problem &problem, const TargetModel &target) {
 ScheduleSpace strassen_space(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int most_lanes = lanes_within(problem.out_channels / 2, target.lanes(sum_type(problem).bits()), true);
-    const int height = axes.size() > 1 ? axes[1].quotients : 1;
+    const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int chunk = default_strassen_schedule(problem, target).chunk;
     return {{{"lanes", halves(most_lanes, most_lanes / 2)},
              {"vectors", whole_range(1, 4)},
-             {"pixels", whole_range(1, std::min(axes[0].quotients / 2, 28))},
+             {"pixels", whole_range(1, std::min(axes[0].phase_extent / 2, 28))},
              {"rows", whole_range(1, std::min(height, 4))},
              {"unroll", divisors_among(static_cast<int>(problem.in_channels / 2), {1, 2, 4, 8})},
              {"chunk", {ceil_div(chunk, 2), chunk, 2 * chunk}}},

@@ -54,7 +54,7 @@ int columns(const Problem &problem) {
 }
 
 int blocks(const AxisMap &axis, const StrassenSchedule &schedule) {
-    return ceil_div(axis.quotients, 2 * schedule.pixels);
+    return ceil_div(axis.phase_extent, 2 * schedule.pixels);
 }
 
 // Where a tile begins, one of `size` among `extent` positions: the last one ends where those do.
@@ -64,7 +64,7 @@ Expr start_of_tile(int extent, int size, const Expr &number) {
 
 // Where a block begins along the innermost axis.
 Expr start_of_block(const AxisMap &axis, const StrassenSchedule &schedule, const Expr &block) {
-    return start_of_tile(axis.quotients, 2 * schedule.pixels, block);
+    return start_of_tile(axis.phase_extent, 2 * schedule.pixels, block);
 }
 
 void define_sums(StrassenStages &s, const Problem &problem, const StrassenSchedule &schedule, const Func &x) {
@@ -182,7 +182,7 @@ void define_square(StrassenStages &s, const StrassenSchedule &schedule) {
 // overlaps the one before.
 Expr turn_of(const StrassenStages &s, size_t a, const StrassenSchedule &schedule) {
     const std::vector<AxisMap> &axes = s.products.axes;
-    const int extent = a == 0 ? blocks(axes[0], schedule) : axes[a].quotients, size = a == 1 ? schedule.rows : 1;
+    const int extent = a == 0 ? blocks(axes[0], schedule) : axes[a].phase_extent, size = a == 1 ? schedule.rows : 1;
     const int chunk = schedule.chunk * size;
     const Expr turn = s.loops.image[a];
     if (a + 1 < axes.size() || chunk >= extent) {
@@ -272,11 +272,11 @@ DirectSchedule StrassenSchedule::direct() const {
 
 void StrassenSchedule::check(const Problem &problem) const {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int height = axes.size() > 1 ? axes[1].quotients : 1;
-    if (2 * pixels > axes[0].quotients || rows > height) {
+    const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    if (2 * pixels > axes[0].phase_extent || rows > height) {
         throw std::invalid_argument("schedule: two halves of " + std::to_string(rows) + " x " + std::to_string(pixels) +
                                     " outputs are larger than the image of " + std::to_string(height) + " x " +
-                                    std::to_string(axes[0].quotients));
+                                    std::to_string(axes[0].phase_extent));
     }
     if (columns(problem) % panel() != 0) {
         throw std::invalid_argument("schedule: panels of " + std::to_string(panel()) +
@@ -285,7 +285,7 @@ void StrassenSchedule::check(const Problem &problem) const {
 }
 
 int strassen_turns(const std::vector<AxisMap> &axes, size_t a, const StrassenSchedule &schedule) {
-    return a == 0 ? blocks(axes[0], schedule) : ceil_div(axes[a].quotients, a == 1 ? schedule.rows : 1);
+    return a == 0 ? blocks(axes[0], schedule) : ceil_div(axes[a].phase_extent, a == 1 ? schedule.rows : 1);
 }
 
 bool strassen_applies(const Problem &problem) {
@@ -295,10 +295,10 @@ bool strassen_applies(const Problem &problem) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
-    return axes[0].quotients >= 2 && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+    return axes[0].phase_extent >= 2 && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
                const AxisMap::Range range = axis.reads();
                return axis.taps == 1 && !axis.has_uneven_phases() && axis.out % axis.phases == 0 && range.first == 0 &&
-                      range.last == (axis.quotients - 1) * axis.step && range.last < axis.in;
+                      range.last == (axis.phase_extent - 1) * axis.step && range.last < axis.in;
            });
 }
 
@@ -313,7 +313,7 @@ Problem strassen_products(const Problem &problem, const StrassenSchedule &schedu
     const std::vector<AxisMap> axes = axis_maps(problem);
     for (int axis = 0; axis < p.rank; axis++) {
         const size_t a = p.rank - 1 - axis;
-        p.in[axis] = a == 0 ? blocks(axes[0], schedule) * schedule.pixels : axes[a].quotients;
+        p.in[axis] = a == 0 ? blocks(axes[0], schedule) * schedule.pixels : axes[a].phase_extent;
         p.out[axis] = p.in[axis] * axes[a].phases;
         p.stride[axis] = axes[a].phases;
     }

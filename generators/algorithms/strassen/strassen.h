@@ -72,7 +72,7 @@ struct StrassenStages {
 };
 
 bool strassen_applies(const Problem &problem);
-bool strassen_pays(const Problem &problem, const TargetModel &target);
+bool strassen_is_profitable(const Problem &problem, const TargetModel &target);
 bool strassen_runs_on(const TargetModel &target);
 
 StrassenStages strassen(const Problem &problem, const StrassenSchedule &schedule, const Operands &operands,

@@ -133,9 +133,11 @@ double group_waits(const Problem &problem, const DirectSchedule &schedule) {
     double lines = static_cast<double>(problem.batch * problem.groups);
     for (size_t a = 0; a < axes.size(); a++) {
         const AxisMap &axis = axes[a];
-        const int together = a == 0 ? axis.quotients : a == 1 ? schedule.rows : 1;  // outputs that share what they read
+        const int together = a == 0   ? axis.phase_extent
+                             : a == 1 ? schedule.rows
+                                      : 1;  // outputs that share what they read
         const int span = (together - 1) * axis.step + (axis.taps - 1) * std::abs(axis.tap_step) + 1;
-        lines *= axis.phases * ceil_div(axis.quotients, together) * std::min(span, together * axis.taps);
+        lines *= axis.phases * ceil_div(axis.phase_extent, together) * std::min(span, together * axis.taps);
     }
     return lines * wait_cycles;
 }
@@ -417,7 +419,7 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
     return choose(problem, target).schedule;
 }
 
-bool winograd_pays(const Problem &problem, const TargetModel &target) {
+bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     if (problem.is_quantized() && target.lane_indexed_fma) {
         return false;  // pairs of products are no instruction there
     }

@@ -1,4 +1,4 @@
-// The Winograd algorithm's schedule for x86: what its numbers mean. winograd_default.cpp picks them;
+// The Winograd algorithm's schedule for processors: what its numbers mean. cost.cpp picks them;
 // schedule_cpu_output.cpp schedules what follows the products.
 #include "algorithms/winograd/schedule_cpu.h"
 
@@ -49,7 +49,8 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
         s.image.bound(s.c, 0, channels);
     }
     if (s.turned_x.defined()) {
-        schedule_turn(s.image, s.turned_x, s.c, channels, schedule.lanes * s.shape.pair, at[1], s.shape.axes[0].in, 8);
+        schedule_transpose(s.image, s.turned_x, s.c, channels, schedule.lanes * s.shape.pair, at[1], s.shape.axes[0].in,
+                           8);
     } else if (!s.shape.merges_folds) {
         vectorize_channels(s.image, s.c, channels, schedule.lanes);
     }
@@ -158,6 +159,34 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     return here;
 }
 
+// The sums of a register tile, inside the loop over tiles of its product.
+void schedule_sum(const WinogradStages &s, WinogradStages::Product &stage, const WinogradSchedule &schedule,
+                  const Var &tiles) {
+    const Var vector("vector");
+    Func &acc = stage.acc;
+    acc.compute_at(stage.product, tiles).store_in(MemoryType::Register);
+    acc.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.tile);
+    Stage sum = acc.update();
+    const Halide::RVar depth(sum.get_schedule().rvars()[0].var);
+    std::vector<VarOrRVar> sum_order = {s.c, vector, s.tile};
+    sum.split(s.c, vector, s.c, schedule.lanes);
+    RVar steps = depth;
+    if (schedule.unroll > 1) {
+        const RVar inner("inner"), outer("outer");
+        sum.split(depth, outer, inner, schedule.unroll).unroll(inner);
+        sum_order.emplace_back(inner);
+        steps = outer;
+    }
+    sum_order.emplace_back(steps);
+    for (size_t fold = 1; fold < sum.get_schedule().rvars().size(); fold++) {
+        sum_order.emplace_back(RVar(sum.get_schedule().rvars()[fold].var));
+    }
+    sum.reorder(sum_order).vectorize(s.c).unroll(vector).unroll(s.tile);
+    if (schedule.ahead > 0) {
+        prefetch(sum, s.packed, steps, ceil_div(schedule.ahead, schedule.unroll));
+    }
+}
+
 // A matrix product for each point: a panel of its weights stays in the nearest caches while all tiles pass.
 void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where, bool parallel) {
     const WinogradShape &shape = s.shape;
@@ -166,7 +195,7 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
     for (WinogradStages::Product &stage : s.products) {
         const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
         const int block = block_of(range.count, schedule.block);
-        Func &f = stage.product, &acc = stage.acc;
+        Func &f = stage.product;
         const Place place = schedule.by_point ? schedule_outer(s, stage, schedule, where, parallel) : where;
         place.compute(f);
         bound_columns(f, s, schedule, shape.panels * shape.panel);
@@ -197,28 +226,7 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
             loops.push_back({panel, shape.panels});
             share_loops(f, loops);
         }
-
-        acc.compute_at(f, tiles).store_in(MemoryType::Register);
-        acc.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.tile);
-        Stage sum = acc.update();
-        const Halide::RVar depth(sum.get_schedule().rvars()[0].var);
-        std::vector<VarOrRVar> sum_order = {s.c, vector, s.tile};
-        sum.split(s.c, vector, s.c, schedule.lanes);
-        RVar steps = depth;
-        if (schedule.unroll > 1) {
-            const RVar inner("inner"), outer("outer");
-            sum.split(depth, outer, inner, schedule.unroll).unroll(inner);
-            sum_order.emplace_back(inner);
-            steps = outer;
-        }
-        sum_order.emplace_back(steps);
-        for (size_t fold = 1; fold < sum.get_schedule().rvars().size(); fold++) {
-            sum_order.emplace_back(RVar(sum.get_schedule().rvars()[fold].var));
-        }
-        sum.reorder(sum_order).vectorize(s.c).unroll(vector).unroll(s.tile);
-        if (schedule.ahead > 0) {
-            prefetch(sum, s.packed, steps, ceil_div(schedule.ahead, schedule.unroll));
-        }
+        schedule_sum(s, stage, schedule, tiles);
     }
 }
 

@@ -1,4 +1,4 @@
-// What the files of the Winograd algorithm's schedule for x86 share.
+// What the files of the Winograd algorithm's schedule for processors share.
 #pragma once
 
 #include <vector>
@@ -46,9 +46,9 @@ void bound(const WinogradStages &s, Halide::Func &f, const Halide::Var &var, int
 // Copies from a source that is contiguous in `dense` to a destination that is so in `fast`, by blocks whose vectors
 // along `dense` are interleaved in registers: vectors of strided elements would be gathered one by one. `around`: loops
 // of parts along `dense`.
-void schedule_turn(Halide::Func &to, Halide::Func &block, const Halide::Var &fast, int fast_extent, int wide,
-                   const Halide::Var &dense, int dense_extent, int narrow,
-                   const std::vector<Halide::VarOrRVar> &around = {});
+void schedule_transpose(Halide::Func &to, Halide::Func &block, const Halide::Var &fast, int fast_extent, int wide,
+                        const Halide::Var &dense, int dense_extent, int narrow,
+                        const std::vector<Halide::VarOrRVar> &around = {});
 
 // Vectors along c, of that extent, the last of which overlaps the one before.
 void vectorize_channels(Halide::Func &f, const Halide::Var &c, int channels, int lanes);

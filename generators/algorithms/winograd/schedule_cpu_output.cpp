@@ -1,4 +1,4 @@
-// The Winograd algorithm's schedule for x86, from products to y.
+// The Winograd algorithm's schedule for processors, from products to y.
 #include <algorithm>
 
 #include "algorithms/direct/direct.h"
@@ -160,7 +160,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     } else if (s.turned_y.defined()) {
         int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
         extent = rank == 1 && axis.chunks > 1 ? size : extent;
-        schedule_turn(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, channels, turned_channels, groups);
+        schedule_transpose(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, channels, turned_channels, groups);
         if (rank == 1 && axis.chunks == 1 && problem.batch == 1) {
             shared = Var("dense_outer");  // the row itself is cut into vectors
         }

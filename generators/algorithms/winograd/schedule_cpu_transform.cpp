@@ -1,5 +1,5 @@
-// What inputs and outputs share of the Winograd algorithm's schedule for x86: transforms of tiles, and blocks that are
-// turned from one layout to the other.
+// What inputs and outputs share of the Winograd algorithm's schedule for processors: transforms of tiles, and blocks
+// that are turned from one layout to the other.
 #include <algorithm>
 
 #include "algorithms/winograd/schedule_cpu.h"
@@ -56,8 +56,8 @@ void bound(const WinogradStages &s, Func &f, const Var &var, int begin, int coun
     }
 }
 
-void schedule_turn(Func &to, Func &block, const Var &fast, int fast_extent, int wide, const Var &dense,
-                   int dense_extent, int narrow, const std::vector<VarOrRVar> &around) {
+void schedule_transpose(Func &to, Func &block, const Var &fast, int fast_extent, int wide, const Var &dense,
+                        int dense_extent, int narrow, const std::vector<VarOrRVar> &around) {
     const Var fast_outer("fast_outer"), dense_outer("dense_outer");
     wide = std::min(wide, power_of_two(fast_extent));
     narrow = std::min(narrow, power_of_two(dense_extent));

@@ -32,7 +32,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
         const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - axes[a].taps);
         space.choices.push_back({names[a], whole_range(1, most)});
     }
-    space.suits = [=, &target](const ScheduleNumbers &n) {
+    space.constraint = [=, &target](const ScheduleNumbers &n) {
         const int panel = n["lanes"] * n["vectors"];
         return registers_of_tile(n["vectors"], n["block"], target) <= target.vector_registers &&
                panel <= 2 * round_up(of_group, n["lanes"]) && share_of_panels(problem, panel) >= 0.5 &&

@@ -230,8 +230,8 @@ struct WinogradStages {
     WinogradShape shape;
 };
 
-// The phases in which winograd() sees each axis of y (Implementation::output_phases): none where rows of channels-first y,
-// whose phases interleave, are written whole.
+// The phases in which winograd() sees each axis of y (Implementation::output_phases): none where rows of channels-first
+// y, whose phases interleave, are written whole.
 std::vector<int> winograd_output_phases(const Problem &problem);
 
 // Of the innermost axis, that winograd() sees as channels (Algorithm::phases_as_channels).
@@ -246,7 +246,7 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
 ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target);
 
 // Whether that costs clearly less than the direct algorithm, by estimates of both.
-bool winograd_pays(const Problem &problem, const TargetModel &target);
+bool winograd_is_profitable(const Problem &problem, const TargetModel &target);
 
 void schedule_winograd(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
 

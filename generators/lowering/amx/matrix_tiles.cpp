@@ -21,7 +21,7 @@ class CountTiles : public IRVisitor {
   protected:
     using IRVisitor::visit;
     void visit(const ProducerConsumer *op) override {
-        result += op->is_producer && has_tiles(op);
+        result += op->is_producer && has_amx(op);
         IRVisitor::visit(op);
     }
 };
@@ -39,7 +39,7 @@ class UseMatrixTiles : public IRMutator {
         return IRMutator::visit(op);
     }
     IrStmt visit(const ProducerConsumer *op) override {
-        if (op->is_producer && has_tiles(op)) {
+        if (op->is_producer && has_amx(op)) {
             ReplaceLoops loops(op->name, lets_);
             std::vector<IrStmt> body;
             flatten(loops.replace(op->body), body);

@@ -145,7 +145,7 @@ struct TileLoops {
         }
         flatten(t.storage->body, t.use);
         t.sums = t.use.empty() ? nullptr : t.use[0].as<ProducerConsumer>();
-        if (!t.sums || t.sums->name != t.storage->name || !has_tiles(t.sums)) {
+        if (!t.sums || t.sums->name != t.storage->name || !has_amx(t.sums)) {
             return std::nullopt;
         }
         t.use.erase(t.use.begin());

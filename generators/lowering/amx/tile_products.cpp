@@ -195,7 +195,7 @@ bool is_tile_loop(const std::string &name) {
     return false;
 }
 
-bool has_tiles(const ProducerConsumer *op) {
+bool has_amx(const ProducerConsumer *op) {
     HasTiles tiles(op->name);
     op->body.accept(&tiles);
     return tiles.result;

@@ -28,7 +28,7 @@ const Halide::Internal::Call *product_of(const IrStmt &s);
 bool is_tile_loop(const std::string &name);
 
 // Whether what a Func is made of has a tile's loops.
-bool has_tiles(const Halide::Internal::ProducerConsumer *op);
+bool has_amx(const Halide::Internal::ProducerConsumer *op);
 
 class Nest;
 

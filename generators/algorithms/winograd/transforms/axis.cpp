@@ -77,10 +77,10 @@ WinogradAxis WinogradAxis::conv_transpose(const Problem &problem, int axis) {
     map.kernel = static_cast<int>(problem.kernel[axis]);
     map.phases = stride;
     map.taps = ceil_div(map.kernel, stride);
-    const int quotients = ceil_div(map.out, stride);
-    map.subs = std::min(dilation, quotients);
+    const int phase_extent = ceil_div(map.out, stride);
+    map.subs = std::min(dilation, phase_extent);
     map.step = dilation;
-    map.length = ceil_div(quotients, map.subs);
+    map.length = ceil_div(phase_extent, map.subs);
     map.skew_ = floor_mod(pad, stride);
     map.shifts = (stride - 1 + map.skew_) / stride + 1;
     map.begin_ = (pad - map.skew_) / stride - (map.taps - 1) * dilation;
