@@ -183,6 +183,8 @@ def main(words=None):
     asked = read_arguments(words)
     folder = plan.ROOT / "build/gate"
     old, new = Results(asked.base, folder), Results(asked.kiln, folder)
+    if old.digest == new.digest:
+        new = old
     known = plan.targets_of(new.kiln)
     targets = asked.targets.split(",") if asked.targets else [t for t in plan.targets_of(old.kiln) if t in known]
     with tempfile.TemporaryDirectory(prefix="gate") as one, tempfile.TemporaryDirectory(prefix="gate") as two:
