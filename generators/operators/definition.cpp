@@ -13,6 +13,18 @@ using Halide::Expr;
 using Halide::Func;
 using Halide::Var;
 
+namespace {
+
+// The sum of one element, inside a loop of y: a single number, which Halide cannot always tell from the loops' bounds.
+void compute_one_at(Definition &definition, const Var &loop) {
+    definition.sum.compute_at(definition.y, loop).store_in(Halide::MemoryType::Register);
+    for (const Var &v : definition.sum.args()) {
+        definition.sum.bound_extent(v, 1);
+    }
+}
+
+}  // namespace
+
 Coordinates::Coordinates(const Problem &problem, const Sizes &sizes)
     : o(vars("o", static_cast<size_t>(image_axes(problem)))), all{c}, output_channel(c) {
     if (splits_groups(problem)) {
@@ -39,12 +51,12 @@ Definition define(const Problem &problem, const Operands &operands) {
 }
 
 void schedule_plainly(Definition &definition) {
-    definition.sum.compute_at(definition.y, definition.y.args()[0]);
+    compute_one_at(definition, definition.y.args()[0]);
 }
 
 void schedule_plainly_gpu(Definition &definition) {
     const Var thread = schedule_elements_gpu(definition.y);
-    definition.sum.compute_at(definition.y, thread);
+    compute_one_at(definition, thread);
     keep_loops_whole(definition.sum);
 }
 
