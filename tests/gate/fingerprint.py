@@ -167,7 +167,7 @@ class Fingerprint:
                 places.append(f"{section}+{offset} {kind} {self.place(symbol, addend, kind)}")
         for name, index, value, size in self.elf.symbols:
             if name.startswith(self.symbol) and 0 < index < len(self.elf.sections):
-                shown = self.plain_name(name) if re.fullmatch(r"_\w+|", name[len(self.symbol) :]) else "a loop"
+                shown = name[len(self.symbol) :] if name[len(self.symbol) :] in ("", "_pack", "_bytes") else "a loop"
                 places.append(f"{shown} {index} {value} {size}")
         digests = {
             "code": code.hexdigest(),

@@ -82,6 +82,19 @@ def algorithms_of(kiln, folder):
     return names[1].split(", ")
 
 
+def write_decisions(path, names, copy):
+    """A decisions file with its algorithms called as a build calls them, which has these `names`."""
+    formerly = {current: former for former, current in FORMER_NAMES.items()}
+    with copy.open("w") as file:
+        for line in path.read_text().splitlines():
+            entry = json.loads(line)
+            name = entry["algorithm"]
+            if name not in names:
+                entry["algorithm"] = formerly.get(name, FORMER_NAMES.get(name, name))
+            file.write(json.dumps(entry) + "\n")
+    return copy
+
+
 def chosen(layer):
     """(algorithm, schedule) of an explained layer; None where it has no kernel."""
     match = re.match(r"(\w+), schedule (\S*) \(", layer.get("kernel", ""))
@@ -113,9 +126,10 @@ class Plan:
         self.spec = folder / "all.toml"
         self.spec.write_text(layers_text(self.problems))
         self.decisions = {DEFAULT: ()}  # the options of each variant
+        names = algorithms_of(kiln, folder)
         for path in DECISIONS:
-            self.decisions[path] = ("--decisions", ROOT / path)
-        for algorithm in algorithms_of(kiln, folder):
+            self.decisions[path] = ("--decisions", write_decisions(ROOT / path, names, folder / path.replace("/", "-")))
+        for algorithm in names:
             path = folder / f"{algorithm}.jsonl"
             path.write_text(json.dumps({"problem": "*", "algorithm": algorithm}) + "\n")
             self.decisions[FORMER_NAMES.get(algorithm, algorithm)] = ("--decisions", path)
