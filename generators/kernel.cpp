@@ -384,7 +384,7 @@ std::vector<LoopCount> count_loops(const KernelRequest &request) try {
 }
 
 std::optional<int64_t> packed_weight_bytes(const Problem &problem, const Decision &decision) try {
-    const auto bytes = Halide::Internal::as_const_int(packed_bytes(problem, decision));
+    const auto bytes = Halide::Internal::as_const_int(packed_bytes(simplify_problem(problem), *read(decision)));
     return bytes ? std::optional<int64_t>(*bytes) : std::nullopt;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());
