@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import threading
@@ -61,7 +60,7 @@ def compile_units(kiln, units, options):
         spec.write_text(plan.layers_text([unit.problem for unit in units]))
         command = [kiln, "compile", spec, "-o", folder, "--name", "gate", "--target", units[0].target, "--jobs", "1",
                    "--time-limit", str(TIME_LIMIT), "--no-stand-in", *options]
-        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        process = plan.run(*command)
         errors = dict(re.findall(r"^kiln: layer p(\d+): (.*)$", process.stderr, re.MULTILINE))
         kernels, objects = {}, {}
         if (folder / "gate.json").exists():

@@ -3,11 +3,17 @@
 import hashlib
 import json
 import re
+import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/kernels"))
+
+import layers  # noqa: E402 (from there)
+
 SPECS = ("bench/suite.toml", "bench/networks.toml", "bench/shapes.toml", "tools/generic.toml", "tests/cases/*.toml",
          "tests/cases/*.jsonl")
 DECISIONS = ("bench/decisions.jsonl", "tools/demo/decisions.jsonl")
@@ -18,13 +24,22 @@ FORMER_NAMES = {"tiles": "amx", "open": "dynamic", "half": "f16_accumulate", "sa
                 "gpu_sampled": "gpu_deformable"}
 
 
+def run(*command):
+    """A finished command of kiln's. One that something outside killed says nothing of the build: it is started again."""
+    for _ in range(3):
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode != -signal.SIGKILL:
+            return process
+    raise RuntimeError(f"{' '.join(map(str, command))} was killed three times")
+
+
 def explain(kiln, spec, *options):
     """The layers of `kiln explain --json`; those that failed have a message."""
-    command = [kiln, "explain", spec, "--json", *options]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not process.stdout:
-        raise RuntimeError(f"{' '.join(map(str, command))} failed:\n{process.stderr}")
-    return json.loads(process.stdout)["layers"]
+    process = run(kiln, "explain", spec, "--json", *options)
+    try:
+        return json.loads(process.stdout)["layers"]
+    except ValueError:
+        raise RuntimeError(f"kiln explain {spec} ended with {process.returncode}:\n{process.stderr}") from None
 
 
 def layers_text(problems):
@@ -36,15 +51,38 @@ def shape(value):
     return [len(value), *shape(value[0])] if isinstance(value, list) else []
 
 
-def write_examples(path, file):
-    """document_examples.jsonl, whose tensors are written out, as a layers file."""
-    for line in path.read_text().splitlines():
-        example = json.loads(line)
-        layer = {key: example[key] for key in ("name", "dialect", "operator", "opset") if key in example}
-        layer |= example["attributes"] | {"w": shape(example["w"])}
-        x = shape(example["x"])
-        layer["x"] = [x[0], *x[2:], x[1]] if example["dialect"] == "ms-nhwc" else x
-        file.write("[[layer]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in layer.items()))
+def example_layer(example):
+    """A line of document_examples.jsonl, whose tensors are written out, as a table of a layers file."""
+    layer = {key: example[key] for key in ("name", "dialect", "operator", "opset") if key in example}
+    x = shape(example["x"])
+    x = [x[0], *x[2:], x[1]] if example["dialect"] == "ms-nhwc" else x
+    return layer | example["attributes"] | {"x": x, "w": shape(example["w"])}
+
+
+def regression_layer(number, line):
+    """A line of regressions.jsonl likewise: its layer is drawn by a seed, and then a case of `kiln run`."""
+    case = layers.Layer(line["layer"]).case(f"regression{number}")
+    inputs, attributes = case.pop("inputs"), case.pop("attributes")
+    tensors = {name: list(array.shape) for name, array in inputs.items()}
+    optional = {"B": "bias", "bias": "bias", "mask": "mask", "residual": "residual"}
+    flags = {optional[name]: True for name in tensors if name in optional}
+    x, w = (next(tensors[name] for name in names if name in tensors) for names in (("X", "x", "input"),
+                                                                                   ("W", "w", "filter", "kernel")))
+    return case | attributes | flags | {"x": x, "w": w}
+
+
+def toml(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + " }"
+    return json.dumps(value)
+
+
+def write_layers(path, file):
+    """A file of JSON lines as a layers file."""
+    for number, line in enumerate(map(json.loads, path.read_text().splitlines())):
+        layer = regression_layer(number, line) if "layer" in line else example_layer(line)
+        file.write("[[layer]]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in layer.items()))
+    file.flush()
 
 
 def problems_of(kiln):
@@ -54,8 +92,7 @@ def problems_of(kiln):
         for path in sorted(ROOT.glob(pattern)):
             with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
                 if path.suffix == ".jsonl":
-                    write_examples(path, file)
-                    file.flush()
+                    write_layers(path, file)
                 spec = file.name if path.suffix == ".jsonl" else path
                 for layer in explain(kiln, spec, "--target", "x86-64-avx2"):
                     if "problem" in layer:
@@ -66,8 +103,7 @@ def problems_of(kiln):
 
 
 def targets_of(kiln):
-    output = subprocess.run([kiln, "targets", "--json"], capture_output=True, text=True, check=True).stdout
-    return [target["name"] for target in json.loads(output)]
+    return [target["name"] for target in json.loads(run(kiln, "targets", "--json").stdout)]
 
 
 def algorithms_of(kiln, folder):
@@ -76,8 +112,7 @@ def algorithms_of(kiln, folder):
     spec.write_text(layers_text(["conv1d-f32-n1-c1-i1-m1-o1-k1-s1-d1-p0,0-g1-ncx,ncx"]))
     decisions = folder / "none.jsonl"
     decisions.write_text('{"problem":"*","algorithm":"?"}\n')
-    command = [kiln, "explain", spec, "--decisions", decisions]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = run(kiln, "explain", spec, "--decisions", decisions)
     names = re.search(r'algorithm "\?" is not one of ([\w, ]+)', said.stdout + said.stderr)
     return names[1].split(", ")
 
