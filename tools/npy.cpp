@@ -251,7 +251,9 @@ void write_npy(const std::string &path, const std::string &type, const std::vect
     if (!file) {
         const std::string why = std::strerror(errno);
         std::error_code ignored;
-        std::filesystem::remove(path, ignored);  // a part of a file would be taken for one
+        if (std::filesystem::is_regular_file(path, ignored)) {  // a device is not ours to remove
+            std::filesystem::remove(path, ignored);             // a part of a file would be taken for one
+        }
         fail(path, fmt::format("cannot be written: {}", why));
     }
 }

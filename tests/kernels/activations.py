@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 
 import kiln_run
+import layers
 import numpy as np
 import problems
 import reference
@@ -56,8 +57,8 @@ def parameters(name):
 
 def float_case(name, dtype, params, x):
     case = {"operator": "Conv", "dialect": "onnx", "opset": 22, "dtype": dtype, "attributes": {}, "activation": name,
-            "inputs": {"X": problems.encode(x.reshape(1, 1, -1), dtype),
-                       "W": problems.encode(np.ones((1, 1, 1)), dtype)}}  # fmt: skip
+            "inputs": {"X": layers.encode(x.reshape(1, 1, -1), dtype),
+                       "W": layers.encode(np.ones((1, 1, 1)), dtype)}}  # fmt: skip
     if params:
         case["activation_params"] = params
     return case
@@ -110,14 +111,14 @@ class Activations(unittest.TestCase):
                 c, x, case["inputs"]["W"], 0, [0], None, np.dtype(q["y_dtype"]).type, scales, q["y_zero_point"],
                 case["activation"], params,
             )  # fmt: skip
-        tensors = {key: problems.decode(case["inputs"][key], dtype) for key in "XW"}
+        tensors = {key: layers.decode(case["inputs"][key], dtype) for key in "XW"}
         return reference.compute(c, dtype, tensors["X"], tensors["W"], activation=case["activation"], parameters=params)
 
     def check(self, case, params, answer, output):
         self.assertEqual(answer["status"], "ok", answer)
         expected = self.expected(case, params)
-        y = problems.decode(output, case["dtype"]) if case["dtype"] != "int8" else output
-        x = problems.decode(case["inputs"]["X"], case["dtype"]).astype(np.float64)
+        y = layers.decode(output, case["dtype"]) if case["dtype"] != "int8" else output
+        x = layers.decode(case["inputs"]["X"], case["dtype"]).astype(np.float64)
         finite = np.isfinite(x)
         with np.errstate(invalid="ignore", over="ignore"):
             # At an infinity y is what the activation tends to; in between, within the bound.

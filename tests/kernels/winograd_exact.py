@@ -6,8 +6,8 @@ import unittest
 
 import kiln_run
 import numpy as np
-import random_problems
-import reference  # found by random_problems
+import trials
+import reference  # found by trials
 
 
 def sums(x, w):
@@ -96,7 +96,7 @@ class WinogradExact(unittest.TestCase):
         self.assertIn("winograd", answers[0]["kernel"], answers)
         convolution = reference.Convolution("Conv", [1, 1], [1, 1], reference.Geometry([13, 14], [1, 1], [1, 1]))
         expected = reference.compute_quantised(convolution, x, w, 0, 0, None, np.float32, scales, 0, "HardSwish")
-        beyond = random_problems.excess(outputs["hard_swish"], expected, expected.winograd_bound)
+        beyond = trials.excess(outputs["hard_swish"], expected, expected.winograd_bound)
         self.assertLessEqual(beyond.max(), 0)
 
 

@@ -269,7 +269,10 @@ void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *em
         {"three runs at once", GuardedBuffer::Side::end, 0xff, nullptr, 3},
     };
     for (const Mode &mode : modes) {
-        if (mode.threads != nullptr && plan.kernel().gpu != kiln_gpu_none) continue;  // it has its own
+        // A GPU has threads of its own, and its memory is as aligned as its largest vectors: OpenCL asks that of shared
+        // memory too.
+        const bool is_for_processors = mode.threads != nullptr || mode.side == GuardedBuffer::Side::between;
+        if (is_for_processors && plan.kernel().gpu != kiln_gpu_none) continue;
         row->verdict = run_guarded(subject, plan, embedded, mode, error_bound, row);
         if (row->verdict != "ok" || !thorough) return;
         if (embedded == nullptr && plan.kernel().gpu == kiln_gpu_none)

@@ -37,8 +37,9 @@ int32_t kiln_gpu_prepare(kiln_gpu *gpu, const kiln_library *library);
 
 /* Device memory, for programs that have no other way to get it. */
 int32_t kiln_gpu_allocate(kiln_gpu *gpu, size_t bytes, void **memory);
-/* The program's memory as the device's: it must outlive the result, and between a run and kiln_gpu_read of it hold
- * nothing of meaning. Where device and processor share memory nothing is copied. kiln_unsupported with CUDA. */
+/* The program's memory as the device's: it must be as aligned as the device's vectors (KILN_ALIGNMENT is), must outlive
+ * the result, and between a run and kiln_gpu_read of it hold nothing of meaning. Where device and processor share
+ * memory nothing is copied. kiln_unsupported with CUDA. */
 int32_t kiln_gpu_share(kiln_gpu *gpu, void *host, size_t bytes, void **memory);
 void kiln_gpu_free(kiln_gpu *gpu, void *memory);
 
