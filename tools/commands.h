@@ -24,7 +24,7 @@ struct CompileOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     std::string save_weights;         // folder for the layers' own weights, for programs that verify; "": none
     bool skip_unsupported = false;    // layers that Kiln cannot take are left out, and that is no failure
-    double time_limit = 60;           // seconds for one kernel
+    double time_limit = 60;           // seconds of the processor's for one kernel
     bool stand_ins = true;            // a kernel that does not compile as decided is made by a plainer algorithm
     bool explain = false;             // also prints what `kiln explain` does
     SpecOptions spec_options;         // --shape
@@ -93,7 +93,7 @@ struct TuneOptions {
     bool resume = false;        // takes over what the timings file has of this machine
     bool json = false;
     int jobs = 1;            // candidates compiled at once
-    double time_limit = 60;  // seconds for compiling one, and for its program to say something
+    double time_limit = 60;  // seconds of the processor's for compiling one, and for its program to say something
     int64_t seed = 1;
     SpecOptions spec_options;
 };

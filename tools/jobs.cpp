@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// A job that waits, for whatever, ends by the clock on the wall: after so many times what it may compute, and not
+// before so many seconds.
+constexpr double wall_clock_times = 20, least_wall_clock = 60;
+
 struct Child {
     size_t index;
     pid_t process;
@@ -31,7 +36,7 @@ struct Child {
     int said;  // what it writes to stderr, a file in memory
     std::string text;
     Clock::time_point started;
-    bool timed_out = false;
+    std::string timed_out;  // what it took too much of, in words; empty while it runs in time
 };
 
 void write_all(int file, const std::string &text) {
@@ -86,7 +91,7 @@ std::optional<Child> start(size_t index, const Job &job) {
         live(job, ends[1], said);
     }
     close(ends[1]);
-    return Child{index, process, ends[0], said, "", Clock::now()};
+    return Child{index, process, ends[0], said, "", Clock::now(), ""};
 }
 
 // The last line a child wrote to stderr, with ": " in front; "" if there is none.
@@ -101,15 +106,49 @@ std::string last_words(const Child &child) {
     return text.empty() ? "" : ": " + text.substr(text.rfind('\n') + 1);
 }
 
-JobResult finish(Child &child, double time_limit) {
+// The processor's seconds that a child's threads have used; 0 where that cannot be told.
+double processor_seconds(const Child &child) {
+    clockid_t clock;
+    timespec used = {};
+    if (clock_getcpuclockid(child.process, &clock) != 0 || clock_gettime(clock, &used) != 0) {
+        return 0;
+    }
+    return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+double elapsed_seconds(const Child &child) {
+    return std::chrono::duration<double>(Clock::now() - child.started).count();
+}
+
+// Ends a child that computes for longer than the limit. The clock on the wall would end good ones too where the machine
+// is busy.
+void end_late(Child &child, double time_limit) {
+    if (!child.timed_out.empty()) {
+        return;
+    }
+    const double most = std::max(least_wall_clock, wall_clock_times * time_limit);
+    if (processor_seconds(child) > time_limit) {
+        child.timed_out = fmt::format("took more than the {} seconds allowed (--time-limit)", time_limit);
+    } else if (elapsed_seconds(child) > most) {
+        child.timed_out = fmt::format(
+            "had not ended after {:.0f} seconds, of which it computed {:.1f}, and {} are "
+            "allowed (--time-limit)",
+            most, processor_seconds(child), time_limit);
+    } else {
+        return;
+    }
+    kill(child.process, SIGKILL);
+}
+
+JobResult finish(Child &child) {
     close(child.pipe);
     const std::string words = last_words(child);
     close(child.said);
     int status = 0;
     while (waitpid(child.process, &status, 0) < 0 && errno == EINTR) {
     }
-    if (child.timed_out) {
-        return {false, fmt::format("took more than the {} seconds allowed (--time-limit)", time_limit)};
+    if (!child.timed_out.empty()) {
+        return {false, child.timed_out};
     }
     if (WIFSIGNALED(status)) {
         return {false, fmt::format("the compiler ended by signal {} ({}){}", WTERMSIG(status),
@@ -157,15 +196,12 @@ void run_jobs(const std::vector<Job> &jobs, int at_once, double time_limit,
         std::vector<Child> still;
         for (size_t i = 0; i < running.size(); i++) {
             Child &child = running[i];
-            if (std::chrono::duration<double>(Clock::now() - child.started).count() > time_limit && !child.timed_out) {
-                child.timed_out = true;
-                kill(child.process, SIGKILL);
-            }
+            end_late(child, time_limit);
             if (polls[i].revents == 0 || read_some(child)) {
                 still.push_back(std::move(child));
             } else {
-                JobResult result = finish(child, time_limit);
-                result.seconds = std::chrono::duration<double>(Clock::now() - child.started).count();
+                JobResult result = finish(child);
+                result.seconds = elapsed_seconds(child);
                 on_done(child.index, result);
             }
         }

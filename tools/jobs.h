@@ -17,9 +17,10 @@ struct JobResult {
     double seconds = 0;
 };
 
-// Runs every job, at most `at_once` together, each for at most `time_limit` seconds; what a job prints is dropped,
-// but for the last line on stderr of one that ends badly.
-// `on_done` is called in this process as each ends. The process must have no other threads.
+// Runs every job, at most `at_once` together, each for at most `time_limit` seconds of the processor's (and for far
+// more by the clock, so that one that waits for ever ends too); what a job prints is dropped, but for the last line on
+// stderr of one that ends badly. `on_done` is called in this process as each ends. The process must have no other
+// threads.
 void run_jobs(const std::vector<Job> &jobs, int at_once, double time_limit,
               const std::function<void(size_t index, const JobResult &result)> &on_done);
 

@@ -18,7 +18,7 @@ struct LibraryRequest {
     std::string folder;                // made if need be
     std::string decisions;             // file; "": the defaults
     int jobs = 1;                      // kernels compiled at once
-    double time_limit = 60;            // seconds for one kernel
+    double time_limit = 60;            // seconds of the processor's for one kernel
     Embedding embed_weights = Embedding::none;
     std::vector<Spec::Failure> left_out;  // layers that never came so far; the manifest names them too
     bool stand_ins = true;                // a kernel that does not compile as decided is made by a plainer algorithm

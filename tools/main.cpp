@@ -181,7 +181,9 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
         "--skip-unsupported", options->skip_unsupported,
         "Leave out layers that Kiln cannot take, or a model's that it cannot make sense of, and tell which; "
         "else they are failures, and the others are compiled all the same");
-    command->add_option("--time-limit", options->time_limit, "Longest time one kernel may take to compile")
+    command
+        ->add_option("--time-limit", options->time_limit,
+                     "Longest time of the processor's that one kernel may take to compile")
         ->type_name("SECONDS")
         ->check(positive)
         ->capture_default_str();
@@ -327,8 +329,9 @@ Action add_tune(CLI::App &app, CLI::App *&command) {
         ->capture_default_str();
     add_jobs(*command, options->jobs);
     command
-        ->add_option("--time-limit", options->time_limit,
-                     "Longest time for compiling a candidate, and for its program to say something")
+        ->add_option(
+            "--time-limit", options->time_limit,
+            "Longest time of the processor's for compiling a candidate, and longest for its program to say nothing")
         ->type_name("SECONDS")
         ->check(positive)
         ->capture_default_str();

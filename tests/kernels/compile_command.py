@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -27,11 +29,13 @@ class CompileCommand(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def compile(self, layers, *options, output=None, environment=None, wrapper=()):
+    def command(self, layers, *options, output=None):
         spec = self.folder / "net.toml"
         spec.write_text(layers)
-        output = output or self.folder / "out"
-        command = [*wrapper, kiln_run.kiln(), "compile", str(spec), "-o", str(output), *options]
+        return [kiln_run.kiln(), "compile", str(spec), "-o", str(output or self.folder / "out"), *options]
+
+    def compile(self, layers, *options, output=None, environment=None, wrapper=()):
+        command = [*wrapper, *self.command(layers, *options, output=output)]
         return subprocess.run(
             command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
         )
@@ -109,6 +113,20 @@ class CompileCommand(unittest.TestCase):
         self.assertEqual(process.returncode, 1)
         self.assertIn("layer good: failed: compiling it for", process.stderr)
         self.assertIn("took more than the 0.001 seconds allowed", process.stderr)
+
+    def test_a_kernel_that_waits_for_the_processor(self):
+        """What counts is the time that it computes: here its process is stopped for longer than the limit."""
+        limit = 2
+        command = self.command(GOOD, "--time-limit", str(limit), "--jobs", "1")
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as kiln:
+            children = Path(f"/proc/{kiln.pid}/task/{kiln.pid}/children")
+            while kiln.poll() is None and not (found := children.read_text().split()):
+                pass
+            os.kill(int(found[0]), signal.SIGSTOP)
+            time.sleep(limit + 0.5)
+            os.kill(int(found[0]), signal.SIGCONT)
+            _, words = kiln.communicate()
+        self.assertEqual(kiln.returncode, 0, words)
 
     def test_a_kernel_that_does_not_compile_is_made_by_a_plainer_algorithm(self):
         # LLVM 21 runs out of tile registers in this one.
