@@ -23,6 +23,7 @@
 #include "fmt/ranges.h"
 #include "jobs.h"
 #include "npy.h"
+#include "output_folder.h"
 #include "temp_folder.h"
 
 namespace kiln::tools {
@@ -120,14 +121,6 @@ void write_files(const std::string &folder, const std::vector<OutputFile> &files
         fs::remove(part_of(output), ignored);
     }
     throw;
-}
-
-// Makes the folder for the outputs, or tells at once, and not after all kernels are compiled, that it cannot be.
-void make_folder(const std::string &folder) {
-    fs::create_directories(folder);
-    if (access(folder.c_str(), W_OK | X_OK) != 0) {
-        refuse(folder, std::strerror(errno));
-    }
 }
 
 std::string read_file(const std::string &path) {
@@ -528,7 +521,7 @@ CompiledLibrary compile_library(const LibraryRequest &request, Progress &progres
     result.archive = request.folder + "/lib" + request.name + ".a";
     result.header = request.folder + "/" + request.name + ".h";
     result.manifest = request.folder + "/" + request.name + ".json";
-    make_folder(request.folder);
+    make_output_folder(request.folder);
     Compilation compilation(request, progress, result);
     compilation.run();
     result.on_gpu = compilation.contents().targets[0]->is_gpu();

@@ -16,6 +16,7 @@
 #include "generic.h"
 #include "nlohmann/json.hpp"
 #include "npy.h"
+#include "output_folder.h"
 #include "process.h"
 #include "programs.h"
 #include "progress.h"
@@ -221,10 +222,7 @@ class Run {
 
     // Returns the exit status.
     int run() {
-        std::error_code error;
-        fs::create_directories(options_.output, error);
-        if (error)
-            throw Error(fmt::format("{} cannot be made: {}", options_.output, error.message()), StatusCode::failed);
+        make_output_folder(options_.output);
         for (size_t line = 0; line < lines_.size(); ++line) add(line);
         if (!jobs_.empty()) compute();
         answers_.write(options_.output + "/results.jsonl");
