@@ -27,6 +27,13 @@ struct Sizes {
     int in = points, out = points, pad = 1;
 };
 
+// Calls itself until the stack is at its end. What it adds keeps the compiler from making a loop of it.
+int overflow(volatile char *caller) {
+    volatile char frame[4096];
+    frame[0] = caller[0];
+    return frame[0] != 0 ? 0 : overflow(frame) + frame[0];
+}
+
 float element(const float *x, const float *w, float bias, int m, int o, bool leave_one_out, const Sizes &sizes) {
     float sum = bias;
     for (int c = 0; c < channels; ++c)
@@ -54,13 +61,14 @@ bool meets_another_run() {
     return met;
 }
 
-int32_t run(const void *x_data, const void *packed, const void *bias, const void *, const void *, const void *,
-            const float *, void *y_data, const int32_t *open, void *workspace, const kiln_threads *threads) {
+int32_t compute(Defect defect, const void *x_data, const void *packed, const void *bias, void *y_data,
+                const int32_t *open, void *workspace, const kiln_threads *threads) {
     const auto *x = static_cast<const float *>(x_data), *w = static_cast<const float *>(packed);
     auto *y = static_cast<float *>(y_data);
-    const Defect defect = defect_of_kernel;
     if (defect == Defect::error_code) return kiln_failed;
     if (defect == Defect::illegal_instruction) raise(SIGILL);
+    if (defect == Defect::killed) raise(SIGKILL);
+    if (volatile char begin = 0; defect == Defect::stack_overflow) return overflow(&begin);
     const Sizes sizes = open != nullptr ? Sizes{open[0], open[1], open[2]} : Sizes();
     for (int m = 0; m < out_channels; ++m)
         for (int o = 0; o < sizes.out; ++o) {
@@ -83,6 +91,16 @@ int32_t run(const void *x_data, const void *packed, const void *bias, const void
     if (defect == Defect::write_x) touch(x);
     if (defect == Defect::write_packed) touch(w);
     return kiln_ok;
+}
+
+int32_t run(const void *x, const void *packed, const void *bias, const void *, const void *, const void *,
+            const float *, void *y, const int32_t *open, void *workspace, const kiln_threads *threads) {
+    return compute(defect_of_kernel, x, packed, bias, y, open, workspace, threads);
+}
+
+int32_t run_right(const void *x, const void *packed, const void *bias, const void *, const void *, const void *,
+                  const float *, void *y, const int32_t *open, void *workspace, const kiln_threads *threads) {
+    return compute(Defect::none, x, packed, bias, y, open, workspace, threads);
 }
 
 // The order (output channel, input channel, tap), as ONNX has it.
@@ -143,6 +161,28 @@ kiln_library &fake_library(Defect defect) {
     kiln_library &made = make_library(fake_problem(), "only", defect);
     kernel.bytes = memory;
     return made;
+}
+
+kiln_library &fake_library_of_three(Defect defect) {
+    static kiln_kernel kernels[3];
+    static kiln_layer layers[3];
+    static ProblemText texts[3];
+    static constexpr const char *names[] = {"before", "bad", "behind"};
+    fake_library(defect);
+    for (int i = 0; i < 3; ++i) {
+        // Problems that differ, though the same kernel computes them.
+        Problem problem = fake_problem();
+        problem.activation = Activation::clip;
+        problem.activation_params = {-1000.0f - i, 1000};
+        texts[i] = print(canonicalize(problem));
+        kernels[i] = kernel;
+        layers[i] = layer;
+        if (i != 1) kernels[i].run = run_right;
+        kernels[i].problem = layers[i].problem = texts[i].c_str();
+        layers[i].name = names[i];
+    }
+    library = {"fake", "1.0", 3, 3, kernels, layers};
+    return library;
 }
 
 kiln_library &fake_open_library(Defect defect) {

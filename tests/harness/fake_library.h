@@ -26,6 +26,8 @@ enum class Defect {
     shared_state,     // runs at the same time use the same scratch
     error_code,
     illegal_instruction,
+    killed,          // as by a system without memory
+    stack_overflow,  // which leaves a signal's handler no stack
 };
 
 // conv1d, float32: 2 channels of 5 points (NCX) to 3 channels, 3 taps, pads 1 and 1, bias.
@@ -36,6 +38,8 @@ kiln_library &fake_library(Defect defect);
 // The same kernel for any number of points and any pads: its layer "open" leaves them to run time. Valid until the next
 // call.
 kiln_library &fake_open_library(Defect defect);
+// Three layers, "before", "bad" and "behind", of which the second's kernel has the defect. Valid until the next call.
+kiln_library &fake_library_of_three(Defect defect);
 // Its only kernel and layer, to change.
 kiln_kernel &fake_kernel();
 kiln_layer &fake_layer();

@@ -128,6 +128,22 @@ TEST(Verify, CatchesRunsThatDisturbEachOther) {
     EXPECT_THAT(verdict(Defect::shared_state), HasSubstr("(three runs at once)"));
 }
 
+TEST(Verify, GoesOnBehindAKernelThatEndsTheProgram) {
+    for (const Defect defect : {Defect::killed, Defect::stack_overflow}) {
+        const auto [status, rows] = verify_all(fake_library_of_three(defect));
+        EXPECT_EQ(status, 1);
+        ASSERT_EQ(rows.size(), 3);
+        EXPECT_EQ(rows[0].at("layer"), "before");
+        EXPECT_EQ(rows[1].at("layer"), "bad");
+        EXPECT_EQ(rows[2].at("layer"), "behind");
+        EXPECT_EQ(rows[0].at("verdict"), "ok");
+        EXPECT_EQ(rows[2].at("verdict"), "ok");
+        EXPECT_THAT(rows[1].at("verdict").get<std::string>(), StartsWith("failed: the program that checks it "));
+        const char *how = defect == Defect::killed ? "was ended by signal 9" : "ended ";
+        EXPECT_THAT(rows[1].at("verdict").get<std::string>(), HasSubstr(how));
+    }
+}
+
 // x has 40 bytes: neither before a guard page nor behind one does it lie at an odd multiple of 4.
 TEST(Verify, CatchesWhatTakesTensorsToBeAligned) {
     EXPECT_THAT(verdict(Defect::wrong_unaligned), HasSubstr("of no larger alignment than their elements'"));
@@ -216,6 +232,22 @@ TEST(Bench, TimesWhatALayerLeavesOpen) {
         EXPECT_GT(row.at("ms"), 0);
         EXPECT_THAT(row.at("problem").get<std::string>(), testing::Not(HasSubstr("?")));
     }
+}
+
+TEST(Bench, GoesOnWithoutAKernelThatEndsTheProgram) {
+    std::vector<const char *> arguments = {"harness", "bench", "--seconds", "0", "--json", "-"};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(harness::main(fake_library_of_three(Defect::killed), harness::all_commands,
+                            static_cast<int>(arguments.size()), const_cast<char **>(arguments.data())),
+              1);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("layer bad: the program that times it was ended by"));
+    const json rows = json::parse(testing::internal::GetCapturedStdout()).at("rows");
+    ASSERT_EQ(rows.size(), 3);
+    EXPECT_GT(rows[0].at("ms"), 0);
+    EXPECT_GT(rows[2].at("ms"), 0);
+    EXPECT_EQ(rows[1].at("layer"), "bad");
+    EXPECT_THAT(rows[1].at("error").get<std::string>(), HasSubstr("was ended by signal 9"));
 }
 
 TEST(Machine, PeaksArePlausible) {

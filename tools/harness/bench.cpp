@@ -3,6 +3,8 @@
 // The layers are timed in several rounds, one after the other in each, with the peak measured before every one of them:
 // a machine that slows down for a while slows all alike. A layer's time is the median, over the rounds, of the fastest
 // call in each, and the peak the median of each round's highest; a spread is how far the rounds' times lie apart.
+//
+// All this is done in a process of its own. Where a layer's kernel ends that, the others are timed again without it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +17,7 @@
 #include "harness/harness.h"
 #include "harness/json.h"
 #include "harness/machine.h"
+#include "harness/own_process.h"
 #include "harness/threads.h"
 #include "harness/timing.h"
 #include "kiln/cpu.h"
@@ -54,13 +57,24 @@ struct Row {
     std::string error;
 };
 
+// What the process that times says to the one that waits for it.
+struct Progress {
+    int32_t layer = -1;  // the one whose kernel runs, in the library
+    bool done = false;
+    int status = 0;  // once it is done
+};
+
+// The layers whose kernels ended the process that timed them, and how.
+using Endings = std::map<int32_t, std::string>;
+
 class Bench {
   public:
-    Bench(const kiln_library &library, const Options &options) : options_(options), team_(options.threads) {
+    Bench(const kiln_library &library, const Options &options, const Endings &endings, Progress *progress)
+        : options_(options), endings_(endings), progress_(progress), team_(options.threads) {
         // Threads that wake each other up tend to end on one processor, which each measurement would find otherwise.
         if (threads() != nullptr) on_every_worker(*threads(), pin_to_cpu);
         for (int32_t i = 0; i < library.layer_count; ++i)
-            if (options.wants(library.layers[i].name)) add(library, library.layers[i]);
+            if (options.wants(library.layers[i].name)) add(library, i);
     }
 
     void run() {
@@ -69,6 +83,7 @@ class Bench {
             std::fprintf(stderr, "round %d of %d\n", round, count);
             std::map<Isa, double> highest;
             for (auto &[problem, job] : jobs_) {
+                progress_->layer = layers_.at(problem);
                 double &peak = highest[isa_of(job.plan.kernel().features)];
                 peak = std::max(peak, measure_peak_of_threads(isa_of(job.plan.kernel().features), threads()));
                 job.times.push_back(time_calls(job, options_.seconds / rounds));
@@ -87,7 +102,11 @@ class Bench {
     const kiln_threads *threads() const { return options_.threads > 1 ? team_.hook() : nullptr; }
 
     // A layer that leaves sizes open is timed with several problems.
-    void add(const kiln_library &library, const kiln_layer &layer) {
+    void add(const kiln_library &library, int32_t index) {
+        const kiln_layer &layer = library.layers[index];
+        progress_->layer = index;
+        if (const auto ending = endings_.find(index); ending != endings_.end())
+            return rows_.push_back({&layer, layer.problem, nullptr, ending->second});
         Problem pattern;
         if (const Status status = parse(layer.problem, &pattern); !status.ok())
             return rows_.push_back({&layer, layer.problem, nullptr, status.message()});
@@ -103,6 +122,7 @@ class Bench {
         const std::string key = embedded != nullptr ? layer.name : row.problem;
         const auto [at, is_new] = jobs_.try_emplace(key);
         if (is_new) {
+            layers_[key] = progress_->layer;
             at->second.run_embedded = embedded;
             Plan plan;
             Status status = pick(library, problem, options_.kernel, &plan);
@@ -151,8 +171,11 @@ class Bench {
     }
 
     const Options &options_;
+    const Endings &endings_;
+    Progress *const progress_;
     ThreadTeam team_;
-    std::map<std::string, Job> jobs_;  // by problem; a job's address does not change
+    std::map<std::string, Job> jobs_;        // by problem; a job's address does not change
+    std::map<std::string, int32_t> layers_;  // by the same, the first of its layers
     std::vector<Row> rows_;
     std::map<Isa, std::vector<double>> peaks_;          // of each round
     std::vector<double> plan_seconds_, check_seconds_;  // of each job: to make its plan, and what its run adds
@@ -237,11 +260,10 @@ bool write_text(const std::string &path, const std::string &text) {
     return ok;
 }
 
-}  // namespace
-
-int bench(const kiln_library &library, const Options &options) {
+// Returns the exit status.
+int time_layers(const kiln_library &library, const Options &options, const Endings &endings, Progress *progress) {
     if (options.threads == 1) pin_to_this_cpu();
-    Bench bench(library, options);
+    Bench bench(library, options, endings, progress);
     bench.run();
     if (options.json_file != "-") bench.print_table();
     if (!options.json_file.empty() && !write_text(options.json_file, bench.json())) {
@@ -249,6 +271,27 @@ int bench(const kiln_library &library, const Options &options) {
         return 1;
     }
     return bench.all_ran() ? 0 : 1;
+}
+
+}  // namespace
+
+int bench(const kiln_library &library, const Options &options) {
+    Endings endings;
+    while (true) {
+        const Shared<Progress> progress;
+        const std::string ending = in_own_process([&] {
+            progress->status = time_layers(library, options, endings, &*progress);
+            progress->done = true;
+        });
+        if (progress->done) return progress->status;
+        const std::string why = "the program that times it " + ending;
+        if (progress->layer < 0 || !endings.emplace(progress->layer, why).second) {
+            std::fprintf(stderr, "the program that times the layers %s\n", ending.c_str());
+            return 1;
+        }
+        std::fprintf(stderr, "layer %s: %s; the others are timed again without it\n",
+                     library.layers[progress->layer].name, why.c_str());
+    }
 }
 
 }  // namespace kiln::harness

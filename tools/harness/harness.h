@@ -49,10 +49,12 @@ inline uint64_t draw_seed(const Options &options, int i) {
 }
 
 // Checks every element of every kernel's result against the float64 reference, with guard pages around each tensor, in
-// one thread, in two, and in several runs at once.
+// one thread, in two, and in several runs at once. A layer whose kernel ends the program has failed, and the others go
+// on.
 int verify(const kiln_library &library, const Options &options);
 
-// Times the kernel that each layer gets on this processor, beside the processor's peak measured in the same minutes.
+// Times the kernel that each layer gets on this processor, beside the processor's peak measured in the same minutes. A
+// layer whose kernel ends the program is named, and the others are timed.
 int bench(const kiln_library &library, const Options &options);
 
 // Runs problems on files. A request is a line of twelve fields, split by tabs:

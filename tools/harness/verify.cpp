@@ -1,4 +1,7 @@
 // verify: every kernel of a library against the reference, element by element, each within its algorithm's error bound.
+//
+// The layers are checked in a process of their own, another one behind a layer whose kernel ends it: then that layer
+// has failed, and no other.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -10,6 +13,7 @@
 #include "harness/harness.h"
 #include "harness/json.h"
 #include "harness/machine.h"
+#include "harness/own_process.h"
 #include "harness/threads.h"
 #include "kiln/cpu.h"
 #include "kiln/plan.h"
@@ -246,26 +250,45 @@ struct Summary {
     }
 };
 
+// How far the processes that check layers got, together.
+struct Progress {
+    int32_t layer = 0;  // the next
+    Summary summary;
+};
+
+void report(const kiln_layer &layer, const std::vector<Row> &rows, const Options &options, Progress *progress) {
+    for (const Row &row : rows) {
+        if (options.json)
+            print_json(layer, row, options.seed);
+        else
+            print_table_row(layer, row);
+    }
+    progress->summary.add(rows);
+    std::fflush(stdout);
+}
+
+void check_layers(const kiln_library &library, const Options &options, Progress *progress) {
+    const ThreadTeam team(2);
+    Done done;
+    for (; progress->layer < library.layer_count; ++progress->layer) {
+        const kiln_layer &layer = library.layers[progress->layer];
+        if (options.wants(layer.name))
+            report(layer, check_layer(library, layer, options, team, &done), options, progress);
+    }
+}
+
 }  // namespace
 
 int verify(const kiln_library &library, const Options &options) {
-    const ThreadTeam team(2);
-    Done done;
-    Summary summary;
+    const Shared<Progress> progress;
     if (!options.json) print_table_head();
-    for (int32_t i = 0; i < library.layer_count; ++i) {
-        const kiln_layer &layer = library.layers[i];
-        if (!options.wants(layer.name)) continue;
-        const std::vector<Row> rows = check_layer(library, layer, options, team, &done);
-        for (const Row &row : rows) {
-            if (options.json)
-                print_json(layer, row, options.seed);
-            else
-                print_table_row(layer, row);
-        }
-        summary.add(rows);
-        std::fflush(stdout);
+    while (progress->layer < library.layer_count) {
+        const std::string ending = in_own_process([&] { check_layers(library, options, &*progress); });
+        if (progress->layer == library.layer_count) break;
+        const kiln_layer &layer = library.layers[progress->layer++];
+        report(layer, {row_of(layer.problem, "failed: the program that checks it " + ending)}, options, &*progress);
     }
+    const Summary &summary = progress->summary;
     if (!options.json) summary.print(options.seed);
     if (summary.unchecked_layers > 0)
         std::fprintf(stderr, "%d layers were not checked at all\n", summary.unchecked_layers);
