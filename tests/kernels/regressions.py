@@ -26,7 +26,7 @@ def x86_targets():
 class Regressions(unittest.TestCase):
     def check(self, layers, target, *options):
         rows = kiln_run.verify(layers, "--target", target, *options)
-        self.assertEqual(len(rows), layers.read_text().count("[[layer]]"))
+        self.assertEqual(len({row["layer"] for row in rows}), layers.read_text().count("[[layer]]"))
         for row in rows:
             with self.subTest(row["layer"], target=target):
                 self.assertEqual(row["verdict"], "ok", row)

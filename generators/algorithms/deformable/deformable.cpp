@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "algorithms/schedule_text.h"
+#include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 #include "expressions/points.h"
 #include "expressions/types.h"
@@ -203,6 +204,24 @@ DeformableSchedule DeformableSchedule::parse(const std::string &text) {
 
 std::string DeformableSchedule::print() const {
     return ScheduleText::print(*this, list);
+}
+
+bool panels_are_guarded(const Problem &problem, int lanes, int vectors) {
+    if (problem.groups <= 1 || vectors == 1) {
+        return true;  // also where the number of groups is open: a panel then holds channels of one
+    }
+    return problem.out_channels != open_size && ceil_div<int64_t>(problem.out_channels, lanes) % vectors == 0;
+}
+
+void DeformableSchedule::check(const Problem &problem) const {
+    if (!panels_are_guarded(problem, lanes, vectors)) {
+        const std::string channels =
+            problem.out_channels == open_size ? "an open number of" : std::to_string(problem.out_channels);
+        throw std::invalid_argument("schedule: vectors is " + std::to_string(vectors) + ", of " +
+                                    std::to_string(lanes) + " lanes each: with " + channels + " channels in " +
+                                    std::to_string(problem.groups) +
+                                    " groups a vector of the last panel may lie all beyond the last channel");
+    }
 }
 
 std::vector<Expr> packed_extents(const Problem &problem, const DeformableSchedule &schedule, const Sizes &sizes) {

@@ -51,6 +51,15 @@ Problem dense_part(const Problem &problem) {
     return p;
 }
 
+// The most vectors a panel may have, of those that it has.
+int guarded_vectors(const Problem &problem, const DeformableSchedule &schedule, const TargetModel &target) {
+    int vectors = target.miscompiles_vector_guards && problem.groups > 1 ? 1 : schedule.vectors;
+    while (!panels_are_guarded(problem, schedule.lanes, vectors)) {
+        vectors--;
+    }
+    return vectors;
+}
+
 DeformableSchedule default_dynamic_schedule(const Problem &problem, const TargetModel &target) {
     const dense::DynamicSchedule dense = dense::default_dynamic_schedule(dense_part(problem), target);
     DeformableSchedule s;
@@ -58,6 +67,7 @@ DeformableSchedule default_dynamic_schedule(const Problem &problem, const Target
     s.vectors = dense.vectors;
     s.pixels = dense.pixels;
     s.unroll = dense.unroll;
+    s.vectors = guarded_vectors(problem, s, target);
     s.sample_lanes = target.lanes(sum_type(problem).bits());
     s.blocks = std::max(1, 56 / s.pixels);  // longer chunks would reach further beyond the last point
     s.parallel = true;
@@ -76,14 +86,7 @@ DeformableSchedule default_deformable_schedule(const Problem &problem, const Tar
     s.vectors = dense.vectors;
     s.pixels = dense.pixels;
     s.unroll = dense.unroll;
-    if (target.miscompiles_vector_guards && problem.groups > 1) {
-        s.vectors = 1;
-    }
-    // Where lanes are groups no vector may be all beyond the last: Halide 21 drops its guard, and it reads and writes
-    // there.
-    while (problem.groups > 1 && ceil_div(to_int(problem.out_channels), s.lanes) % s.vectors != 0) {
-        s.vectors--;
-    }
+    s.vectors = guarded_vectors(problem, s, target);
     const int element = sum_type(problem).bytes();
     s.sample_lanes = target.lanes(8 * element);
     // Where L2 cannot hold the weights it holds samples: the longer their blocks, the less often weights pass.
