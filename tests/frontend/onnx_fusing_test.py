@@ -293,7 +293,7 @@ class NotFused(ImportTest):
 class Activations(ImportTest):
     def test_each_with_its_parameters(self):
         nodes = {"Relu": [], "LeakyRelu": [0.01], "Tanh": [], "Sigmoid": [], "HardSigmoid": [0.2, 0.5], "HardSwish": [],
-                 "Swish": [1], "Gelu": [], "Mish": []}
+                 "Swish": [1], "Gelu": [], "Mish": [], "Elu": [1], "Softplus": []}
         for op, parameters in nodes.items():
             layer = self.fused(helper.make_node(op, ["c"], ["y"]))
             self.assertEqual((layer["activation"], layer.get("activation_params", [])), (op, parameters))
@@ -340,6 +340,17 @@ class Activations(ImportTest):
         "Mish []": [
             [("Softplus", "c"), ("Tanh", "v0"), ("Mul", "c", "v1")],
             [("Exp", "c"), ("Add", "v0", 1), ("Log", "v1"), ("Tanh", "v2"), ("Mul", "v3", "c")]],
+        "Softplus []": [
+            [("Exp", "c"), ("Add", "v0", 1), ("Log", "v1")],
+            [("Abs", "c"), ("Neg", "v0"), ("Exp", "v1"), ("Add", 1, "v2"), ("Log", "v3"), ("Relu", "c"), ("Add", "v5", "v4")]],
+        "Elu [1]": [
+            [("Greater", "c", 0), ("Exp", "c"), ("Sub", "v1", 1), ("Where", "v0", "c", "v2")],
+            [("Relu", "c"), ("Min", "c", 0), ("Exp", "v1"), ("Add", "v2", -1), ("Add", "v0", "v3")],
+            [("Relu", "c"), ("Exp", "c"), ("Sub", "v1", 1), ("Min", "v2", 0), ("Add", "v0", "v3")]],
+        "Elu [0.5]": [
+            [("Less", "c", 0), ("Exp", "c"), ("Sub", "v1", 1), ("Mul", "v2", 0.5), ("Where", "v0", "v3", "c")],
+            [("Relu", "c"), ("Min", 0, "c"), ("Exp", "v1"), ("Sub", "v2", 1), ("Mul", 0.5, "v3"), ("Add", "v4", "v0")],
+            [("Relu", "c"), ("Exp", "c"), ("Sub", "v1", 1), ("Mul", "v2", 0.5), ("Min", "v3", 0), ("Add", "v0", "v4")]],
         "Gelu []": [
             [("Div", "c", 2**0.5), ("Erf", "v0"), ("Add", "v1", 1), ("Mul", "c", "v2"), ("Mul", "v3", 0.5)],
             [("Mul", "c", 0.5**0.5), ("Erf", "v0"), ("Add", "v1", 1), ("Mul", "c", 0.5), ("Mul", "v3", "v2")],
@@ -372,7 +383,8 @@ class Activations(ImportTest):
 
     def check_values(self, layer, model):
         """That the activation's own operator computes what the model does."""
-        names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Swish": ["alpha"]}.get(layer["activation"], [])
+        names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Swish": ["alpha"],
+                 "Elu": ["alpha"]}.get(layer["activation"], [])
         variant = {"approximate": "tanh"} if layer["activation"] == "GeluTanh" else {}
         parameters = layer.get("activation_params", [])
         constants = [] if names else [tensor(f"p{index}", number) for index, number in enumerate(parameters)]
@@ -398,9 +410,11 @@ class Activations(ImportTest):
             [("Add", "c", 3), ("Clip", "v0", 0, 6), ("Mul", "c", "v1"), ("Div", "v2", 5)],
             [("Add", "c", 2), ("Clip", "v0", 0, 6), ("Mul", "c", "v1"), ("Div", "v2", 6)],
             [("Mul", "c", 1.5), ("Max", "c", "v0")], [("Exp", "c"), ("Add", "v0", 1), ("Div", 1, "v1")],
+            [("Exp", "c"), ("Add", "v0", 2), ("Log", "v1")],
+            [("Greater", "c", 1), ("Exp", "c"), ("Sub", "v1", 1), ("Where", "v0", "c", "v2")],
             # The sum goes into the bias, Clip is the activation, and the division stays.
             [("Add", "c", 3), ("Clip", "v0", 0, 6), ("Div", "v1", 5)]])
-        self.assertEqual([layer.get("activation") for layer in answer["layers"]], [None, None, None, None, "Clip"])
+        self.assertEqual([layer.get("activation") for layer in answer["layers"]], [None] * 6 + ["Clip"])
         self.assertIn("folded: Add x1", answer["notes"])
 
     def test_what_several_nodes_compute_is_read_elsewhere(self):

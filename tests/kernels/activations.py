@@ -98,7 +98,7 @@ class Activations(unittest.TestCase):
     @staticmethod
     def defaults(name):
         """By ONNX's documents."""
-        values = {"LeakyRelu": [0.01], "HardSigmoid": [0.2, 0.5], "Swish": [1]}.get(name, [])
+        values = {"LeakyRelu": [0.01], "HardSigmoid": [0.2, 0.5], "Swish": [1], "Elu": [1]}.get(name, [])
         return [float(np.float32(value)) for value in values]
 
     def expected(self, case, params):

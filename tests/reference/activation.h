@@ -42,6 +42,10 @@ inline ActivationError activation_error(const Problem &p) {
             return {1.13, false};
         case Activation::mish:
             return {1.09, false};
+        case Activation::elu:
+            return {std::max(1.0, alpha), false};
+        case Activation::softplus:
+            return {1, false};
     }
     return {};
 }
@@ -73,6 +77,10 @@ inline double activate(const Problem &p, double y) {
             return 0.5 * y * (1 + std::tanh(std::sqrt(2 / pi) * (y + 0.044715 * y * y * y)));
         case Activation::mish:
             return y * std::tanh(std::log1p(std::exp(y)));
+        case Activation::elu:
+            return y >= 0 ? y : alpha * std::expm1(y);
+        case Activation::softplus:
+            return std::fmax(y, 0) + std::log1p(std::exp(-std::abs(y)));
     }
     return y;
 }

@@ -300,6 +300,10 @@ ACTIVATIONS = {
         lambda y, p: y * _sigmoid(2 * np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)), slope=lambda p: 1.13
     ),
     "Mish": Activation(lambda y, p: y * np.tanh(np.logaddexp(0, y)), slope=lambda p: 1.09),
+    "Elu": Activation(
+        lambda y, p: np.where(y >= 0, y, p[0] * np.expm1(np.minimum(y, 0))), (1.25,), slope=lambda p: max(1, abs(p[0]))
+    ),
+    "Softplus": Activation(lambda y, p: np.logaddexp(0, y)),
 }
 
 # On each axis, about: what transforms by points up to 2 and 1/2 amplify.

@@ -171,8 +171,8 @@ TEST(InvalidLayer, ShapesAndTypes) {
         {conv2d.layouts(Layout::ncx, Layout::ncx, "oix"), "filter's layout is oix"},
         {conv2d.activation("Rely"), "activation is Rely: did you mean Relu?"},
         {conv2d.activation("relu"), "did you mean Relu?"},
-        {conv2d.activation("Elu"),
-         "It may be Relu, LeakyRelu, Tanh, Sigmoid, HardSigmoid, Clip, HardSwish, Swish, Gelu"},
+        {conv2d.activation("Selu"),
+         "It may be Relu, LeakyRelu, Tanh, Sigmoid, HardSigmoid, Clip, HardSwish, Swish, Gelu, GeluTanh, Mish, Elu"},
         {conv2d.activation("Relu", {1}), "activation_params has 1 values: Relu takes 0"},
         {conv2d.activation("LeakyRelu", {1, 2}), "activation_params has 2 values: LeakyRelu takes 1"},
         {conv2d.activation("Clip"), "activation_params has 0 values: Clip takes 2 (min, max)"},
@@ -403,7 +403,7 @@ TEST(InvalidLayer, Quantized) {
         {rescaled.list("output_padding", {0, 0}), "QLinearConv has no attribute output_padding"},
         {rescaled.list("strides", {0, 1}), "strides[0] is 0"},
         {rescaled.mask(), "mask is given"},
-        {rescaled.activation("Elu"), "activation is Elu"},
+        {rescaled.activation("Selu"), "activation is Selu"},
     };
     for (const InvalidCase &c : cases) {
         expect_fails(c, StatusCode::invalid_argument);

@@ -32,6 +32,9 @@ TEST(Layer, NamesActivations) {
         {"Gelu", {}, "-gelu"},
         {"GeluTanh", {}, "-gelutanh"},
         {"Mish", {}, "-mish"},
+        {"Elu", {}, "-elu:1"},
+        {"Elu", {0.5}, "-elu:0.5"},
+        {"Softplus", {}, "-softplus"},
         {"", {}, ""},
     };
     for (const auto &c : cases) {

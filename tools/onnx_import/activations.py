@@ -11,7 +11,8 @@ from terms import HIGHEST, LOWEST, NodeError, attribute_values, is_onnx
 # activation_params, and their defaults. Clip's are inputs since opset 11.
 ACTIVATIONS = {"Relu": {}, "LeakyRelu": {"alpha": 0.01}, "Tanh": {}, "Sigmoid": {},
                "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}, "Clip": {"min": LOWEST, "max": HIGHEST},
-               "Swish": {"alpha": 1}, "Gelu": {}, "GeluTanh": {}, "Mish": {}}
+               "Swish": {"alpha": 1}, "Gelu": {}, "GeluTanh": {}, "Mish": {}, "Elu": {"alpha": 1},
+               "Softplus": {}}
 # Operators that are another activation where an attribute has this value.
 VARIANTS = {("Gelu", "approximate", b"tanh"): "GeluTanh"}
 
@@ -40,8 +41,19 @@ FORMS = [
     ("Swish", "Mul(x, Sigmoid(x))", lambda: (1,)),
     ("Swish", "Mul(x, Sigmoid(Mul(x, a)))", lambda a: (a,)),
     ("Mish", "Mul(x, Tanh(Softplus(x)))", lambda: ()),
-    ("Mish", "Mul(x, Tanh(Log(Add(1, Exp(x)))))", lambda: ()),
+    ("Softplus", "Log(Add(1, Exp(x)))", lambda: ()),
+    ("Softplus", "Add(Relu(x), Log(Add(1, Exp(Neg(Abs(x))))))", lambda: ()),
 ]
+# exp(x) - 1 times a number, below 0; the functions that pick them are right for factors from 0 on where they are Min.
+for _below in ("Sub(Exp({}), 1)", "Add(Exp({}), -1)"):
+    FORMS += [("Elu", f"Add(Relu(x), Mul({_below.format('Min(x, 0)')}, a))", lambda a: (a,)),
+              ("Elu", f"Add(Relu(x), {_below.format('Min(x, 0)')})", lambda: (1,)),
+              ("Elu", f"Add(Relu(x), Min(Mul({_below.format('x')}, a), 0))", lambda a: (a,) if a >= 0 else None),
+              ("Elu", f"Add(Relu(x), Min({_below.format('x')}, 0))", lambda: (1,))]
+    for _pick in ("Where(Greater(x, 0), x, {})", "Where(GreaterOrEqual(x, 0), x, {})", "Where(Less(x, 0), {}, x)",
+                  "Where(LessOrEqual(x, 0), {}, x)"):
+        FORMS += [("Elu", _pick.format(f"Mul({_below.format('x')}, a)"), lambda a: (a,)),
+                  ("Elu", _pick.format(_below.format("x")), lambda: (1,))]
 # Gelu is x * (1 + f) / 2, by the error function or by what is near it.
 ERROR_FUNCTIONS = {
     "Gelu": ["Erf(Div(x, 2 ** 0.5))", "Erf(Mul(x, 0.5 ** 0.5))"],

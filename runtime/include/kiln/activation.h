@@ -27,6 +27,8 @@ enum class Activation : uint8_t {
     gelu,
     gelu_tanh,
     mish,
+    elu,
+    softplus,
 };
 
 inline constexpr size_t max_activation_params = 2;
@@ -85,6 +87,10 @@ inline constexpr ActivationRow activation_rows[] = {
     {Activation::gelu_tanh, "GeluTanh", "gelutanh", {}},
     // x * tanh(log(1 + exp(x)))
     {Activation::mish, "Mish", "mish", {}},
+    // v, below 0 alpha * (exp(v) - 1)
+    {Activation::elu, "Elu", "elu", {optional_param("alpha", 1, 1.5f)}},
+    // log(1 + exp(v))
+    {Activation::softplus, "Softplus", "softplus", {}},
 };
 
 // Null for Activation::none, which has no row.
