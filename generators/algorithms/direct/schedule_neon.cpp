@@ -11,10 +11,12 @@ namespace kiln::dense {
 using Halide::Var;
 
 bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    // Not where positions of phases without taps are clamped.
+    // Not where positions of phases without taps are clamped, nor where Halide takes what a tile reads to begin before
+    // it does: so many positions from there would leave out the tile's last.
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const bool regular =
-        std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.kernel >= axis.phases; });
+    const bool regular = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+        return axis.kernel >= axis.phases && axis.offset_is_bounded();
+    });
     return target.lane_indexed_fma && schedule.unroll > 1 && problem.groups == 1 && regular;
 }
 
