@@ -127,8 +127,9 @@ Expr gelu(const Expr &v) {
     return Halide::max(v, make_const(type, 0)) - a * tail;
 }
 
-// The activation of this number at v, with its parameters a and b.
-Expr activate(Activation activation, const Expr &v, const Expr &a, const Expr &b) {
+}  // namespace
+
+Expr activation_formula(Activation activation, const Expr &v, const Expr &a, const Expr &b) {
     const auto constant = [&v](double value) { return make_const(v.type(), value); };
     const Expr zero = constant(0), one = constant(1);
     switch (activation) {
@@ -168,6 +169,8 @@ Expr activate(Activation activation, const Expr &v, const Expr &a, const Expr &b
     return v;
 }
 
+namespace {
+
 // `value` where the run's activation is this one, computed only then: transcendental ones take far longer than the
 // others.
 Expr where_chosen(const Expr &chosen, const Expr &value, const Expr &otherwise) {
@@ -180,14 +183,15 @@ Expr where_chosen(const Expr &chosen, const Expr &value, const Expr &otherwise) 
 Expr activate(const Problem &problem, const Sizes &sizes, const Expr &v) {
     if (!problem.open_epilogue) {
         const auto &params = problem.activation_params;
-        return activate(problem.activation, v, make_const(v.type(), params[0]), make_const(v.type(), params[1]));
+        return activation_formula(problem.activation, v, make_const(v.type(), params[0]),
+                                  make_const(v.type(), params[1]));
     }
     const Expr a = Halide::cast(v.type(), sizes.activation_params[0]);
     const Expr b = Halide::cast(v.type(), sizes.activation_params[1]);
     Expr result = v;
     for (const ActivationRow &row : activation_rows) {
         const Expr chosen = sizes.activation == static_cast<int>(row.activation);
-        result = where_chosen(chosen, activate(row.activation, v, a, b), result);
+        result = where_chosen(chosen, activation_formula(row.activation, v, a, b), result);
     }
     return result;
 }

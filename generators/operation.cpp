@@ -1,0 +1,131 @@
+// Driving Halide for operations: from a text to an object file.
+#include "operation.h"
+
+#include <Halide.h>
+
+#include <map>
+#include <stdexcept>
+
+#include "expressions/arithmetic.h"
+#include "lowering/flat_function.h"
+#include "lowering/llvm_processor.h"
+#include "lowering/object_symbols.h"
+#include "lowering/stack_frames.h"
+#include "lowering/wide_interleaves.h"
+#include "operators/network/operation.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Target;
+
+std::string input_name(size_t index) {
+    return "in" + std::to_string(index);
+}
+
+// An output without elements.
+Halide::Func nothing(Halide::Type type) {
+    Halide::Func out("nothing");
+    out(Halide::Var("i")) = Halide::Internal::make_zero(type);
+    return out;
+}
+
+// The pipeline with plain, dense buffers.
+Halide::Module lower(const NetworkOperation &operation, const OperationRequest &request) {
+    std::vector<Halide::Argument> arguments;
+    std::vector<Halide::Func> inputs;
+    for (size_t i = 0; i < operation.tensors.inputs.size(); i++) {
+        const OperationTensor &tensor = operation.tensors.inputs[i];
+        Halide::ImageParam image(storage_type(tensor.type), 1, input_name(i));
+        image.dim(0).set_bounds(0, static_cast<int>(std::max<int64_t>(1, tensor.elements()))).set_stride(1);
+        arguments.push_back(image);
+        inputs.push_back(image);
+    }
+    const OperationTensor &output = operation.tensors.output;
+    const bool is_empty = output.elements() == 0;
+    Halide::Func out = is_empty ? nothing(storage_type(output.type)) : operation.operation->build(inputs, *request.target);
+    int stride = 1, dimension = 0;
+    for (const int64_t extent : is_empty ? std::vector<int64_t>{0} : operation.operation->extents()) {
+        out.output_buffer().dim(dimension++).set_bounds(0, static_cast<int>(extent)).set_stride(stride);
+        stride *= static_cast<int>(extent);
+    }
+    const Target target = Target(request.target->halide)
+                              .with_feature(Target::NoRuntime)
+                              .with_feature(Target::NoAsserts)
+                              .with_feature(Target::NoBoundsQuery);
+    Halide::Module module = out.compile_to_module(arguments, request.symbol, target);
+    for (Halide::Internal::LoweredFunc &function : module.functions()) {
+        if (!request.target->f64_vectors) {
+            function.body = interleave_in_registers(function.body);
+        }
+    }
+    return module;
+}
+
+FlatSignature signature_of(const NetworkOperation &operation) {
+    FlatSignature signature = {.arguments = {}, .output = "out", .workspace = "workspace", .threads = "threads"};
+    for (size_t i = 0; i < operation.tensors.inputs.size(); i++) {
+        signature.arguments.push_back(input_name(i));
+    }
+    signature.arguments.insert(signature.arguments.end(), {"out", "workspace", "threads"});
+    return signature;
+}
+
+int64_t constant(const Halide::Expr &value) {
+    return *Halide::Internal::as_const_int(Halide::Internal::simplify(value));
+}
+
+// Whether stack_bytes_of_object() can read a target's objects.
+bool has_x86_objects(const Target &target) {
+    return target.arch == Target::X86 && target.bits == 64 && (target.os == Target::Linux || target.os == Target::NoOS);
+}
+
+OperationOperand operand_of(const OperationTensor &tensor) {
+    return {std::string(to_string(tensor.type)), tensor.shape, tensor.bytes()};
+}
+
+}  // namespace
+
+OperationSignature operation_signature(const std::string &text) {
+    const NetworkOperation operation = parse_operation(text);
+    OperationSignature signature = {operation.kind, {}, operand_of(operation.tensors.output)};
+    for (const OperationTensor &input : operation.tensors.inputs) {
+        signature.inputs.push_back(operand_of(input));
+    }
+    return signature;
+}
+
+OperationFacts generate_operation(const OperationRequest &request, const std::string &object_file) try {
+    if (request.target->is_gpu()) {
+        throw std::invalid_argument("operations have no kernels on " + std::string(request.target->name));
+    }
+    const NetworkOperation operation = parse_operation(request.text);
+    Halide::Module module(request.symbol, Target(request.target->halide).with_feature(Target::NoRuntime));
+    const Scratch scratch = append_flat(module, lower(operation, request), request.symbol, signature_of(operation));
+    const LlvmProcessor &processor = request.target->llvm;
+    const std::string assembly_file = object_file + ".s";
+    const bool lists = processor.cpu != nullptr || !has_x86_objects(module.target());
+    std::map<Halide::OutputFileType, std::string> files = {{Halide::OutputFileType::object, object_file}};
+    if (lists) {
+        files[Halide::OutputFileType::assembly] = assembly_file;
+    }
+    if (processor.cpu != nullptr) {
+        force_processor(module, processor, object_file + ".processor");
+    }
+    module.compile(files);
+    if (processor.cpu != nullptr) {
+        check_without_avx512(assembly_file);
+    }
+    check_object_symbols(object_file, {request.symbol});
+    OperationFacts facts;
+    facts.worker_workspace_bytes = constant(scratch.worker_bytes);
+    facts.workspace_bytes = constant(scratch.bytes) + facts.worker_workspace_bytes;
+    facts.stack_bytes = lists ? stack_bytes_of_listing(assembly_file, module.target().arch == Target::X86)
+                              : stack_bytes_of_object(object_file);
+    std::remove(assembly_file.c_str());
+    return facts;
+} catch (const Halide::Error &error) {
+    throw std::runtime_error(error.what());
+}
+
+}  // namespace kiln

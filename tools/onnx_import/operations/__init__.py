@@ -1,0 +1,27 @@
+"""What a node of a model is as operations: kernels that are no convolutions (docs/NETWORKS.md has their texts)."""
+
+from terms import NodeError, is_onnx
+
+from operations import elementwise, gathering, interpolation, movement, products
+from operations.base import Values
+from operations.elementwise import is_map, map_of
+from operations.movement import copy_text
+
+HANDLERS = {**gathering.HANDLERS, **movement.HANDLERS, **interpolation.HANDLERS, **products.HANDLERS}
+
+__all__ = ["copy_text", "is_map", "map_of", "operation_of"]
+
+
+def operation_of(node, graph):
+    """The operations that a node is, a list, in the order in which they run. NodeError: why it is none."""
+    if is_onnx(node) and node.op_type in elementwise.HANDLERS:
+        return [map_of([node], graph)]
+    if not is_onnx(node) or node.op_type not in HANDLERS:
+        raise NodeError(f"there is no kernel for {node.op_type}" + (f" of {node.domain}" if node.domain else ""), "unsupported")
+    values = Values(graph, node)
+    if node.op_type not in ("MaxPool", "Split"):
+        values.refuse_outputs_behind_first()
+    try:
+        return HANDLERS[node.op_type](values)
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise NodeError(f"its attributes or inputs are not those of a {node.op_type}: {error!r}") from error

@@ -1,0 +1,175 @@
+"""Resize and Upsample: which input elements an output element is made of, and how much of each."""
+
+import numpy as np
+
+from terms import NodeError, attribute_values
+
+from operations.base import AlongAxes, identity, normal_axes, number_text
+
+
+class Interpolate(AlongAxes):
+    """`tables` are (indices, weights) of each axis, weights None for nearest ones."""
+
+    def __init__(self, x, output, axes, tables, outside):
+        super().__init__("interpolate", x, [part for table in tables for part in table if part is not None], output, axes)
+        self.outside = outside
+
+    def follow(self, orders):
+        inputs, outputs = super().follow(orders)
+        if [axis for axis in inputs[0] if axis in self.axes] != self.axes:  # tables come in the axes' order
+            order = identity(len(self.x_shape))
+            return [order, *inputs[1:]], [order]
+        return inputs, outputs
+
+    def parameters(self, order):
+        return "" if self.outside is None else f"-v{self.outside}"
+
+
+class Axis:
+    """One axis of a Resize: sizes before and after, what the scale is taken as, and the region's limits."""
+
+    def __init__(self, before, after, scale, region):
+        self.before, self.after, self.scale, self.region = before, after, float(scale), region
+
+    def positions(self, mode):
+        """Where output elements lie on the input, as the coordinate transformation says."""
+        x, before, after = np.arange(self.after, dtype=np.float64), self.before, self.after
+        # The size that results count by, which need not be whole.
+        exact = before * self.scale
+        if mode == "asymmetric":
+            return x / self.scale
+        if mode == "align_corners":
+            return x * 0 if exact == 1 or after == 1 else x * (before - 1) / (exact - 1 if exact != after else after - 1)
+        if mode in ("half_pixel", "tf_half_pixel_for_nn"):
+            return (x + 0.5) / self.scale - (0.5 if mode == "half_pixel" else 0)
+        if mode == "pytorch_half_pixel":
+            return (x + 0.5) / self.scale - 0.5 if exact > 1 else x * 0
+        if mode == "half_pixel_symmetric":
+            center = before / 2
+            return center * (1 - after / exact) + (x + 0.5) / self.scale - 0.5
+        if mode == "tf_crop_and_resize":
+            start, end = self.region
+            if after == 1:
+                return 0.5 * (start + end) * (before - 1) + x * 0
+            return start * (before - 1) + x * (end - start) * (before - 1) / (exact - 1)
+        raise NodeError(f'coordinate_transformation_mode "{mode}"', "unsupported")
+
+
+def nearest(positions, mode, before):
+    if mode == "round_prefer_floor":
+        places = np.ceil(positions - 0.5)
+    elif mode == "round_prefer_ceil":
+        places = np.floor(positions + 0.5)
+    elif mode in ("floor", "ceil"):
+        places = np.floor(positions) if mode == "floor" else np.ceil(positions)
+    elif mode == "simple":  # of opsets before nearest_mode
+        places = np.floor(positions)
+    else:
+        raise NodeError(f'nearest_mode "{mode}"', "unsupported")
+    return np.clip(places, 0, before - 1).astype(np.int32)
+
+
+def linear_weight(distance):
+    return np.maximum(0, 1 - np.abs(distance))
+
+
+def cubic_weight(a):
+    def weight(distance):
+        x = np.abs(distance)
+        near = ((a + 2) * x - (a + 3)) * x * x + 1
+        far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return np.where(x <= 1, near, np.where(x < 2, far, 0))
+    return weight
+
+
+def taps(axis, positions, reach, weight, antialias, exclude_outside):
+    """Indices and weights of every input element nearer than `reach`; a shrinking Resize with antialias reaches farther."""
+    stretch = max(1.0, 1 / axis.scale) if antialias else 1.0
+    wide = reach * stretch
+    count = int(np.ceil(2 * wide)) if stretch == 1 else int(np.floor(2 * wide)) + 1
+    first = np.floor(positions).astype(np.int64) - (reach - 1) if stretch == 1 else np.ceil(positions - wide).astype(np.int64)
+    places = first[:, None] + np.arange(count)[None, :]
+    weights = weight((places - positions[:, None]) / stretch)
+    if stretch > 1:
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    if exclude_outside or stretch > 1 and antialias and exclude_outside:
+        weights = np.where((places >= 0) & (places < axis.before), weights, 0)
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    return np.clip(places, 0, axis.before - 1).astype(np.int32), weights.astype(np.float32)
+
+
+def resize(values):
+    node, attributes, shape = values.node, attribute_values(values.node), values.shape(0)
+    result, rank = values.output_shape(), len(values.shape(0))
+    is_upsample = node.op_type == "Upsample" or values.graph.opset < 11
+    mode = attributes.get("mode", b"nearest").decode()
+    coordinates = "asymmetric" if is_upsample else attributes.get("coordinate_transformation_mode", b"half_pixel").decode()
+    rounding = "simple" if is_upsample else attributes.get("nearest_mode", b"round_prefer_floor").decode()
+    if coordinates == "tf_half_pixel_for_nn" and "nearest_mode" not in attributes:
+        rounding = "floor"
+    stated = normal_axes(attributes["axes"], rank) if "axes" in attributes else list(range(rank))
+    stated = [axis % rank for axis in attributes["axes"]] if "axes" in attributes else stated
+    scales = scales_of(values, attributes, shape, result, stated, is_upsample)
+    regions = regions_of(values, stated, rank, coordinates)
+    axes = [axis for axis in range(rank) if shape[axis] != result[axis] or scales[axis] != 1
+            or (coordinates == "tf_crop_and_resize" and regions[axis] != (0.0, 1.0))]
+    if not axes:
+        axes = [rank - 1]
+    outside = number_text(np.float32(attributes.get("extrapolation_value", 0))) if coordinates == "tf_crop_and_resize" else None
+    tables = [table_of(Axis(shape[axis], result[axis], scales[axis], regions[axis]), attributes, mode, coordinates, rounding)
+              for axis in axes]
+    return [Interpolate((values.name(0), values.dtype(0), shape), (node.output[0], values.dtype(0), result), axes, tables,
+                        outside)]
+
+
+def table_of(axis, attributes, mode, coordinates, rounding):
+    positions = axis.positions(coordinates)
+    antialias, excludes = attributes.get("antialias", 0), attributes.get("exclude_outside", 0)
+    is_outside = (positions < 0) | (positions > axis.before - 1) if coordinates == "tf_crop_and_resize" else \
+        np.zeros(axis.after, bool)
+    if mode == "nearest":
+        return np.where(is_outside, np.int32(-1), nearest(positions, rounding, axis.before)), None
+    if mode in ("linear", "bilinear", "trilinear"):
+        indices, weights = taps(axis, positions, 1, linear_weight, antialias, excludes)
+    elif mode in ("cubic", "bicubic"):
+        weight = cubic_weight(float(np.float32(attributes.get("cubic_coeff_a", -0.75))))
+        indices, weights = taps(axis, positions, 2, weight, antialias, excludes)
+    else:
+        raise NodeError(f'a Resize of mode "{mode}"', "unsupported")
+    return np.where(is_outside[:, None], np.int32(-1), indices), weights
+
+
+def scales_of(values, attributes, shape, result, stated, is_upsample):
+    """How many times as large each axis becomes."""
+    given = attributes.get("scales")
+    index = 1 if is_upsample else 2
+    if given is None and values.has(index):
+        constant = values.constant(index, "scales")
+        given = constant.reshape(-1).tolist() if constant.size else None
+    if given is None and attributes.get("height_scale") is not None:
+        given = [1, 1, attributes["height_scale"], attributes["width_scale"]]
+    scales = [after / before if before else 1 for before, after in zip(shape, result)]
+    if given is not None:
+        for place, axis in enumerate(stated):
+            scales[axis] = float(given[place])
+        return scales
+    policy = attributes.get("keep_aspect_ratio_policy", b"stretch")
+    if policy != b"stretch":
+        sizes = values.constant(3, "sizes").reshape(-1).tolist()
+        ratios = [size / shape[axis] for size, axis in zip(sizes, stated)]
+        ratio = min(ratios) if policy == b"not_larger" else max(ratios)
+        for axis in stated:
+            scales[axis] = ratio
+    return scales
+
+
+def regions_of(values, stated, rank, coordinates):
+    regions = [(0.0, 1.0)] * rank
+    if coordinates == "tf_crop_and_resize":
+        region = values.constant(1, "roi").reshape(-1).tolist()
+        for place, axis in enumerate(stated):
+            regions[axis] = (region[place], region[place + len(stated)])
+    return regions
+
+
+HANDLERS = {"Resize": resize, "Upsample": resize}
