@@ -43,7 +43,8 @@ Halide::Module lower(const NetworkOperation &operation, const OperationRequest &
     }
     const OperationTensor &output = operation.tensors.output;
     const bool is_empty = output.elements() == 0;
-    Halide::Func out = is_empty ? nothing(storage_type(output.type)) : operation.operation->build(inputs, *request.target);
+    Halide::Func out =
+        is_empty ? nothing(storage_type(output.type)) : operation.operation->build(inputs, *request.target);
     int stride = 1, dimension = 0;
     for (const int64_t extent : is_empty ? std::vector<int64_t>{0} : operation.operation->extents()) {
         out.output_buffer().dim(dimension++).set_bounds(0, static_cast<int>(extent)).set_stride(stride);

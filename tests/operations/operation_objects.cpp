@@ -18,8 +18,8 @@ nlohmann::json compile(const std::string &text, size_t index, const std::string 
     const std::string symbol = "operation" + std::to_string(index);
     nlohmann::json result = {{"text", text}, {"symbol", symbol}};
     try {
-        const kiln::OperationFacts facts = kiln::generate_operation({text, &kiln::find_target(target), symbol},
-                                                                    folder + "/" + symbol + ".o");
+        const kiln::OperationFacts facts =
+            kiln::generate_operation({text, &kiln::find_target(target), symbol}, folder + "/" + symbol + ".o");
         result["workspace"] = facts.workspace_bytes;
         result["worker_workspace"] = facts.worker_workspace_bytes;
         result["stack"] = facts.stack_bytes;
@@ -57,7 +57,9 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < texts.size(); i++) {
         std::string line;
         std::ifstream facts(facts_file(i));
-        std::cout << (std::getline(facts, line) ? line : nlohmann::json{{"text", texts[i]}, {"error", "the process died"}}.dump())
+        std::cout << (std::getline(facts, line)
+                          ? line
+                          : nlohmann::json{{"text", texts[i]}, {"error", "the process died"}}.dump())
                   << "\n";
     }
 }

@@ -1,5 +1,5 @@
-// Work that kernels do, in a process of its own: one that overflows its stack, or that the system ends for want of memory,
-// ends no more than that.
+// Work that kernels do, in a process of its own: one that overflows its stack, or that the system ends for want of
+// memory, ends no more than that.
 #pragma once
 
 #include <sys/mman.h>
@@ -37,9 +37,9 @@ class Shared {
     T *value_;
 };
 
-// Does the work in a child process, or in this one where the system gives no other, and waits for its end. Returns "" or
-// what ended it before: "was ended by signal 9 (Killed)". This process must have no threads; those of the work are the
-// child's.
+// Does the work in a child process, or in this one where the system gives no other, and waits for its end. Returns ""
+// or what ended it before: "was ended by signal 9 (Killed)". This process must have no threads; those of the work are
+// the child's.
 std::string in_own_process(const std::function<void()> &work);
 
 }  // namespace kiln::harness

@@ -15,12 +15,12 @@ struct Row {
 };
 
 constexpr std::array rows = {
-    Row{ElementType::f32, "f32", {halide_type_float, 32}},  Row{ElementType::f16, "f16", {halide_type_uint, 16}},
-    Row{ElementType::f64, "f64", {halide_type_float, 64}},  Row{ElementType::s8, "s8", {halide_type_int, 8}},
-    Row{ElementType::u8, "u8", {halide_type_uint, 8}},      Row{ElementType::s16, "s16", {halide_type_int, 16}},
-    Row{ElementType::u16, "u16", {halide_type_uint, 16}},   Row{ElementType::s32, "s32", {halide_type_int, 32}},
-    Row{ElementType::u32, "u32", {halide_type_uint, 32}},   Row{ElementType::s64, "s64", {halide_type_int, 64}},
-    Row{ElementType::u64, "u64", {halide_type_uint, 64}},   Row{ElementType::boolean, "bool", {halide_type_uint, 8}},
+    Row{ElementType::f32, "f32", {halide_type_float, 32}}, Row{ElementType::f16, "f16", {halide_type_uint, 16}},
+    Row{ElementType::f64, "f64", {halide_type_float, 64}}, Row{ElementType::s8, "s8", {halide_type_int, 8}},
+    Row{ElementType::u8, "u8", {halide_type_uint, 8}},     Row{ElementType::s16, "s16", {halide_type_int, 16}},
+    Row{ElementType::u16, "u16", {halide_type_uint, 16}},  Row{ElementType::s32, "s32", {halide_type_int, 32}},
+    Row{ElementType::u32, "u32", {halide_type_uint, 32}},  Row{ElementType::s64, "s64", {halide_type_int, 64}},
+    Row{ElementType::u64, "u64", {halide_type_uint, 64}},  Row{ElementType::boolean, "bool", {halide_type_uint, 8}},
 };
 
 const Row &row(ElementType type) {

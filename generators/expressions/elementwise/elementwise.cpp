@@ -64,18 +64,25 @@ Expr hard_sigmoid_of(const Expr &v, const Expr &a, const Expr &b) {
     return clip({strict::add(strict::mul(v, a), b), like(v, 0), like(v, 1)});
 }
 
-// The sign is the divisor's, as Python has it; fmod's is the dividend's.
-Expr modulo(const Exprs &v, bool sign_of_dividend) {
-    if (v[0].type().is_float()) {
-        const Expr quotient = strict::div(v[0], v[1]);
-        const Expr whole = sign_of_dividend ? strict::trunc(quotient) : strict::floor(quotient);
-        const Expr rest = strict::sub(v[0], strict::mul(v[1], whole));
-        return Halide::select(strict::is_inf(v[1]) && !strict::is_inf(v[0]), v[0], rest);
-    }
-    if (sign_of_dividend) {
+// The sign is the dividend's.
+Expr remainder(const Exprs &v) {
+    if (!v[0].type().is_float()) {
         return v[0] - strict::div(v[0], v[1]) * v[1];
     }
-    const Expr zero = like(v[0], 0), rest = v[0] % v[1];
+    const Expr rest = strict::sub(v[0], strict::mul(v[1], strict::trunc(strict::div(v[0], v[1]))));
+    return Halide::select(strict::is_inf(v[1]) && !strict::is_inf(v[0]), v[0], rest);
+}
+
+// The sign is the divisor's, as Python has it.
+Expr modulo(const Exprs &v) {
+    const Expr zero = like(v[0], 0);
+    if (v[0].type().is_float()) {
+        const Expr rest = remainder(v), is_below = strict::less(rest, zero);
+        const Expr is_off = is_below != strict::less(v[1], zero) && !strict::is_nan(rest);
+        return Halide::select(strict::equal(rest, zero), strict::mul(zero, v[1]), is_off, strict::add(rest, v[1]),
+                              rest);
+    }
+    const Expr rest = v[0] % v[1];
     return v[0].type().is_uint() ? rest : Halide::select(v[1] < zero && rest != zero, rest + v[1], rest);
 }
 
@@ -99,12 +106,17 @@ Expr power(const Exprs &v) {
     return Halide::select(v[1] < like(v[1], 0), like(v[0], 0), result);
 }
 
+// By as many digits as there are, or by a number below 0, all digits go; to the right those that come have the sign.
 Expr shift(const Exprs &v, bool left) {
-    const Expr most = like(v[1], v[1].type().bits() - 1), by = Halide::min(v[1], most);
-    return Halide::select(v[1] > most, like(v[0], 0), left ? v[0] << by : v[0] >> by);
+    const Expr most = like(v[1], v[1].type().bits() - 1), zero = like(v[0], 0);
+    const Expr is_inside = v[1] <= most && v[1] >= like(v[1], 0), by = Halide::select(is_inside, v[1], most);
+    if (left) {
+        return Halide::select(is_inside, v[0] << by, zero);
+    }
+    return v[0].type().is_int() ? v[0] >> by : Halide::select(is_inside, v[0] >> by, zero);
 }
 
-// (any function of strict_math.h)
+// Functions of strict_math.h as they are.
 #define KILN_UNARY(function) [](const Exprs &v) { return strict::function(v[0]); }
 #define KILN_BINARY(function) [](const Exprs &v) { return strict::function(v[0], v[1]); }
 
@@ -114,8 +126,8 @@ const std::map<std::string, Function> functions = {
     {"mul", {2, Takes::numbers, KILN_BINARY(mul)}},
     {"div", {2, Takes::numbers, KILN_BINARY(div)}},
     {"pow", {2, Takes::numbers, power}},
-    {"mod", {2, Takes::numbers, [](const Exprs &v) { return modulo(v, false); }}},
-    {"fmod", {2, Takes::numbers, [](const Exprs &v) { return modulo(v, true); }}},
+    {"mod", {2, Takes::numbers, modulo}},
+    {"fmod", {2, Takes::numbers, remainder}},
     {"max", {2, Takes::numbers, KILN_BINARY(max)}},
     {"min", {2, Takes::numbers, KILN_BINARY(min)}},
     {"neg", {1, Takes::numbers, KILN_UNARY(neg)}},
@@ -155,9 +167,7 @@ const std::map<std::string, Function> functions = {
     {"hard_sigmoid", {3, Takes::floats, [](const Exprs &v) { return hard_sigmoid_of(v[0], v[1], v[2]); }}},
     {"hard_swish",
      {1, Takes::floats,
-      [](const Exprs &v) {
-          return strict::mul(v[0], hard_sigmoid_of(v[0], like(v[0], 1.0 / 6), like(v[0], 0.5)));
-      }}},
+      [](const Exprs &v) { return strict::mul(v[0], hard_sigmoid_of(v[0], like(v[0], 1.0 / 6), like(v[0], 0.5))); }}},
     {"clip", {3, Takes::numbers, clip}},
     {"elu",
      {2, Takes::floats,

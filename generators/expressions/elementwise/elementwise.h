@@ -1,6 +1,6 @@
 // Expressions over the elements of tensors, as texts: mul(a,sigmoid(b)), or in steps, add(a,b):mul(t0,sigmoid(t0)).
-// a, b, c, ... are the tensors in order, t0, t1, ... earlier steps; the last step is the result. A number has the type of
-// what stands beside it, or f32; cast_s64(7) is that number exactly.
+// a, b, c, ... are the tensors in order, t0, t1, ... earlier steps; the last step is the result. A number has the type
+// of what stands beside it, or f32; cast_s64(7) is that number exactly.
 #pragma once
 
 #include <Halide.h>

@@ -99,7 +99,8 @@ Expr sine_of(const Expr &a, int turned_by) {
     const Expr sine = angle.rest * polynomial(square, {1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880});
     const Expr cosine = polynomial(square, {1, -0.5, 1.0 / 24, -1.0 / 720, 1.0 / 40320});
     const Expr value = Halide::select((quarter & 1) == 0, sine, cosine);
-    return Halide::select(strict::is_nan(a) || strict::is_inf(a), nan(a), Halide::select((quarter & 2) == 0, value, -value));
+    return Halide::select(strict::is_nan(a) || strict::is_inf(a), nan(a),
+                          Halide::select((quarter & 2) == 0, value, -value));
 }
 
 // asin(v) for 0 <= v <= 1/2.
@@ -245,10 +246,10 @@ Expr exp(const Expr &a) {
     for (int i = 1; i <= (is_double ? 13 : 7); i++) {
         taylor.push_back(taylor.back() / i);
     }
-    const Expr value = mul(mul(polynomial(r, taylor), power_of_two(a.type(), Halide::cast<int32_t>(n) - 1)),
-                           constant(a, 2));
-    const Expr tails = Halide::select(less(a, constant(a, lowest)), constant(a, 0), less(constant(a, highest), a),
-                                      infinity(a), value);
+    const Expr value =
+        mul(mul(polynomial(r, taylor), power_of_two(a.type(), Halide::cast<int32_t>(n) - 1)), constant(a, 2));
+    const Expr tails =
+        Halide::select(less(a, constant(a, lowest)), constant(a, 0), less(constant(a, highest), a), infinity(a), value);
     return Halide::select(strict::is_nan(a), a, tails);
 }
 
@@ -269,8 +270,8 @@ Expr log(const Expr &a) {
     const Expr m = Halide::reinterpret(a.type(), bits - (n << make_const(integers, digits)));
     const Expr s = (m - constant(a, 1)) / (m + constant(a, 1));
     const Expr power = Halide::cast(a.type(), n) - Halide::select(is_tiny, constant(a, digits + 1), zero);
-    const Expr value = power * constant(a, 0.693359375) +
-                       (power * constant(a, -2.12194440054690583e-4) + constant(a, 2) * atanh_series(s, is_double ? 12 : 5));
+    const Expr value = power * constant(a, 0.693359375) + (power * constant(a, -2.12194440054690583e-4) +
+                                                           constant(a, 2) * atanh_series(s, is_double ? 12 : 5));
     return Halide::select(is_usual, value, equal(a, zero), neg(infinity(a)), less(a, zero), nan(a), a);
 }
 
@@ -284,7 +285,8 @@ Expr pow(const Expr &a, const Expr &b) {
     const Expr half = mul(b, constant(a, 0.5));
     const Expr is_whole = equal(strict::trunc(b), b), is_odd = is_whole && !equal(strict::trunc(half), half);
     const Expr is_negative = less(a, zero);
-    const Expr value = Halide::select(is_negative && !is_whole && !strict::is_inf(a), nan(a), is_odd && is_negative, neg(size), size);
+    const Expr value =
+        Halide::select(is_negative && !is_whole && !strict::is_inf(a), nan(a), is_odd && is_negative, neg(size), size);
     return Halide::select(equal(b, zero) || equal(a, one), one, equal(b, one), a, value);
 }
 
@@ -320,10 +322,12 @@ Expr acos(const Expr &a) {
 Expr atan(const Expr &a) {
     const Expr size = within(strict::abs(a), 0, 1e30), one = constant(a, 1);
     const Expr is_large = size > constant(a, 2.414213562373095), is_middle = size > constant(a, 0.4142135623730950);
-    const Expr x = Halide::select(is_large, -one / Halide::max(size, one), is_middle, (size - one) / (size + one), size);
-    const Expr begin = Halide::select(is_large, constant(a, half_pi), is_middle, constant(a, half_pi / 2), constant(a, 0));
-    const Expr value = begin + x * polynomial(x * x, {1, -3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1,
-                                                      8.05374449538e-2});
+    const Expr x =
+        Halide::select(is_large, -one / Halide::max(size, one), is_middle, (size - one) / (size + one), size);
+    const Expr begin =
+        Halide::select(is_large, constant(a, half_pi), is_middle, constant(a, half_pi / 2), constant(a, 0));
+    const Expr value =
+        begin + x * polynomial(x * x, {1, -3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1, 8.05374449538e-2});
     return Halide::select(strict::is_nan(a), a, with_sign(value, a));
 }
 
@@ -343,7 +347,8 @@ Expr cosh(const Expr &a) {
 
 Expr asinh(const Expr &a) {
     const Expr size = strict::abs(a), one = constant(a, 1), small = within(size, 0, 0.3);
-    const Expr near = small * polynomial(small * small, {1, -1.0 / 6, 3.0 / 40, -15.0 / 336, 105.0 / 3456, -945.0 / 42240});
+    const Expr near =
+        small * polynomial(small * small, {1, -1.0 / 6, 3.0 / 40, -15.0 / 336, 105.0 / 3456, -945.0 / 42240});
     const Expr middle = strict::log(add(size, strict::sqrt(add(mul(size, size), one))));
     const Expr far = add(strict::log(size), constant(a, 0.6931471805599453));
     const Expr value = Halide::select(less(size, constant(a, 0.3)), near, less(size, constant(a, 1e6)), middle, far);
@@ -367,7 +372,8 @@ Expr atanh(const Expr &a) {
     return Halide::select(strict::is_nan(a), a, less(one, size), nan(a), with_sign(value, a));
 }
 
-// Near 0 its power series; else 1 - t * polynomial(t) * exp(-a^2), t = 1 / (1 + p * a), by Abramowitz and Stegun 7.1.26.
+// Near 0 its power series; else 1 - t * polynomial(t) * exp(-a^2), t = 1 / (1 + p * a), by Abramowitz and
+// Stegun 7.1.26.
 Expr erf(const Expr &a) {
     const Expr size = within(strict::abs(a), 0, 6), small = Halide::min(size, constant(a, 0.5)), one = constant(a, 1);
     const Expr near = constant(a, 1.1283791670955126) * small *

@@ -66,8 +66,8 @@ TextNumber TextReader::number(const char *what) {
     const size_t begin = at_;
     TextNumber result;
     if (accept("inf") || accept("-inf")) {
-        result.value = text_[begin] == '-' ? -std::numeric_limits<double>::infinity()
-                                           : std::numeric_limits<double>::infinity();
+        result.value =
+            text_[begin] == '-' ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
     } else if (accept("nan")) {
         result.value = std::numeric_limits<double>::quiet_NaN();
     } else {

@@ -34,7 +34,8 @@ class Concat : public Operation {
             total += input.shape[axes_[0]];
         }
         if (total != shape[axes_[0]]) {
-            reader.fail("inputs have " + std::to_string(total) + " together, the output " + std::to_string(shape[axes_[0]]));
+            reader.fail("inputs have " + std::to_string(total) + " together, the output " +
+                        std::to_string(shape[axes_[0]]));
         }
         width_ = total * inner;
         rows_ = width_ == 0 ? 0 : tensors.output.elements() / width_;

@@ -62,7 +62,8 @@ class Copy : public Operation {
         std::string tables;
         for (size_t d = 0; d < loops_.size(); d++) {
             if (loops_[d].table >= 0) {
-                tables += (tables.empty() ? "-t" : ",") + std::to_string(d) + ":" + std::to_string(loops_[d].table_size);
+                tables +=
+                    (tables.empty() ? "-t" : ",") + std::to_string(d) + ":" + std::to_string(loops_[d].table_size);
             }
         }
         return text + tables;
@@ -227,7 +228,8 @@ class Copy : public Operation {
             return 0;
         }
         for (size_t d = 1; d < merged_.size(); d++) {
-            if (merged_[d].strides[0] == 1 && !merged_[d].fixed && merged_[d].extent >= std::min(lanes, most_block_rows)) {
+            if (merged_[d].strides[0] == 1 && !merged_[d].fixed &&
+                merged_[d].extent >= std::min(lanes, most_block_rows)) {
                 return static_cast<int>(d);
             }
         }

@@ -33,9 +33,7 @@ class Interpolate : public Operation {
         loops_ = merge_loops(loops);
     }
 
-    std::string parameters() const override {
-        return print_axes(axes_) + (has_outside_ ? "-v" + outside_.text : "");
-    }
+    std::string parameters() const override { return print_axes(axes_) + (has_outside_ ? "-v" + outside_.text : ""); }
     std::vector<int64_t> extents() const override { return extents_of(loops_); }
 
     Func build(const std::vector<Func> &inputs, const TargetModel &target) const override {
@@ -75,8 +73,8 @@ class Interpolate : public Operation {
         }
         for (size_t i = 0; i < axes_.size(); i++) {
             const OperationTensor &index = tensors_.inputs[1 + tables * i];
-            const bool fits = index.type == ElementType::s32 && index.shape.size() == tables &&
-                              index.shape[0] == out.shape[axes_[i]];
+            const bool fits =
+                index.type == ElementType::s32 && index.shape.size() == tables && index.shape[0] == out.shape[axes_[i]];
             const bool weighs = !weighs_ || (tensors_.inputs[2 + 2 * i].type == ElementType::f32 &&
                                              tensors_.inputs[2 + 2 * i].shape == index.shape);
             if (!fits || !weighs || (weighs_ && (index.shape[1] < 1 || index.shape[1] > most_taps))) {

@@ -56,9 +56,11 @@ class Lrn : public Operation {
             const int32_t last = static_cast<int32_t>(loops_[along].extent) - 1;
             step[along] = Halide::clamp(Halide::likely(position), 0, last);
             const Expr value = element_at(inputs[0], type_, place_of(loops_, 0, step));
-            sum = sum + Halide::select(position >= 0 && position <= last, Halide::likely(value * value), make_const(type, 0));
+            sum = sum +
+                  Halide::select(position >= 0 && position <= last, Halide::likely(value * value), make_const(type, 0));
         }
-        const Expr base = strict::add(make_const(type, bias_.value), strict::mul(make_const(type, alpha_.value / size_), sum));
+        const Expr base =
+            strict::add(make_const(type, bias_.value), strict::mul(make_const(type, alpha_.value / size_), sum));
         const Expr value = element_at(inputs[0], type_, place_of(loops_, 0, exprs(at)));
         Func out("out");
         out(at) = store_element(type_, strict::div(value, power(base)));

@@ -9,7 +9,9 @@ namespace {
 class Map : public Operation {
   public:
     Map(const OperationTensors &tensors, TextReader &reader)
-        : types_(types_of(tensors)), output_(tensors.output.type), loops_(merge_loops(loops_of(tensors, reader))),
+        : types_(types_of(tensors)),
+          output_(tensors.output.type),
+          loops_(merge_loops(loops_of(tensors, reader))),
           expression_((reader.expect("-"), reader), tensors.inputs.size()) {
         std::vector<Halide::Expr> operands;
         for (const ElementType type : types_) {

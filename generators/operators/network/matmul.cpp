@@ -61,8 +61,10 @@ class Matmul : public Operation {
             value = strict::mul(value, make_const(type, alpha_.value));
         }
         if (addend() > 0) {
-            const Expr other = element_at(inputs[addend()], tensors_.inputs[addend()].type, place_of(loops_, addend(), steps));
-            value = strict::add(value, scales_ && beta_.value != 1 ? strict::mul(other, make_const(type, beta_.value)) : other);
+            const Expr other =
+                element_at(inputs[addend()], tensors_.inputs[addend()].type, place_of(loops_, addend(), steps));
+            value = strict::add(
+                value, scales_ && beta_.value != 1 ? strict::mul(other, make_const(type, beta_.value)) : other);
         }
         out(at) = store_element(tensors_.output.type, value);
         schedule(out, product, rows, target, lanes);
@@ -92,7 +94,8 @@ class Matmul : public Operation {
         if (has_zero_points_ && (tensors_.inputs[2].type != a || tensors_.inputs[3].type != b)) {
             reader.fail("zero points have their side's type");
         }
-        if (tensors_.inputs[0].shape.size() < 2 || tensors_.inputs[1].shape.size() < 2 || tensors_.output.shape.size() < 2) {
+        if (tensors_.inputs[0].shape.size() < 2 || tensors_.inputs[1].shape.size() < 2 ||
+            tensors_.output.shape.size() < 2) {
             reader.fail("a matrix has at least two axes");
         }
     }
@@ -102,7 +105,9 @@ class Matmul : public Operation {
         const std::vector<int64_t> &a = tensors_.inputs[0].shape, &b = tensors_.inputs[1].shape,
                                    &out = tensors_.output.shape;
         const size_t rank = out.size();
-        const auto side = [](const std::vector<int64_t> &shape, bool last) { return shape[shape.size() - (last ? 1 : 2)]; };
+        const auto side = [](const std::vector<int64_t> &shape, bool last) {
+            return shape[shape.size() - (last ? 1 : 2)];
+        };
         m_ = side(out, false), n_ = side(out, true), depth_ = side(a, !transposes_a_);
         if (side(a, transposes_a_) != m_ || side(b, !transposes_b_) != n_ || side(b, transposes_b_) != depth_) {
             reader.fail("the matrices' sizes do not fit");
@@ -136,11 +141,13 @@ class Matmul : public Operation {
 
     Expr place_a(const Exprs &at, const Expr &k) const {
         const Expr row = at[1];
-        const Expr in_matrix = transposes_a_ ? k * static_cast<int32_t>(m_) + row : row * static_cast<int32_t>(depth_) + k;
+        const Expr in_matrix =
+            transposes_a_ ? k * static_cast<int32_t>(m_) + row : row * static_cast<int32_t>(depth_) + k;
         return batch_place(0, at) + in_matrix;
     }
     Expr place_b(const Exprs &at, const Expr &k) const {
-        const Expr in_matrix = transposes_b_ ? at[0] * static_cast<int32_t>(depth_) + k : k * static_cast<int32_t>(n_) + at[0];
+        const Expr in_matrix =
+            transposes_b_ ? at[0] * static_cast<int32_t>(depth_) + k : k * static_cast<int32_t>(n_) + at[0];
         return batch_place(1, at) + in_matrix;
     }
     Expr batch_place(size_t tensor, const Exprs &at) const {
@@ -210,7 +217,12 @@ class Matmul : public Operation {
         if (depth_ > 0) {
             const Var lane("lane"), vector("vector");
             const Halide::RVar k(product.function().update(0).schedule().rvars()[0].var);
-            product.update().split(j, vector, lane, width).reorder(lane, vector, i, k).vectorize(lane).unroll(vector).unroll(i);
+            product.update()
+                .split(j, vector, lane, width)
+                .reorder(lane, vector, i, k)
+                .vectorize(lane)
+                .unroll(vector)
+                .unroll(i);
         }
     }
 

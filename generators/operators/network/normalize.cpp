@@ -44,7 +44,8 @@ class Normalize : public Operation {
             return element_at(inputs[i], tensors_.inputs[i].type, place_of(loops_, i, step));
         };
         const Expr count = make_const(computed, count_reduced(loops_));
-        const Gathered sum = gather("sum", loops_, gather_sum(computed), lanes, [&](const Exprs &s) { return operand(0, s); });
+        const Gathered sum =
+            gather("sum", loops_, gather_sum(computed), lanes, [&](const Exprs &s) { return operand(0, s); });
         Func mean("mean"), factor("factor"), out("out");
         mean(kept) = strict::div(sum(exprs(kept)), count);
         const auto centred = [&](const Exprs &step) {
@@ -52,7 +53,8 @@ class Normalize : public Operation {
         };
         const Gathered squares = gather("squares", loops_, gather_sum(computed), lanes,
                                         [&](const Exprs &step) { return centred(step) * centred(step); });
-        const Expr variance = strict::add(strict::div(squares(exprs(kept)), count), make_const(computed, epsilon_.value));
+        const Expr variance =
+            strict::add(strict::div(squares(exprs(kept)), count), make_const(computed, epsilon_.value));
         factor(kept) = strict::div(make_const(computed, 1), strict::sqrt(variance));
         Expr value = strict::mul(centred(exprs(at)), factor(exprs(kept)));
         for (size_t i = 1; i < inputs.size(); i++) {

@@ -1,8 +1,8 @@
 // Maxima, averages and norms of windows along some axes.
 #include "expressions/arithmetic.h"
 #include "expressions/elementwise/strict_math.h"
-#include "operators/network/loops/gathering.h"
 #include "operators/network/kinds.h"
+#include "operators/network/loops/gathering.h"
 #include "operators/network/loops/parameters.h"
 
 namespace kiln {
@@ -16,9 +16,7 @@ using Halide::Internal::make_const;
 // An axis that windows move along.
 struct Window {
     int64_t kernel, stride, dilation, pad_begin, pad_end, in, out, in_stride;
-    bool pads() const {
-        return pad_begin > 0 || (out - 1) * stride + (kernel - 1) * dilation - pad_begin >= in;
-    }
+    bool pads() const { return pad_begin > 0 || (out - 1) * stride + (kernel - 1) * dilation - pad_begin >= in; }
 };
 
 class Pool : public Operation {
@@ -226,7 +224,8 @@ class Pool : public Operation {
             const int64_t low = pad_end_.empty() ? 0 : -w.pad_begin, high = w.in + w.pad_end;
             const Expr begin = at[d] * number(w.stride) - number(w.pad_begin);
             const Expr first = Halide::max(0, (number(low) - begin + number(w.dilation - 1)) / number(w.dilation));
-            const Expr last = Halide::min(number(w.kernel), (number(high) - begin + number(w.dilation - 1)) / number(w.dilation));
+            const Expr last =
+                Halide::min(number(w.kernel), (number(high) - begin + number(w.dilation - 1)) / number(w.dilation));
             total = total * (w.pads() ? last - first : number(w.kernel));
         }
         return Halide::max(1, total);

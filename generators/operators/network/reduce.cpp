@@ -1,8 +1,8 @@
 // Sums, means, products, extremes and their places over some axes.
 #include "expressions/arithmetic.h"
 #include "expressions/elementwise/strict_math.h"
-#include "operators/network/loops/gathering.h"
 #include "operators/network/kinds.h"
+#include "operators/network/loops/gathering.h"
 #include "operators/network/loops/parameters.h"
 #include "operators/network/loops/rows.h"
 
@@ -92,7 +92,8 @@ class Reduce : public Operation {
     // A bool's extreme is that of its byte. Roots, logarithms and means of integers are taken of what float64 holds.
     Halide::Type work_type() const {
         const Halide::Type type = type_ == ElementType::boolean ? Halide::UInt(8) : compute_type(type_);
-        const bool in_floats = variant_ == "l2" || variant_ == "logsum" || variant_ == "logsumexp" || variant_ == "mean";
+        const bool in_floats =
+            variant_ == "l2" || variant_ == "logsum" || variant_ == "logsumexp" || variant_ == "mean";
         return type.is_float() || !in_floats ? type : Halide::Float(64);
     }
 
@@ -108,11 +109,11 @@ class Reduce : public Operation {
 
     Gathering gathering() const {
         const Halide::Type type = work_type();
-        return variant_ == "prod"                       ? gather_product(type)
-               : is_extreme() && variant_ == "max"      ? gather_max(type)
-               : is_extreme()                           ? gather_min(type)
-               : is_place() ? gather_place(type, variant_ == "argmax", last_)
-                            : gather_sum(type);
+        return variant_ == "prod"                  ? gather_product(type)
+               : is_extreme() && variant_ == "max" ? gather_max(type)
+               : is_extreme()                      ? gather_min(type)
+               : is_place()                        ? gather_place(type, variant_ == "argmax", last_)
+                                                   : gather_sum(type);
     }
 
     Expr finish(const Expr &total) const {

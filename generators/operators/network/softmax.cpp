@@ -44,12 +44,14 @@ class Softmax : public Operation {
         };
         Func powers("powers"), factor("factor"), out("out");
         powers(at) = strict::exp(difference(exprs(at)));
-        const Gathered sum = gather("sum", loops_, gather_sum(type), lanes, [&](const Exprs &step) { return powers(step); });
+        const Gathered sum =
+            gather("sum", loops_, gather_sum(type), lanes, [&](const Exprs &step) { return powers(step); });
         const std::vector<Halide::Var> kept = kept_of(loops_, at);
         const bool is_log = variant_ == "logsoftmax";
         factor(kept) = is_log ? strict::log(sum(exprs(kept))) : strict::div(make_const(type, 1), sum(exprs(kept)));
         const Expr of_row = factor(exprs(kept));
-        out(at) = store_element(type_, is_log ? strict::sub(difference(exprs(at)), of_row) : strict::mul(powers(at), of_row));
+        out(at) =
+            store_element(type_, is_log ? strict::sub(difference(exprs(at)), of_row) : strict::mul(powers(at), of_row));
         Rows rows(loops_, lanes);
         rows.schedule_output(out, 24);
         rows.compute(largest);

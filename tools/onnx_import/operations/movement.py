@@ -263,10 +263,13 @@ def depth_to_space(values):
 
 
 def space_to_depth(values):
-    shape, block = values.shape(0), attribute_values(values.node)["blocksize"]
+    attributes, shape = attribute_values(values.node), values.shape(0)
+    block = attributes["blocksize"]
     if len(shape) != 4 or block < 1 or shape[2] % block or shape[3] % block:
         raise NodeError(f"a SpaceToDepth of shape {shape} by {block}")
-    return copy_of(values, [[Loop(shape[0], 0)], [Loop(block, 2), Loop(block, 3), Loop(shape[1], 1)],
+    channels, blocks = [Loop(shape[1], 1)], [Loop(block, 2), Loop(block, 3)]
+    return copy_of(values, [[Loop(shape[0], 0)],
+                            channels + blocks if attributes.get("mode", b"DCR") == b"CRD" else blocks + channels,
                             [Loop(shape[2] // block, 2, block)], [Loop(shape[3] // block, 3, block)]])
 
 

@@ -35,7 +35,9 @@ Expr lowest(Halide::Type type, bool negated) {
 
 // Beside the largest, the largest of all bits less signs: above infinity's where one is NaN.
 Gathering extreme(Halide::Type type, bool largest) {
-    const auto better = [largest](const Expr &a, const Expr &b) { return largest ? Halide::max(a, b) : Halide::min(a, b); };
+    const auto better = [largest](const Expr &a, const Expr &b) {
+        return largest ? Halide::max(a, b) : Halide::min(a, b);
+    };
     const Expr identity = lowest(type, !largest);
     if (!type.is_float()) {
         return of_one(identity, better);

@@ -32,8 +32,8 @@ Gathering gather_place(Halide::Type type, bool largest, bool last);
 
 // A Func over the loops that are not reduced, gathered from those that are.
 struct Gathered {
-    Halide::Func total;   // a Tuple where the gathering has several numbers
-    Halide::Func lanes;   // what each lane of vectors along the innermost loop gathers; undefined where they are not
+    Halide::Func total;  // a Tuple where the gathering has several numbers
+    Halide::Func lanes;  // what each lane of vectors along the innermost loop gathers; undefined where they are not
     Gathering gathering;
     int vector = 1;
 

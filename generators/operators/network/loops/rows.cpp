@@ -18,8 +18,10 @@ std::vector<Loop> row_loops(std::vector<Loop> loops) {
 }
 
 Rows::Rows(const std::vector<Loop> &loops, int lanes)
-    : loops_(loops), lanes_(lanes),
-      tile_(loops[0].reduced ? 1 : lanes_within(loops[0].extent, 4 * lanes)), here_("here") {}
+    : loops_(loops),
+      lanes_(lanes),
+      tile_(loops[0].reduced ? 1 : lanes_within(loops[0].extent, 4 * lanes)),
+      here_("here") {}
 
 void Rows::schedule_output(Halide::Func out, double cost) {
     out_ = out;
