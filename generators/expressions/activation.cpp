@@ -85,8 +85,8 @@ Expr gated(const Expr &v, const Expr &z, const Expr &gate) {
 }
 
 // v * tanh(log(1 + exp(v))) = v * n / (n + 2) with n = exp(v) * (exp(v) + 2). From 20 (float64: 40) on that is v
-// itself, and n * v would not fit. v is chosen there: to add what exceeds 20, max(v - 20, 0), Halide adds max(v, 20) and
-// takes 20 off the sum, which leaves a small result the digits that 20 has.
+// itself, and n * v would not fit. v is chosen there: to add what exceeds 20, max(v - 20, 0), Halide adds max(v, 20)
+// and takes 20 off the sum, which leaves a small result the digits that 20 has.
 Expr mish(const Expr &v) {
     const Halide::Type type = v.type();
     const Expr two = make_const(type, 2), top = make_const(type, type.bits() == 64 ? 40 : 20);

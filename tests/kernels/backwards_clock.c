@@ -1,5 +1,5 @@
-/* Preloaded into a program: the system's clock is a day earlier each time that the program looks. Clocks that only count, as
- * CLOCK_MONOTONIC, are as they are. */
+/* Preloaded into a program: the system's clock is a day earlier each time that the program looks. Clocks that only
+ * count, as CLOCK_MONOTONIC, are as they are. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <sys/syscall.h>
