@@ -16,6 +16,7 @@
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/bf16_instruction.h"
 #include "lowering/byte_dot.h"
+#include "lowering/consecutive_loads.h"
 #include "lowering/flat_function.h"
 #include "lowering/gpu_module.h"
 #include "lowering/innermost_loops.h"
@@ -126,6 +127,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
             if (request.target->byte_dot != nullptr) {
                 function.body = use_byte_dot(function.body, request.target->byte_dot);
             }
+            function.body = load_consecutive_lanes_densely(function.body);
         }
         return module;
     }
