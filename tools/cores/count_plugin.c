@@ -70,8 +70,12 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     }
 }
 
+/* The harness's kernels run in a process of their own: the other one counts nothing, and leaves the answer alone. */
 static void finish(qemu_plugin_id_t id, void *data) {
     (void)id, (void)data;
+    int counted = 0;
+    for (int i = 0; i < range_count; i++) counted += ranges[i].counts[0].mnemonic[0] != 0;
+    if (counted == 0) return;
     FILE *file = fopen(out, "w");
     if (!file) abort();
     for (int i = 0; i < range_count; i++)
