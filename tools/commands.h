@@ -125,4 +125,11 @@ struct TargetsOptions {
 };
 int targets_command(const TargetsOptions &options);
 
+// kiln doctor
+struct DoctorOptions {
+    bool json = false;
+};
+// 1 where something is missing that the other commands cannot do without.
+int doctor_command(const DoctorOptions &options);
+
 }  // namespace kiln::tools

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "library.h"
+#include "messages.h"
 #include "own_weights.h"
 #include "targets/target_model.h"
 #include "temp_folder.h"
@@ -41,8 +42,8 @@ bool tell_failures(const Spec &spec, const std::vector<Spec::Failure> &failures,
     bool good = true;
     for (const Spec::Failure &failure : failures) {
         const bool left_out = skip && may_be_left_out(spec, failure);
-        fmt::print(stderr, "kiln: layer {}: {}{}: {}\n", failure.layer, left_out ? "left out: " : "",
-                   to_string(failure.code), failure.message);
+        say_error(fmt::format("layer {}: {}{}: {}", failure.layer, left_out ? "left out: " : "",
+                              to_string(failure.code), failure.message));
         good = good && left_out;
     }
     return good;
@@ -56,7 +57,7 @@ std::string counted(const Spec &spec, size_t good, size_t layers) {
 
 void report(const CompiledLibrary &library, const std::string &count) {
     for (const std::string &warning : library.warnings) {
-        fmt::print(stderr, "kiln: warning: {}\n", warning);
+        say_warning(warning);
     }
     for (const auto &[text, names] : library.emulation_notes) {
         fmt::print("note: {}: {}\n", text, fmt::join(names, ", "));

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "fmt/format.h"
+#include "messages.h"
 #include "rules.h"
 
 namespace kiln::tools {
@@ -219,7 +220,7 @@ Explanation explain(const LayerSpec &layer, const std::string &target, const Exp
 int report_failures(const Spec &spec, const std::vector<Explanation> &explanations) {
     int status = 0;
     const auto report = [&](const std::string &layer, const std::string &what) {
-        fmt::print(stderr, "kiln: layer {}: {}\n", layer, what);
+        say_error(fmt::format("layer {}: {}", layer, what));
         status = 1;
     };
     for (const Spec::Failure &failure : spec.failures)

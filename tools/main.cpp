@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <new>
@@ -14,7 +15,12 @@
 #include "choice.h"
 #include "commands.h"
 #include "fmt/format.h"
+#include "messages.h"
+#include "pages.h"
+#include "shape_option.h"
+#include "share_folder.h"
 #include "suggest.h"
+#include "targets/target_model.h"
 #include "temp_folder.h"
 
 #ifndef KILN_VERSION
@@ -31,24 +37,10 @@ int processors() {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// "data=1x3x224x224"; the name may itself have '=' in it.
-std::pair<std::string, std::vector<int64_t>> parse_shape(const std::string &text) {
-    const size_t equals = text.rfind('=');
-    std::vector<int64_t> sizes;
-    bool good = equals != std::string::npos && equals > 0;
-    for (size_t begin = equals + 1; good && begin <= text.size();) {
-        const size_t end = std::min(text.find('x', begin), text.size());
-        const std::string size = text.substr(begin, end - begin);
-        const bool open = size == "?";
-        good = open || (!size.empty() && size.size() < 19 && size.find_first_not_of("0123456789") == std::string::npos);
-        if (good) sizes.push_back(open ? open_size : std::stoll(size));
-        begin = end + 1;
-    }
-    if (!good)
-        throw CLI::ValidationError(
-            "--shape",
-            fmt::format("{}: write it like INPUT=1x3x224x224, with ? for a size that is known when it runs", text));
-    return {text.substr(0, equals), sizes};
+std::pair<std::string, std::vector<int64_t>> parse_shape(const std::string &text) try {
+    return parse_shape_option(text);
+} catch (const Error &error) {
+    throw CLI::ValidationError("--shape", error.what());
 }
 
 std::string positive(const std::string &text) {
@@ -346,6 +338,46 @@ Action add_targets(CLI::App &app, CLI::App *&command) {
     return [options] { return targets_command(*options); };
 }
 
+Action add_doctor(CLI::App &app, CLI::App *&command) {
+    command = app.add_subcommand("doctor", "Tell what is there of what kiln needs, what is missing, and how to get it");
+    const auto options = std::make_shared<DoctorOptions>();
+    command->add_flag("--json", options->json, "Answer in JSON");
+    return [options] { return doctor_command(*options); };
+}
+
+Action add_completion(CLI::App &app, CLI::App *&command) {
+    command = app.add_subcommand("completion", "Print a script that completes kiln's command lines in a shell");
+    const auto shell = std::make_shared<std::string>();
+    command->add_option("SHELL", *shell, "bash, zsh or fish")
+        ->type_name(" ")
+        ->required()
+        ->check(CLI::IsMember(completed_shells()));
+    return [shell, &app] {
+        std::vector<std::string> targets;
+        for (const TargetModel &target : target_models()) targets.emplace_back(target.name);
+        fmt::print("{}", completion(app, *shell, targets));
+        return 0;
+    };
+}
+
+Action add_man(CLI::App &app, CLI::App *&command) {
+    command = app.add_subcommand("man", "Print the manual, kiln(1), for `man -l -`");
+    return [&app] {
+        fmt::print("{}", man_page(app, KILN_VERSION));
+        return 0;
+    };
+}
+
+// Where find_package(Kiln) finds this installation: a CMAKE_PREFIX_PATH or Kiln_DIR.
+std::string cmake_folder() {
+    const std::filesystem::path folder = (share_folder() / "../../lib/cmake/Kiln").lexically_normal();
+    std::error_code error;
+    if (!std::filesystem::exists(folder / "KilnConfig.cmake", error)) {
+        throw Error(fmt::format("there is no {}: this kiln is not installed with its CMake package", folder.string()));
+    }
+    return folder.string();
+}
+
 using Commands = std::vector<std::pair<CLI::App *, Action>>;
 
 // Says so if `name` stands where a command should and is none; "" otherwise. CLI11 would only say that one is missing.
@@ -358,11 +390,16 @@ std::string unknown_command(const Commands &commands, const std::string &name) {
 
 int run(int argc, char **argv) {
     CLI::App app("Kiln compiles convolutions ahead of time: layers in, a static library and a header out.", "kiln");
+    app.formatter(std::make_shared<Help>());
     app.set_version_flag("--version", "kiln " KILN_VERSION);
+    app.add_flag_callback(
+        "--cmake-dir", [] { throw CLI::CallForVersion(cmake_folder(), 0); },
+        "Print the folder by which CMake finds this installation, for CMAKE_PREFIX_PATH");
     app.require_subcommand(1);
     app.footer(fmt::format("kiln COMMAND --help tells a command's options.\n{}", exit_statuses));
     Commands commands;
-    for (const auto add : {add_compile, add_run, add_explain, add_verify, add_bench, add_tune, add_targets}) {
+    for (const auto add : {add_compile, add_run, add_explain, add_verify, add_bench, add_tune, add_targets, add_doctor,
+                           add_completion, add_man}) {
         CLI::App *command = nullptr;
         Action action = add(app, command);
         command->footer(exit_statuses);
@@ -374,8 +411,8 @@ int run(int argc, char **argv) {
         return app.exit(success);
     } catch (const CLI::ParseError &error) {
         const std::string unknown = argc > 1 ? unknown_command(commands, argv[1]) : "";
-        fmt::print(stderr, "kiln: {}\nkiln --help and kiln COMMAND --help tell what there is.\n",
-                   unknown.empty() ? error.what() : unknown);
+        say_error(unknown.empty() ? error.what() : unknown);
+        fmt::print(stderr, "kiln --help and kiln COMMAND --help tell what there is.\n");
         return usage_error;
     }
     for (const auto &[command, action] : commands)
@@ -391,11 +428,11 @@ int main(int argc, char **argv) {
     try {
         const int status = kiln::tools::run(argc, argv);
         if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-        fmt::print(stderr, "kiln: standard output cannot be written\n");
+        kiln::tools::say_error("standard output cannot be written");
     } catch (const std::bad_alloc &) {
-        fmt::print(stderr, "kiln: out of memory\n");
+        kiln::tools::say_error("out of memory");
     } catch (const std::exception &error) {  // tools::Error, and what the standard library throws
-        fmt::print(stderr, "kiln: {}\n", error.what());
+        kiln::tools::say_error(error.what());
     }
     return 1;
 }

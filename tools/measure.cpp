@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "fmt/format.h"
+#include "messages.h"
 #include "own_weights.h"
 #include "progress.h"
 #include "targets/target_model.h"
@@ -40,7 +41,7 @@ MeasuredLibrary build_measured(const MeasureOptions &options, const std::string 
         }
     }
     for (const Spec::Failure &failure : result.failures)
-        fmt::print(stderr, "kiln: layer {}: {}\n", failure.layer, failure.message);
+        say_error(fmt::format("layer {}: {}", failure.layer, failure.message));
     return result;
 }
 

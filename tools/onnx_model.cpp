@@ -19,14 +19,6 @@ namespace fs = std::filesystem;
 // The importer's exit statuses, as onnx_import has them.
 constexpr int refused = 1, no_onnx = 3;
 
-// A checkout's build links its own Python environment into the share folder.
-std::string find_python() {
-    if (const char *python = std::getenv("KILN_PYTHON"); python && *python) return python;
-    std::error_code error;
-    const fs::path own = share_folder() / ".venv/bin/python3";
-    return fs::exists(own, error) ? own.string() : "python3";
-}
-
 std::string find_script() {
     std::error_code error;
     const fs::path script = share_folder() / "onnx_import";
@@ -73,6 +65,14 @@ std::vector<std::string> import_command(const std::string &path, const std::stri
 }
 
 }  // namespace
+
+// A checkout's build links its own Python environment into the share folder.
+std::string find_python() {
+    if (const char *python = std::getenv("KILN_PYTHON"); python && *python) return python;
+    std::error_code error;
+    const fs::path own = share_folder() / ".venv/bin/python3";
+    return fs::exists(own, error) ? own.string() : "python3";
+}
 
 namespace {
 

@@ -11,6 +11,9 @@ namespace kiln::tools {
 // where there is no python3, or none with `onnx`. Python is $KILN_PYTHON, else a checkout's own, else python3 of PATH.
 Spec load_onnx_model(const std::string &path, const SpecOptions &options);
 
+// The Python that models are read with.
+std::string find_python();
+
 // The Spec that the importer's JSON describes.
 Spec spec_from_import(const nlohmann::json &imported);
 

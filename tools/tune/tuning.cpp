@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "kiln/cpu.h"
 #include "measure.h"
+#include "messages.h"
 #include "nlohmann/json.hpp"
 #include "spec.h"
 
@@ -105,7 +106,7 @@ void Tuning::collect_problems() {
     Spec spec = load_spec(options_.spec, options_.spec_options);
     select_layers(&spec, options_.layers);
     for (const Spec::Failure &failure : spec.failures) {
-        fmt::print(stderr, "kiln: layer {}: {}\n", failure.layer, failure.message);
+        say_error(fmt::format("layer {}: {}", failure.layer, failure.message));
         good_ = false;
     }
     std::vector<std::string> order;
@@ -114,7 +115,7 @@ void Tuning::collect_problems() {
         try {
             const Problem problem = resolve(layer).problem;
             if (problem.has_open_sizes()) {
-                fmt::print(stderr, "kiln: layer {} leaves sizes open: it keeps its default schedule\n", layer.name);
+                say_error(fmt::format("layer {} leaves sizes open: it keeps its default schedule", layer.name));
                 continue;
             }
             const std::string text(print(problem));
@@ -123,7 +124,7 @@ void Tuning::collect_problems() {
             }
             found.at(text).second.push_back(layer.name);
         } catch (const Error &error) {
-            fmt::print(stderr, "kiln: layer {}: {}\n", layer.name, error.what());
+            say_error(fmt::format("layer {}: {}", layer.name, error.what()));
             good_ = false;
         }
     }
@@ -135,7 +136,7 @@ void Tuning::collect_problems() {
         try {
             problems_.emplace_back(order[i], layers, Search(problem, target_, static_cast<uint64_t>(options_.seed)));
         } catch (const std::invalid_argument &error) {
-            fmt::print(stderr, "kiln: layer {}: {}\n", layers[0], error.what());
+            say_error(fmt::format("layer {}: {}", layers[0], error.what()));
             good_ = false;
         }
     }
@@ -144,7 +145,7 @@ void Tuning::collect_problems() {
 void Tuning::read_known() {
     const RecordFile file = read_records(options_.timings);
     for (const std::string &damaged : file.damaged) {
-        fmt::print(stderr, "kiln: warning: {}; the line is left alone\n", damaged);
+        say_warning(fmt::format("{}; the line is left alone", damaged));
     }
     for (const Record &record : file.records) {
         try {
@@ -515,7 +516,7 @@ void Tuning::write_decisions() const {
 bool Tuning::run() {
     collect_problems();
     if (problems_.empty()) {
-        fmt::print(stderr, "kiln: nothing is to be tuned{}\n", options_.shards > 1 ? " in this shard" : "");
+        say_error(fmt::format("nothing is to be tuned{}", options_.shards > 1 ? " in this shard" : ""));
         return good_;
     }
     if (!predictor_) {
