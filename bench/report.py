@@ -18,7 +18,8 @@ SETTINGS = [("best/relu", "each in its best layout, with ReLU", False, -1),
             ("ncx/plain", "plain NCX in and out", True, 0)]
 TYPES = {"f32": "f32", "f64": "f32", "f16": "f32", "bf16": "bf16", "u8": "int8", "s8": "int8"}
 PEAK_WORDS = {"f32": "float32", "int8": "8-bit", "bf16": "bfloat16"}
-COLOURS = {"f32": "a", "int8": "b", "bf16": "c", "f16": "c"}
+KINDS = ("float32", "8-bit", "bfloat16", "float16", "float64")
+KIND_OF = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "u8": "8-bit", "s8": "8-bit"}
 
 
 # ---- From measurements to rows ------------------------------------------------------------------------------------
@@ -207,24 +208,28 @@ def mean_lines(groups):
 def bars(rows, key):
     """For each layer, our time over the best peer's: the shorter the better, the line is level."""
     shown = [row for row in rows if row["settings"][key]["ratio"]]
-    left, right, line = 120, 880, 22
     longest = min(LONGEST_BAR, max([1.25] + [1 / row["settings"][key]["ratio"] for row in shown]))
-    scale = (right - left) / longest
-    height = line * len(shown) + 34
-    parts = [page.element("line", class_="roof", x1=left + scale, x2=left + scale, y1=0, y2=height - 30),
-             page.label("tick", left + scale, height - 12, "the best peer", "middle")]
-    for index, row in enumerate(shown):
-        setting, y = row["settings"][key], index * line
-        width = scale * min(longest, 1 / setting["ratio"])
-        ours, best = setting["ours"], setting["peers"][setting["best"]]
-        words = page.title(f"{row['layer']}: {ours['ms']:.4f} ms, {setting['best']} {best['ms']:.4f} ms",
-                           f"{ours['note']}, {ours['layout']}", row["problem"])
-        parts += [page.label("tick", left - 8, y + 13, row["layer"], "end"),
-                  page.element("rect", words, class_="a" if setting["ratio"] >= 1 else "loss", x=left, y=y + 2,
-                               width=width, height=line - 6, rx=2),
-                  page.label("tick", min(left + width, right - 110) + 6, y + 13,
-                             f"{setting['ratio']:.2f}x {setting['best']}")]
-    return page.svg(900, height, "Our time beside the best peer's", parts)
+    traces, places = [], {row["layer"]: i for i, row in enumerate(shown)}
+    for name, lost, shade in (("at least as fast", False, page.COLOURS[0]), ("slower", True, page.COLOURS[6])):
+        mine = [row for row in shown if (row["settings"][key]["ratio"] < 1) == lost]
+        if not mine:
+            continue
+        words = []
+        for row in mine:
+            setting = row["settings"][key]
+            ours, best = setting["ours"], setting["peers"][setting["best"]]
+            words.append(page.lines(f"{row['layer']}: {ours['ms']:.4f} ms, {setting['best']} {best['ms']:.4f} ms",
+                                    f"{ours['note']}, {ours['layout']}", row["problem"]))
+        traces.append({"type": "bar", "orientation": "h", "name": name, "y": [places[row["layer"]] for row in mine],
+                       "x": [min(longest, 1 / row["settings"][key]["ratio"]) for row in mine],
+                       "text": [f"{row['settings'][key]['ratio']:.2f}x {row['settings'][key]['best']}" for row in mine],
+                       "textposition": "auto", "hovertext": words, "hoverinfo": "text", "marker": {"color": shade}})
+    names = {"tickvals": list(range(len(shown))), "ticktext": [row["layer"] for row in shown], "autorange": "reversed",
+             "automargin": True}
+    level = {"type": "line", "x0": 1, "x1": 1, "y0": 0, "y1": 1, "yref": "paper", "line": {"color": "#808890", "width": 2}}
+    layout = {"xaxis": page.axis("our time / the best peer's", range=[0, longest * 1.02]), "yaxis": names, "shapes": [level],
+              "barmode": "overlay"}
+    return page.figure("Our time beside the best peer's", traces, layout, height=100 + 22 * len(shown))
 
 
 def roofline(rows, result):
@@ -233,11 +238,10 @@ def roofline(rows, result):
         ours = row["settings"][key]["ours"]
         if ours:
             gflops = row["gflop"] / (ours["ms"] * 1e-3)
-            points.append(page.Point(COLOURS.get("int8" if TYPES[row["type"]] == "int8" else row["type"], "a"),
-                                     row["intensity"], gflops,
-                                     (f"{row['layer']}: {gflops:.0f} GFLOP/s, {ours['ms']:.4f} ms", row["problem"])))
-    kinds = (("float32", "a"), ("8-bit", "b"), ("16-bit", "c"))
-    return page.roofline(points, kinds, result["peaks"]["f32"], result["bandwidth"])
+            points.append(page.Point(KIND_OF[row["type"]], row["intensity"], gflops,
+                                     (f"{row['layer']}: {gflops:.0f} GFLOP/s, {ours['ms']:.4f} ms", ours["note"],
+                                      row["problem"])))
+    return page.roofline(points, KINDS, result["peaks"]["f32"], result["bandwidth"])
 
 
 def html_table(rows, key, peers, peaks):
@@ -260,10 +264,7 @@ def write_page(path, result):
     broken = "".join(page.table_row("td", [("left", html.escape(cell)) for cell in one]) for one in failures(rows))
     broken += "".join(page.table_row("td", [("left", html.escape(row["layer"])), ("left", html.escape(row["failed"]))])
                       for row in result["rows"] if "failed" in row)
-    text_ = f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Kiln: benchmark</title><style>{page.STYLE} .loss {{ fill: var(--bad); }}</style>
-<h1>Kiln beside other libraries</h1>
+    body = f"""<h1>Kiln beside other libraries</h1>
 <p class="soft">{'<br>'.join(map(html.escape, facts(result)))}</p>
 <p class="soft">Warm, one thread, interleaved: in each of {result['rounds']} rounds every library times one batch of calls
 of every layout that it is tried in; a time is the median over the rounds of each one's fastest call, a ratio the median
@@ -273,7 +274,5 @@ answer was checked against a float64 reference; a dash is a case that the librar
 {roofline(rows, result)}
 {chr(10).join(sections)}
 {f'<h2>Wrong or broken</h2><div class="scroll"><table>{broken}</table></div>' if broken else ''}
-</html>
 """
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text_)
+    page.write(path, "Kiln: benchmark", body)

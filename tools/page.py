@@ -1,105 +1,96 @@
-"""What pages of results are made of: SVG pictures, tables, one style. They need nothing but a browser."""
+"""What pages of results are made of: figures drawn by Plotly, tables, one style. They need nothing but a browser: Plotly's
+script is in the page, and nothing is fetched."""
 
 import html
-import math
+import importlib.util
+import json
+import os
+import sys
 from dataclasses import dataclass
+from pathlib import Path
+
+# ---- Figures ------------------------------------------------------------------------------------------------------
+
+# Told apart on light and on dark paper, and by most who see few colours: no two neighbours are of one hue or lightness.
+COLOURS = ("#3b7dd8", "#e07b1f", "#1f9d6b", "#c2499d", "#8a63d2", "#b58900", "#d1495b", "#2aa1b3", "#7d6b57", "#6b8e23",
+           "#ef7fa6", "#5b6b7b", "#9b2d1f", "#43aa8b", "#577590", "#f9a03f", "#4d4dff", "#a05195", "#00745d", "#909000")
+SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "star")
 
 
-# ---- Pictures -----------------------------------------------------------------------------------------------------
+def colours(names):
+    """A colour for each name, one that no other has."""
+    names = list(dict.fromkeys(names))
+    return {name: COLOURS[i] if i < len(COLOURS) else f"hsl({137.5 * i % 360:.0f}, 60%, {40 + i % 3 * 10}%)"
+            for i, name in enumerate(names)}
 
 
-class LogAxis:
-    """Maps [low, high] onto pixels, logarithmically."""
-
-    def __init__(self, low, high, start, end):
-        self.low, self.high, self.start, self.end = low, high, start, end
-
-    def __call__(self, value):
-        part = math.log(value / self.low) / math.log(self.high / self.low)
-        return self.start + part * (self.end - self.start)
-
-    def ticks(self):
-        decade = 10 ** math.floor(math.log10(self.low))
-        while decade <= self.high:
-            yield from (step * decade for step in (1, 2, 5) if self.low <= step * decade <= self.high)
-            decade *= 10
+def symbol(number):
+    return SYMBOLS[number % len(SYMBOLS)]
 
 
-def element(name, content="", **attributes):
-    """An SVG element; attributes are named with _ in place of -, and numbers are rounded to a tenth."""
-    parts = [f" {key.rstrip('_').replace('_', '-')}=\"{value:.1f}\"" if isinstance(value, float) else
-             f" {key.rstrip('_').replace('_', '-')}=\"{value}\"" for key, value in attributes.items()]
-    return f"<{name}{''.join(parts)}>{content}</{name}>"
+def lines(*texts):
+    """What stands beside the pointer; long ones are broken so that a narrow screen shows them."""
+    return "<br>".join(html.escape(piece) for text in texts for piece in pieces(str(text)))
 
 
-def label(class_, x, y, content, anchor="start", turn=0.0):
-    """A text at (x, y), turned clockwise by degrees."""
-    place = {"transform": f"translate({x:.1f} {y:.1f}) rotate({turn:.1f})"} if turn else {"x": x, "y": y}
-    return element("text", html.escape(content), class_=class_, text_anchor=anchor, **place)
+def pieces(text, width=64):
+    """A text in lines of at most `width`, broken behind a blank, ';', ',' or '-' where there is one."""
+    while len(text) > width:
+        at = max(text.rfind(sign, 0, width) for sign in " ;,-") + 1 or width
+        yield text[:at]
+        text = text[at:]
+    yield text
 
 
-def title(*lines):
-    """What a browser shows where the pointer rests."""
-    return element("title", html.escape("\n".join(lines)))
+def figure(name, traces, layout, height=420, least_width=0):
+    """A figure, drawn where it stands when the page is loaded. Where the page is narrower than it can be read at, it is
+    scrolled."""
+    words = json.dumps({"data": traces, "layout": {"height": height, **layout}}, allow_nan=False).replace("</", "<\\/")
+    return (f'<div class="scroll"><div class="plot" role="img" aria-label="{html.escape(name)}" '
+            f'style="min-width: {least_width}px; height: {height}px">'
+            f'<script type="application/json">{words}</script></div></div>')
 
 
-def svg(width, height, name, parts):
-    return element("svg", "\n".join(parts), viewBox=f"0 0 {width} {height}", role="img", aria_label=html.escape(name))
+def axis(title, **options):
+    return {"title": {"text": title}, "automargin": True, **options}
 
 
-def grid(x, y, x_title, y_title, left, right, top, bottom):
-    parts = []
-    for tick in x.ticks():
-        parts += [element("line", class_="grid", x1=x(tick), x2=x(tick), y1=top, y2=bottom),
-                  label("tick", x(tick), bottom + 18, f"{tick:g}", "middle")]
-    for tick in y.ticks():
-        parts += [element("line", class_="grid", x1=left, x2=right, y1=y(tick), y2=y(tick)),
-                  label("tick", left - 8, y(tick) + 4, f"{tick:g}", "end")]
-    return parts + [label("axis", (left + right) / 2, bottom + 40, x_title, "middle"),
-                    label("axis", left - 46, (top + bottom) / 2, y_title, "middle", -90)]
-
-
-def legend(x, y, kinds):
-    """A dot and a name for each of kinds, [(name, class)]."""
-    parts = []
-    for name, colour in kinds:
-        parts += [element("circle", class_=colour, cx=x, cy=y, r=5), label("tick", x + 11, y + 4, name)]
-        x += 34 + 8 * len(name)
-    return parts
+def log_axis(title, **options):
+    return axis(title, type="log", dtick="D2", **options)
 
 
 @dataclass(frozen=True)
 class Point:
     """One layer in a roofline; `words` are shown where the pointer rests."""
 
-    colour: str
+    kind: str
     intensity: float
     gflops: float
     words: tuple
 
 
 def roofline(points, kinds, peak, bandwidth):
-    """GFLOP/s over FLOP/byte, both logarithmic, under the measured peak and the measured bandwidth (GB/s)."""
-    left, right, top, bottom = 70, 880, 20, 380
+    """GFLOP/s over FLOP/byte, both logarithmic, under the measured peak and the measured bandwidth (GB/s). `kinds` are the
+    names of the points' kinds, in the order of the legend."""
     ridge = peak / bandwidth
-    x = LogAxis(min([2, ridge / 2] + [point.intensity / 1.5 for point in points]),
-                max([500, ridge * 2] + [point.intensity * 1.5 for point in points]), left, right)
-    y = LogAxis(min([peak / 16] + [point.gflops / 1.3 for point in points]),
-                max([peak * 1.5] + [point.gflops * 1.3 for point in points]), bottom, top)
-    parts = grid(x, y, "arithmetic intensity: FLOP per byte of tensors", "GFLOP/s", left, right, top, bottom)
-    start = max(x.low, y.low / bandwidth)
-    middle = math.sqrt(start * ridge)
-    corners = [(start, start * bandwidth), (ridge, peak), (x.high, peak)]
-    slope_at = x(middle) - 7, y(middle * bandwidth) - 9
-    slope = math.degrees(math.atan2(y(peak) - y(middle * bandwidth), x(ridge) - x(middle)))
-    parts += [element("polyline", class_="roof", points=" ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in corners)),
-              label("roofname", right - 6, y(peak) - 8, f"measured peak, {peak:.0f} GFLOP/s", "end"),
-              label("roofname", *slope_at, f"memory, {bandwidth:.1f} GB/s", "middle", slope)]
-    for point in points:
-        parts.append(element("circle", title(*point.words), class_=f"{point.colour} point", cx=x(point.intensity),
-                             cy=y(point.gflops), r=5.5))
-    return svg(900, 430, "Roofline: what each layer reaches, under what the processor can",
-               parts + legend(left + 20, bottom - 16, kinds))
+    least = min([2, ridge / 2] + [point.intensity / 1.5 for point in points])
+    most = max([500, ridge * 2] + [point.intensity * 1.5 for point in points])
+    start = max(least, peak / 64 / bandwidth)
+    traces = [{"type": "scatter", "mode": "lines", "x": [start, ridge, most], "y": [start * bandwidth, peak, peak],
+               "line": {"color": "#808890", "width": 2}, "hoverinfo": "text", "showlegend": False,
+               "text": [f"memory, {bandwidth:.1f} GB/s", "", f"measured peak, {peak:.0f} GFLOP/s"]}]
+    shades = colours(kinds)
+    for i, kind in enumerate(kinds):
+        mine = [point for point in points if point.kind == kind]
+        if mine:
+            traces.append({"type": "scatter", "mode": "markers", "name": kind, "x": [point.intensity for point in mine],
+                           "y": [point.gflops for point in mine], "text": [lines(*point.words) for point in mine],
+                           "hoverinfo": "text", "marker": {"color": shades[kind], "size": 10, "opacity": 0.8,
+                                                           "symbol": symbol(i)}})
+    notes = [{"x": 0.99, "xref": "x domain", "y": 1, "yref": "y domain", "xanchor": "right", "yanchor": "bottom",
+              "text": f"measured peak {peak:.0f} GFLOP/s, memory {bandwidth:.1f} GB/s", "showarrow": False}]
+    return figure("Roofline: what each layer reaches, under what the processor can", traces,
+                  {"xaxis": log_axis("FLOP per byte of tensors"), "yaxis": log_axis("GFLOP/s"), "annotations": notes})
 
 
 # ---- Page ---------------------------------------------------------------------------------------------------------
@@ -108,21 +99,15 @@ STYLE = """
 :root { color-scheme: light dark; --back: #fbfbfa; --text: #1c1f23; --soft: #646b74; --line: #e3e5e8; --a: #2563c9;
   --b: #d3690d; --c: #16855b; --rest: #c4d3ee; --bad: #c22f2f; }
 @media (prefers-color-scheme: dark) { :root { --back: #16181c; --text: #e8eaed; --soft: #9aa2ac; --line: #2d3138;
-  --a: #6ea3f5; --b: #f09950; --c: #4cc38f; --rest: #34496e; --bad: #ff7a7a; } }
+  --bad: #ff7a7a; } }
+html { overflow-y: scroll; }
 body { margin: 0 auto; max-width: 1200px; padding: 24px; background: var(--back); color: var(--text);
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 26px; margin: 8px 0 4px; }
 h2 { font-size: 18px; margin: 36px 0 8px; }
 p { max-width: 110ch; }
 .soft, figcaption { color: var(--soft); }
-svg { width: 100%; height: auto; display: block; }
-svg text { fill: var(--text); font-family: inherit; font-size: 13px; }
-svg .tick { fill: var(--soft); font-size: 12px; }
-svg .small { fill: var(--soft); font-size: 9px; }
-.grid { stroke: var(--line); }
-.roof { fill: none; stroke: var(--text); stroke-width: 2; }
-.a { fill: var(--a); } .b { fill: var(--b); } .c { fill: var(--c); } .rest { fill: var(--rest); }
-.point { fill-opacity: .75; stroke: var(--back); }
+.plot { width: 100%; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; }
 th, td { padding: 3px 7px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
@@ -131,12 +116,64 @@ th { color: var(--soft); font-weight: 600; }
 .facts td:nth-child(2) { font-weight: 600; }
 .facts td:nth-child(3) { text-align: left; white-space: normal; color: var(--soft); }
 code { font: 11px ui-monospace, monospace; }
+td code { display: block; min-width: 32ch; max-width: 60ch; white-space: normal; overflow-wrap: anywhere; }
+@media (max-width: 600px) { body { padding: 12px; } }
 .bad { color: var(--bad); font-weight: 600; }
 .pictures { display: flex; gap: 24px; align-items: flex-end; flex-wrap: wrap; }
 figure { margin: 0; }
 figcaption { font-size: 13px; }
 img { max-width: 100%; display: block; }
 """
+
+
+# Plotly draws in the page's colours, and anew where these change: by daylight and at night.
+DRAWING = """
+(() => {
+  const places = document.querySelectorAll(".plot");
+  if (!window.Plotly) {
+    for (const place of places) place.textContent = "Figures need Plotly's script, plotly.min.js, which this Kiln lacks.";
+    return;
+  }
+  const shade = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const draw = () => places.forEach(place => {
+    place.figure ??= JSON.parse(place.querySelector("script").textContent);
+    const layout = structuredClone(place.figure.layout), lines = {gridcolor: shade("--line"), zerolinecolor: shade("--line")};
+    for (const key of Object.keys(layout)) if (/^[xy]axis/.test(key)) Object.assign(layout[key], lines);
+    Plotly.react(place, place.figure.data, {
+      margin: {l: 60, r: 12, t: 28, b: 48}, hovermode: "closest", legend: {orientation: "h", y: 1.02, yanchor: "bottom"},
+      ...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: {color: shade("--text"), family: "system-ui, sans-serif", size: 12},
+      modebar: {bgcolor: "rgba(0,0,0,0)", color: shade("--soft"), activecolor: shade("--text")},
+      hoverlabel: {align: "left", bgcolor: shade("--back"), font: {color: shade("--text")}},
+    }, {responsive: true, displaylogo: false, displayModeBar: innerWidth < 700 ? false : "hover"});
+  });
+  draw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+})();
+"""
+
+
+def plotly():
+    """Plotly's script: beside this file or the program that was started, else that of the Python package; "" if there is
+    none."""
+    folders = [Path(__file__).parent, Path(sys.argv[0]).parent]
+    spec = importlib.util.find_spec("plotly")
+    folders += [Path(folder, "package_data") for folder in (spec.submodule_search_locations or [] if spec else [])]
+    found = next((folder / "plotly.min.js" for folder in folders if (folder / "plotly.min.js").is_file()), None)
+    return found.read_text(encoding="utf-8") if found else ""
+
+
+def write(path, title, body):
+    """Writes a page that stands alone."""
+    head = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>
+"""
+    end = f'<script class="library">{plotly()}</script>\n<script>{DRAWING}</script>\n</body></html>\n'
+    temporary = f"{path}.part"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(head + body + end)
+    os.replace(temporary, path)
 
 
 def table_row(name, cells):

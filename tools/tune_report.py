@@ -8,9 +8,6 @@ import sys
 sys.path.insert(1, os.path.dirname(os.path.realpath(__file__)))
 
 import page  # noqa: E402
-from page import element, label  # noqa: E402
-
-LEFT, RIGHT = 70, 880
 
 
 def name_of(problem):
@@ -22,23 +19,29 @@ def good_ones(problem, final=False):
     return [c for c in problem["candidates"] if c["verdict"] == "ok" and (final or not c["final"])]
 
 
+def decision_text(decision):
+    return f"{decision['algorithm']} {decision['schedule']}"
+
+
+def names_axis(problems, **options):
+    """The layers by their numbers, so that two of one name are two."""
+    return {"tickvals": list(range(len(problems))), "ticktext": [name_of(problem) for problem in problems], "automargin": True,
+            **options}
+
+
 def gain_bars(problems):
-    """A bar a problem, from 1 to its gain, with the noise behind it."""
-    top, step = 20, 22
-    most = max([1.5] + [problem["gain"] for problem in problems]) * 1.05
-
-    def x(value):
-        return LEFT + 90 + (value - 1) / (most - 1) * (RIGHT - LEFT - 160)
-
-    parts = []
-    for i, problem in enumerate(problems):
-        y = top + i * step
-        parts.append(label("tick", LEFT + 80, y + 12, name_of(problem), "end"))
-        width = max(x(problem["gain"]) - x(1), 1.0)
-        parts.append(element("rect", page.title(problem["problem"], f"{problem['gain']:.2f} times the default"), class_="a",
-                             x=x(1), y=y, width=width, height=14))
-        parts.append(label("tick", x(1) + width + 6, y + 12, f"{problem['gain']:.2f}"))
-    return page.svg(900, top + len(problems) * step + 10, "Gain of each layer over its default", parts)
+    """A bar a problem, from 1 to its gain."""
+    gains = [problem["gain"] for problem in problems]
+    words = [page.lines(name_of(p), f"{p['gain']:.3f} times as fast as the default: {p['default']['ms']:.4g} to "
+                        f"{p['chosen']['ms']:.4g}", f"noise {p['noise'] * 100:.1f}%", decision_text(p["chosen"]), p["problem"])
+             for p in problems]
+    trace = {"type": "bar", "orientation": "h", "y": list(range(len(problems))), "x": [gain - 1 for gain in gains], "base": 1,
+             "text": [f"{gain:.2f}" for gain in gains], "textposition": "outside", "cliponaxis": False, "hovertext": words,
+             "hoverinfo": "text", "marker": {"color": page.COLOURS[0]}}
+    most = max([1.5, *gains])
+    layout = {"xaxis": page.axis("times as fast as the default", range=[min([1, *gains]) - 0.02, most * 1.1]),
+              "yaxis": names_axis(problems, autorange="reversed")}
+    return page.figure("Gain of each layer over its default", [trace], layout, height=90 + 22 * len(problems))
 
 
 def curve(problem):
@@ -52,77 +55,54 @@ def curve(problem):
 
 
 def search_curves(problems):
-    top, bottom = 20, 340
-    curves = [(problem, curve(problem)) for problem in problems]
-    end = max([1.0] + [points[-1][0] for _, points in curves])
-    most = max([1.2] + [points[-1][1] for _, points in curves]) * 1.05
-
-    def x(seconds):
-        return LEFT + seconds / end * (RIGHT - LEFT)
-
-    def y(gain):
-        return bottom - (gain - 1) / (most - 1) * (bottom - top)
-
-    parts = []
-    for k in range(6):
-        gain, at = 1 + k / 5 * (most - 1), k / 5 * end
-        parts += [element("line", class_="grid", x1=LEFT, x2=RIGHT, y1=y(gain), y2=y(gain)),
-                  label("tick", LEFT - 8, y(gain) + 4, f"{gain:.2f}", "end"),
-                  label("tick", x(at), bottom + 18, f"{at:.0f}", "middle")]
-    for i, (problem, points) in enumerate(curves):
-        hue = 360 * i / max(len(curves), 1)
-        corners, last = [], 1.0
-        for seconds, gain in points:
-            corners += [f"{x(seconds):.1f},{y(last):.1f}", f"{x(seconds):.1f},{y(gain):.1f}"]
-            last = gain
-        parts.append(element("polyline", page.title(name_of(problem)), fill="none", stroke_width=1.6,
-                             stroke=f"hsl({hue:.0f} 60% 50%)", points=" ".join(corners)))
-    parts += [label("axis", (LEFT + RIGHT) / 2, bottom + 40, "seconds", "middle"),
-              label("axis", LEFT - 46, (top + bottom) / 2, "default / best so far", "middle", -90)]
-    return page.svg(900, 390, "Search: the best of each layer so far", parts)
+    traces = []
+    shades = page.colours(range(len(problems)))
+    for i, problem in enumerate(problems):
+        points = curve(problem)
+        traces.append({"type": "scatter", "mode": "lines", "name": name_of(problem), "x": [at for at, _ in points],
+                       "y": [gain for _, gain in points], "line": {"shape": "hv", "color": shades[i], "width": 1.6},
+                       "hovertemplate": page.lines(name_of(problem)) + ": %{y:.3f} after %{x:.0f} s<extra></extra>"})
+    # The legend grows with the layers: it stands under the figure.
+    layout = {"xaxis": page.axis("seconds"), "yaxis": page.axis("default / best so far"),
+              "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"}}
+    return page.figure("Search: the best of each layer so far", traces, layout, height=400 + 6 * len(problems))
 
 
 def scatter(problems):
     """Every candidate: its time over its layer's default, by algorithm."""
-    top, bottom = 30, 380
     kinds = sorted({c["algorithm"] for problem in problems for c in good_ones(problem)})
-    colours = {kind: "abc"[i % 3] if i < 3 else "rest" for i, kind in enumerate(kinds)}
-    ratios = [c["ratio"] for problem in problems for c in good_ones(problem)]
-    axis = page.LogAxis(min([0.5] + ratios) / 1.05, max([2.0] + ratios) * 1.05, bottom, top)
-    parts = page.legend(LEFT + 10, 14, [(kind, colours[kind]) for kind in kinds])
-    for tick in axis.ticks():
-        parts += [element("line", class_="grid", x1=LEFT, x2=RIGHT, y1=axis(tick), y2=axis(tick)),
-                  label("tick", LEFT - 8, axis(tick) + 4, f"{tick:g}", "end")]
-    width = (RIGHT - LEFT) / max(len(problems), 1)
-    for i, problem in enumerate(problems):
-        mine = good_ones(problem)
-        parts.append(label("small", LEFT + (i + 0.5) * width, bottom + 14, problem["layers"][0][:12], "middle"))
-        for k, c in enumerate(mine):
-            at = LEFT + (i + 0.15 + 0.7 * k / max(len(mine), 1)) * width
-            words = page.title(f"{c['algorithm']} {c['schedule']}", f"{c['ms']:.4g} ms, {c['ratio']:.3f} of the default")
-            parts.append(element("circle", words, class_=f"{colours[c['algorithm']]} point", cx=at, cy=axis(c["ratio"]),
-                                 r=3.2))
-    parts.append(label("axis", LEFT - 46, (top + bottom) / 2, "time / the default's", "middle", -90))
-    return page.svg(900, 405, "Every candidate, in the order tried", parts)
+    shades, traces = page.colours(kinds), []
+    for number, kind in enumerate(kinds):
+        x, y, words = [], [], []
+        for i, problem in enumerate(problems):
+            mine = good_ones(problem)
+            for k, c in enumerate(mine):
+                if c["algorithm"] == kind:
+                    x.append(round(i - 0.35 + 0.7 * k / max(len(mine), 1), 4))
+                    y.append(c["ratio"])
+                    words.append(page.lines(name_of(problem), decision_text(c),
+                                            f"{c['ms']:.4g} ms, {c['ratio']:.3f} of the default", problem["problem"]))
+        traces.append({"type": "scatter", "mode": "markers", "name": kind, "x": x, "y": y, "text": words, "hoverinfo": "text",
+                       "marker": {"color": shades[kind], "symbol": page.symbol(number), "size": 6, "opacity": 0.75}})
+    turn = -90 if len(problems) > 8 else 0
+    layout = {"xaxis": names_axis(problems, tickangle=turn, range=[-0.6, len(problems) - 0.4]),
+              "yaxis": page.log_axis("time / the default's")}
+    # A label on its side takes a line's height.
+    return page.figure("Every candidate, in the order tried", traces, layout, height=480, least_width=80 + 18 * len(problems))
 
 
 def histogram(spreads):
     """How far the rounds of one measurement lie apart."""
-    top, bottom, bins = 20, 200, 30
-    limit = 0.3
+    bins, limit = 30, 0.3
     counts = [0] * bins
     for spread in spreads:
         counts[min(int(spread / limit * bins), bins - 1)] += 1
-    parts, width = [], (RIGHT - LEFT) / bins
-    for i, count in enumerate(counts):
-        height = count / max(counts + [1]) * (bottom - top)
-        parts.append(element("rect", page.title(f"{count} measurements"), class_="a", x=LEFT + i * width, y=bottom - height,
-                             width=width - 2, height=height))
-        if i % 5 == 0:
-            parts.append(label("tick", LEFT + i * width, bottom + 18, f"{limit * i / bins * 100:.0f}%"))
-    parts.append(label("axis", (LEFT + RIGHT) / 2, bottom + 40, "(slowest - fastest round) / median; the last bar: or more",
-                       "middle"))
-    return page.svg(900, 250, "Noise", parts)
+    at = [(i + 0.5) * limit / bins * 100 for i in range(bins)]
+    trace = {"type": "bar", "x": at, "y": counts, "hovertemplate": "%{y} measurements<extra></extra>",
+             "marker": {"color": page.COLOURS[0]}}
+    layout = {"bargap": 0.1, "yaxis": page.axis("measurements"),
+              "xaxis": page.axis("(slowest - fastest round) / median; the last bar: or more", ticksuffix="%")}
+    return page.figure("Noise", [trace], layout, height=260)
 
 
 def table(problems, predicted):
@@ -161,10 +141,7 @@ def report(result):
     noise = "" if result["predicted"] or not spreads else (
         f"<h2>Noise of the machine</h2><p>Median spread of a measurement's rounds: "
         f"{sorted(spreads)[len(spreads) // 2] * 100:.1f}%.</p>{histogram(spreads)}")
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Kiln: tuning</title><style>{page.STYLE}</style></head><body>
-<h1>Tuning for {html.escape(result['target'])}</h1>
+    return f"""<h1>Tuning for {html.escape(result['target'])}</h1>
 <p class="soft">{html.escape(result['machine'])}; {tried} candidates for {len(problems)} problems in
 {result['seconds']:.0f} seconds.</p>{warning}
 <p>{gain['in_all']:.3f} times as fast as the defaults in all, repeated layers counted; {gain['geometric_mean']:.3f} in
@@ -175,16 +152,13 @@ geometric mean.</p>
 <h2>Decisions</h2>{table(result['problems'], result['predicted'])}
 {noise}
 {failures(problems)}
-</body></html>
 """
 
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         result = json.load(file)
-    text = report(result)
-    with open(sys.argv[2], "w", encoding="utf-8") as file:
-        file.write(text)
+    page.write(sys.argv[2], "Kiln: tuning", report(result))
 
 
 if __name__ == "__main__":

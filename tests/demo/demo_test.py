@@ -103,11 +103,17 @@ class Demo(unittest.TestCase):
             text = file.read()
         page = Page(text)
         self.assertEqual((page.open, page.mismatched), ([], []))
-        self.assertEqual(page.counts["svg"], 3)
-        self.assertEqual(page.counts["circle"], len(LAYERS) + 3)  # and the legend's
+        figures = [json.loads(words) for words in re.findall(r'<script type="application/json">(.*?)</script>', text)]
+        self.assertEqual(len(figures), 3)
+        roofline = [trace for trace in figures[1]["data"] if trace["mode"] == "markers"]
+        self.assertEqual(sum(len(trace["x"]) for trace in roofline), len(LAYERS))
+        bars = [trace for trace in figures[2]["data"] if trace["type"] == "bar"]
+        self.assertEqual(len({trace["marker"]["color"] for trace in bars}), len(bars))
+        self.assertIn("Plotly", text)
         self.assertEqual(page.counts["img"], 2)
         self.assertTrue(all(reference.startswith("data:") for reference in page.references))
-        self.assertNotRegex(re.sub('"data:[^"]*"', "", text), r"\b(nan|inf|None)\b")
+        own = re.sub('"data:[^"]*"|<script class="library">.*?</script>', "", text, flags=re.DOTALL)
+        self.assertNotRegex(own, r"\b(nan|inf|None)\b")
 
     def test_picture(self):
         small = Image.open(os.path.join(ROOT, "examples", "pictures", "cat.png")).convert("RGB")

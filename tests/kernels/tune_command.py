@@ -130,6 +130,8 @@ class TuneCommand(unittest.TestCase):
             self.assertEqual(json.loads(line)["schedule"], problem["chosen"]["schedule"])
 
         text = page.read_text()
+        self.assertIn("Plotly", text)
+        text = re.sub(r'<script class="library">.*?</script>', "", text, flags=re.DOTALL)
         self.assertIn("a (x2)", text)
         self.assertNotRegex(text, r'(src|href)\s*=|@import|url\(')  # self-contained
 

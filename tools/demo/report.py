@@ -5,10 +5,10 @@ import html
 import math
 
 import page
-from page import STYLE, element, label, svg, table_row, title
+from page import table_row
 
 # Kernel sizes, as the roofline's colours tell them apart.
-KINDS = (("1x1", "a"), ("3x3", "b"), ("7x7", "c"))
+KINDS = ("1x1", "3x3", "7x7")
 
 
 def kind_of(row):
@@ -95,56 +95,45 @@ def wrap(words, width=118):
 
 
 def roofline(result):
-    points = [page.Point(dict(KINDS).get(kind_of(row), "a"), row["intensity"], row["gflops"],
-                         (f"{row['layer']}: {row['gflops']:.0f} GFLOP/s, {row['ms']:.3f} ms", row["problem"]))
+    points = [page.Point(kind_of(row), row["intensity"], row["gflops"],
+                         (f"{row['layer']}: {row['gflops']:.0f} GFLOP/s, {row['ms']:.3f} ms", row["algorithm"],
+                          row["problem"]))
               for row in result["rows"]]
-    return page.roofline(points, KINDS, result["peak_gflops"], result["bandwidth"])
-
-
-def bar(row, peak, x, bottom, width, height):
-    """A layer's time, `height` pixels a millisecond, and in it the time it would take at the peak."""
-    ideal = row["gflop"] / peak * 1e3
-    words = title(f"{row['layer']}: {row['ms']:.3f} ms, {ideal:.3f} ms at the peak", row["problem"])
-    parts = [element("rect", class_=colour, x=x - width / 2, y=bottom - ms * height, width=width, height=ms * height)
-             for colour, ms in (("rest", row["ms"]), ("a", min(ideal, row["ms"])))]
-    return element("g", words + "".join(parts) + label("small", x + 3, bottom + 6, row["layer"], "end", -90))
+    kinds = [*KINDS, *sorted({point.kind for point in points} - set(KINDS))]
+    return page.roofline(points, kinds, result["peak_gflops"], result["bandwidth"])
 
 
 def bars(result):
-    """A bar a layer."""
+    """A bar a layer, of its algorithm's colour, and in it the time it would take at the peak."""
     rows = result["rows"]
-    left, right, top, bottom = 70, 880, 32, 252
-    highest = max(row["ms"] for row in rows) * 1.05
-    step = 10 ** math.floor(math.log10(highest))
-    step = next(part * step for part in (0.2, 0.5, 1, 2) if highest / (part * step) <= 6)
-    height = (bottom - top) / highest
-    parts = [label("axis", left - 46, (top + bottom) / 2, "ms", "middle", -90)]
-    for index in range(int(highest / step) + 1):
-        y = bottom - index * step * height
-        parts += [element("line", class_="grid", x1=left, x2=right, y1=y, y2=y),
-                  label("tick", left - 8, y + 4, f"{index * step:.6g}", "end")]
-    slot = (right - left) / len(rows)
-    for index, row in enumerate(rows):
-        middle = left + (index + 0.5) * slot
-        parts.append(bar(row, result["peak_gflops"], middle, bottom, min(slot * 0.72, 40.0), height))
-    for x, colour, words in ((right - 250, "a", "at the peak"), (right - 140, "rest", "above that")):
-        parts += [element("rect", class_=colour, x=x, y=4, width=12, height=12), label("tick", x + 18, 14, words)]
-    return svg(900, 292, "Time of each layer", parts)
+    ideal = [min(row["gflop"] / result["peak_gflops"] * 1e3, row["ms"]) for row in rows]
+    words = [page.lines(f"{row['layer']}: {row['ms']:.3f} ms, {part:.3f} ms at the peak", row["algorithm"], row["problem"])
+             for row, part in zip(rows, ideal)]
+    shades, traces = page.colours(sorted({row["algorithm"] for row in rows})), []
+    for algorithm, shade in shades.items():
+        mine = [i for i, row in enumerate(rows) if row["algorithm"] == algorithm]
+        traces.append({"type": "bar", "name": algorithm, "x": mine, "y": [rows[i]["ms"] for i in mine],
+                       "hovertext": [words[i] for i in mine], "hoverinfo": "text", "marker": {"color": shade}})
+    traces.append({"type": "scatter", "mode": "markers", "name": "at the peak", "x": list(range(len(rows))), "y": ideal,
+                   "hoverinfo": "skip", "marker": {"symbol": "line-ew-open", "size": 10, "color": "#808890",
+                                                   "line": {"width": 2}}})
+    names = {"tickvals": list(range(len(rows))), "ticktext": [row["layer"] for row in rows], "tickangle": -90,
+             "automargin": True}
+    return page.figure("Time of each layer", traces, {"barmode": "overlay", "xaxis": names, "yaxis": page.axis("ms")},
+                       height=360, least_width=80 + 15 * len(rows))
 
 
 def totals(result):
     """The two networks' convolutions, side by side."""
     network = result["network"]
-    entries = [("Kiln", network["kiln"]["ms"], "a"),
-               (f"onnxruntime {network['version']}", network["onnxruntime"]["ms"], "b")]
-    scale = 600 / max(value for _, value, _ in entries)
-    parts = []
-    for index, (name, value, colour) in enumerate(entries):
-        y = 8 + index * 34
-        parts += [label("axis", 180, y + 17, name, "end"),
-                  element("rect", class_=colour, x=190, y=y, width=value * scale, height=24, rx=2),
-                  label("axis", 198 + value * scale, y + 17, f"{value:.1f} ms")]
-    return svg(900, 76, "All convolutions of the network", parts)
+    entries = [("Kiln", network["kiln"]), (f"onnxruntime {network['version']}", network["onnxruntime"])]
+    trace = {"type": "bar", "orientation": "h", "y": [name for name, _ in entries], "x": [times["ms"] for _, times in entries],
+             "text": [f"{times['ms']:.1f} ms" for _, times in entries], "textposition": "auto",
+             "hovertext": [page.lines(name, f"median {times['ms']:.2f} ms, quartiles {times['low']:.2f} and {times['high']:.2f}")
+                           for name, times in entries],
+             "hoverinfo": "text", "marker": {"color": list(page.COLOURS[:2])}}
+    return page.figure("All convolutions of the network", [trace],
+                       {"xaxis": page.axis("ms"), "yaxis": {"autorange": "reversed", "automargin": True}}, height=170)
 
 
 # ---- Page ---------------------------------------------------------------------------------------------------------
@@ -173,10 +162,7 @@ def write_page(path, result, small, large):
     problems = len({row["problem"] for row in rows})
     facts = "\n".join(table_row("td", [("", html.escape(cell)) for cell in fact]) for fact in summary(result))
     notes = "; ".join(result["notes"])
-    text_ = f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Kiln: ResNet-50</title><style>{STYLE}</style>
-<h1>ResNet-50 with Kiln</h1>
+    body = f"""<h1>ResNet-50 with Kiln</h1>
 <p class="soft">{len(rows)} convolutions, {problems} problems, one kernel each, compiled ahead of time ·
 {html.escape(machine['processor'])}, one thread · float32, channels last (NXC)</p>
 <h2>All convolutions, one run of the network</h2>
@@ -199,7 +185,5 @@ the onnx package with seeded random weights. {html.escape(notes)}.</p>
 <figure><img src="{embedded(large)}" alt="the same cat, larger" width="640"><figcaption>four times as large:
 ConvTranspose, 8x8 bilinear weights, stride 4. Photograph: Stéfan van der Walt, CC0</figcaption></figure>
 </div>
-</html>
 """
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text_)
+    page.write(path, "Kiln: ResNet-50", body)

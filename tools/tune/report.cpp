@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "onnx_model.h"
 #include "process.h"
 #include "share_folder.h"
 #include "spec.h"
@@ -62,11 +63,6 @@ struct Totals {
     double gain() const { return after > 0 ? before / after : 1; }
     double geometric_mean() const { return problems > 0 ? std::exp(-logarithms / problems) : 1; }
 };
-
-std::string find_python() {
-    const char *python = std::getenv("KILN_PYTHON");
-    return python && *python ? python : "python3";
-}
 
 }  // namespace
 
