@@ -12,6 +12,8 @@
 namespace kiln::tools {
 namespace {
 
+constexpr int decisions_format = 1;  // that lines are of which say none
+
 bool is_legal(const Problem &problem, const Decision &decision, const TargetModel &target) try {
     check_decision(problem, decision, algorithm_revision(decision.algorithm), &target);
     return true;
@@ -38,6 +40,11 @@ Decisions::Decisions(const std::string &path) {
         try {
             const nlohmann::json entry = nlohmann::json::parse(line);
             const std::string origin = fmt::format("{}:{}", path, number), name = entry.value("algorithm", "");
+            if (const int format = entry.value("format", decisions_format); format != decisions_format) {
+                throw Error(
+                    fmt::format("{}: format is {}: this Kiln, {}, reads decisions of format {}; a newer one wrote it",
+                                origin, format, KILN_VERSION, decisions_format));
+            }
             if (entry.at("problem") == "*") {
                 if (entry.contains("draw")) {
                     draw_ = entry.at("draw").get<uint64_t>();

@@ -1,5 +1,6 @@
 // A decisions file: which algorithm and schedule a problem is compiled with on a target. JSON lines, one a decision:
 //   {"problem":"conv2d-...","target":"x86-64-avx512","algorithm":"direct","revision":1,"schedule":"lanes:16;..."}
+// A line may say its "format"; it is 1, and lines of another are an error.
 // A line {"problem":"*","algorithm":"winograd"} takes that algorithm, as it is where nobody tuned it, for every problem
 // that it applies to and no line names; with a "schedule" too, that one where it is legal. For tests,
 // {"problem":"*","draw":7} draws for each such problem, by that seed, one of the algorithms that apply and a point of

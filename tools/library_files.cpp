@@ -264,27 +264,35 @@ std::string table(const LibraryContents &library) {
     return text;
 }
 
+// "?" for one that is left open.
+nlohmann::ordered_json sizes_json(const int64_t *sizes, int rank) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (int i = 0; i < rank; ++i) {
+        list.push_back(sizes[i] == open_size ? nlohmann::ordered_json("?") : nlohmann::ordered_json(sizes[i]));
+    }
+    return list;
+}
+
 nlohmann::ordered_json layer_json(const LibraryLayer &layer) {
     const Resolution &resolution = layer.resolution;
     const int rank = resolution.problem.rank;
-    nlohmann::ordered_json json = {
-        {"name", layer.name},
-        {"problem", std::string(print(resolution.problem))},
-        {"function", layer.functions.symbol},
-        {"output_shape", std::vector<int64_t>(resolution.y.sizes, resolution.y.sizes + resolution.y.rank)},
-        {"pads_begin", std::vector<int64_t>(resolution.pads_begin.begin(), resolution.pads_begin.begin() + rank)},
-        {"pads_end", std::vector<int64_t>(resolution.pads_end.begin(), resolution.pads_end.begin() + rank)},
-        {"weights_embedded", layer.embedded != Embedding::none},
-        {"embedded", layer.embedded == Embedding::none     ? "no"
-                     : layer.embedded == Embedding::packed ? "packed"
-                                                           : "raw"},
-        {"bias_embedded", layer.bias_embedded},
-        {"weight_bytes", layer.weight_bytes() == open_size ? 0 : layer.weight_bytes()},
-        {"packed_bytes", layer.packed_bytes()},
-        {"embedded_bytes", layer.embedded_bytes()},
-        {"workspace_bytes", layer.workspace_bytes()},
-        {"worker_workspace_bytes", layer.worker_workspace_bytes()},
-        {"kernels", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json json = {{"name", layer.name},
+                                   {"problem", std::string(print(resolution.problem))},
+                                   {"function", layer.functions.symbol},
+                                   {"output_shape", sizes_json(resolution.y.sizes, resolution.y.rank)},
+                                   {"pads_begin", sizes_json(resolution.pads_begin.data(), rank)},
+                                   {"pads_end", sizes_json(resolution.pads_end.data(), rank)},
+                                   {"weights_embedded", layer.embedded != Embedding::none},
+                                   {"embedded", layer.embedded == Embedding::none     ? "no"
+                                                : layer.embedded == Embedding::packed ? "packed"
+                                                                                      : "raw"},
+                                   {"bias_embedded", layer.bias_embedded},
+                                   {"weight_bytes", layer.weight_bytes() == open_size ? 0 : layer.weight_bytes()},
+                                   {"packed_bytes", layer.packed_bytes()},
+                                   {"embedded_bytes", layer.embedded_bytes()},
+                                   {"workspace_bytes", layer.workspace_bytes()},
+                                   {"worker_workspace_bytes", layer.worker_workspace_bytes()},
+                                   {"kernels", nlohmann::ordered_json::array()}};
     for (const auto &kernel : layer.kernels) {
         json["kernels"].push_back(kernel->symbol);
     }

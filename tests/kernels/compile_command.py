@@ -199,6 +199,12 @@ class CompileCommand(unittest.TestCase):
         self.assertEqual(process.returncode, 1)
         self.assertIn("decisions.jsonl:2: not a decision", process.stderr)
 
+        # What a newer release may write.
+        decisions.write_text('{"format":2,"problem":"*","algorithm":"direct"}\n')
+        process = self.compile(GOOD, *options)
+        self.assertEqual(process.returncode, 1)
+        self.assertRegex(process.stderr, r"decisions.jsonl:1: format is 2: this Kiln, [0-9.]+, reads decisions of format 1")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
