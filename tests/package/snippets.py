@@ -85,12 +85,14 @@ def prepare(folder, checkout, build):
             (work / entry.name).symlink_to(entry)
     (work / "dev").write_text(DEV)
     (work / "dev").chmod(0o755)
-    tools = [str(prefix / "bin"), os.path.dirname(os.environ["CMAKE"]), os.path.dirname(os.environ["NINJA"])]
+    # Python is that which runs this: it has NumPy.
+    tools = [str(prefix / "bin"), os.path.dirname(sys.executable), os.path.dirname(os.environ["CMAKE"]), os.path.dirname(os.environ["NINJA"])]
     return work, {
         **os.environ,
         "PATH": os.pathsep.join([*tools, os.environ["PATH"]]),
         "BUILD": str(build),
         "CMAKE_PREFIX_PATH": str(prefix),
+        "PYTHONPATH": str(build / "python"),
         "CMAKE_GENERATOR": "Ninja",
         "XDG_CACHE_HOME": str(folder / "cache"),
     }

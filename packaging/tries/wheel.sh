@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The wheel in a bare root: from pip install to running programs, and away again.
+. "$(dirname "$0")/common.sh"
+
+step 'python3 -m venv' python3 -m venv /tmp/venv
+export PATH=/tmp/venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1
+wheel=$(echo /dist/kiln_conv-*.whl)
+step "pip install $(basename "$wheel")" pip install "$wheel"
+prints 'kiln ' kiln --version
+step 'kiln compile layers.toml' kiln compile /src/app/layers.toml -o /tmp/first --name net
+step 'pip install cmake ninja' pip install cmake ninja
+step 'cmake, build, run a program' bash -ec 'cmake -S /src/app -B /tmp/first/app -G Ninja -DCMAKE_PREFIX_PATH="$(kiln --cmake-dir)"
+    cmake --build /tmp/first/app --target app && /tmp/first/app/app | grep -F "y[0] = 30"'
+printf '%6.1f s  a program runs, from nothing but python3 and g++\n' "$(echo "$(date +%s.%N) $start" | awk '{print $1 - $2}')"
+
+step 'pip install kiln-conv[onnx]' pip install "$wheel[onnx]"
+step 'write model.onnx' python3 /src/write_model.py /tmp/model.onnx
+step 'kiln compile model.onnx' kiln compile /tmp/model.onnx -o /tmp/model
+step 'the Python snippet of the README' python3 /src/snippet.py
+step 'the tests of the Python package' python3 /src/tests/package_test.py
+use_kiln "$(kiln --cmake-dir)"
+
+step 'pip install a project that builds an extension with kiln_add_library' pip install --find-links /dist /src/extension
+step 'call it' prints '2.0' python3 -c "
+import array, upscaler
+pixels = array.array('f', upscaler.twice(array.array('f', [2.0] * 16).tobytes()))
+assert len(pixels) == 64; print(pixels[0])"
+
+step 'another Halide is told of' bash -c "
+site=\$(python3 -c 'import kiln, os; print(os.path.dirname(os.path.dirname(kiln.__file__)))')
+mv \$site/halide-21.0.0.dist-info /tmp/venv/kept
+kiln --version 2>&1 | grep -F 'the package halide is missing: pip install halide==21.0.0'
+mv /tmp/venv/kept \$site/halide-21.0.0.dist-info"
+step 'pip uninstall' pip uninstall -y kiln-conv
+left /tmp/venv/bin/kiln /tmp/venv/lib/python3*/site-packages/kiln
+rm -rf /tmp/venv /tmp/first /tmp/model
+printf '%6.1f s  the wheel is well\n' "$(echo "$(date +%s.%N) $start" | awk '{print $1 - $2}')"
