@@ -69,10 +69,11 @@ add_custom_command(
     DEPENDS kiln
     COMMENT "Writing kiln's manual and completion")
 add_custom_target(kiln_pages ALL DEPENDS "${pages}/kiln.1")
-install(FILES "${pages}/kiln.1" DESTINATION share/man/man1 COMPONENT kiln)
-install(FILES "${pages}/kiln.bash" DESTINATION share/bash-completion/completions RENAME kiln COMPONENT kiln)
-install(FILES "${pages}/_kiln" DESTINATION share/zsh/site-functions COMPONENT kiln)
-install(FILES "${pages}/kiln.fish" DESTINATION share/fish/vendor_completions.d COMPONENT kiln)
+# Optional: whoever builds the target kiln alone can install what there is.
+install(FILES "${pages}/kiln.1" DESTINATION share/man/man1 COMPONENT kiln OPTIONAL)
+install(FILES "${pages}/kiln.bash" DESTINATION share/bash-completion/completions RENAME kiln COMPONENT kiln OPTIONAL)
+install(FILES "${pages}/_kiln" DESTINATION share/zsh/site-functions COMPONENT kiln OPTIONAL)
+install(FILES "${pages}/kiln.fish" DESTINATION share/fish/vendor_completions.d COMPONENT kiln OPTIONAL)
 
 include(cmake/notices.cmake)
 install(FILES LICENSE "${CMAKE_BINARY_DIR}/THIRD_PARTY_NOTICES.md" "${CMAKE_BINARY_DIR}/kiln.cdx.json"

@@ -1,5 +1,6 @@
 # CPack: kiln and libkiln-dev as .deb for Debian 12, Ubuntu 24.04 and later, and all of it as one .tar.xz. `./dev package`
 # makes and tries them; cpack in the build tree makes them alone.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY TRUE)  # packages need the command alone, not the tests
 set(CPACK_PACKAGE_NAME kiln)
 set(CPACK_PACKAGE_VENDOR "The Kiln authors")
 set(CPACK_PACKAGE_CONTACT "The Kiln authors <kiln@localhost>")
@@ -19,7 +20,6 @@ set(CPACK_DEB_COMPONENT_INSTALL TRUE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEBIAN_KILN_PACKAGE_NAME kiln)
 set(CPACK_DEBIAN_KILN_DESCRIPTION "Compiles convolutions ahead of time
  Layers of a TOML file or an ONNX model become a static library, a C and C++
