@@ -89,7 +89,7 @@ OperationOperand operand_of(const OperationTensor &tensor) {
 
 OperationSignature operation_signature(const std::string &text) {
     const NetworkOperation operation = parse_operation(text);
-    OperationSignature signature = {operation.kind, {}, operand_of(operation.tensors.output)};
+    OperationSignature signature = {print(operation), operation.kind, {}, operand_of(operation.tensors.output)};
     for (const OperationTensor &input : operation.tensors.inputs) {
         signature.inputs.push_back(operand_of(input));
     }

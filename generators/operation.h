@@ -11,7 +11,7 @@
 namespace kiln {
 
 struct OperationRequest {
-    std::string text;  // docs/NETWORKS.md lists the texts
+    std::string text;  // docs/OPERATIONS.md lists the texts
     const TargetModel *target;
     std::string symbol;
 };
@@ -30,6 +30,7 @@ struct OperationOperand {
     int64_t bytes;
 };
 struct OperationSignature {
+    std::string text;  // the canonical one
     std::string kind;  // "pool-max"
     std::vector<OperationOperand> inputs;
     OperationOperand output;

@@ -18,6 +18,7 @@ nlohmann::json compile(const std::string &text, size_t index, const std::string 
     const std::string symbol = "operation" + std::to_string(index);
     nlohmann::json result = {{"text", text}, {"symbol", symbol}};
     try {
+        result["printed"] = kiln::operation_signature(text).text;
         const kiln::OperationFacts facts =
             kiln::generate_operation({text, &kiln::find_target(target), symbol}, folder + "/" + symbol + ".o");
         result["workspace"] = facts.workspace_bytes;

@@ -30,16 +30,17 @@ def channels_last(rank):
 
 
 class Plan:
-    """The steps of a model whose nodes are all operations, its inputs lying in the model's order or channels last."""
+    """The steps of a model whose nodes are all operations, its inputs lying in whatever order."""
 
-    def __init__(self, model, is_last):
+    def __init__(self, model, given_orders):
+        """`given_orders` has the orders of inputs that do not lie in the model's."""
         self.graph = graph_of(model)
         self.inputs = [value.name for value in model.graph.input]
         self.outputs = [value.name for value in model.graph.output]
         self.orders, self.steps = {}, []
         for name in self.inputs:
             rank = len(self.graph.known_shape("input", name))
-            self.orders[name] = channels_last(rank) if is_last else tuple(range(rank))
+            self.orders[name] = tuple(given_orders.get(name, range(rank)))
         for node in self.graph.nodes:
             if not all(name in self.graph.constants for name in node.output if name):
                 for operation in operations.operation_of(node, self.graph):
@@ -54,31 +55,46 @@ class Plan:
     def texts(self):
         return [step[3] for step in self.steps]
 
+    def call(self, step, values):
+        """(text, arrays, type and shape of the result as it lies) of a step."""
+        operation, inputs, outputs, text = step
+        arrays = []
+        for item, order in zip(operation.inputs, inputs):
+            value = np.asarray(item if not isinstance(item, str) else values[item] if item in values
+                               else self.graph.value(item))
+            arrays.append(np.ascontiguousarray(value.transpose(order)))
+        return text, arrays, operation.dtype, [operation.shape[axis] for axis in outputs[0]]
+
+    def result(self, step, lying):
+        order = step[2][0]
+        return lying.transpose(np.argsort(order)) if order else lying
+
     def run(self, kernels, values):
         values = dict(values)
-        for operation, inputs, outputs, text in self.steps:
-            arrays = []
-            for item, order in zip(operation.inputs, inputs):
-                value = np.asarray(item if not isinstance(item, str) else values[item] if item in values
-                                   else self.graph.value(item))
-                arrays.append(np.ascontiguousarray(value.transpose(order)))
-            shape = [operation.shape[axis] for axis in outputs[0]]
-            result = kernels.run(text, arrays, operation.dtype, shape)
-            values[operation.outputs[0]] = result.transpose(np.argsort(outputs[0])) if outputs[0] else result
+        for step in self.steps:
+            values[step[0].outputs[0]] = self.result(step, kernels.run(*self.call(step, values)))
         return [values[name] for name in self.outputs]
 
 
+def compile_texts(texts, folder, target="host"):
+    """{text: what is told of its kernel}, the objects lying in the folder."""
+    listing = os.path.join(folder, "texts")
+    with open(listing, "w", encoding="utf-8") as file:
+        file.writelines(text + "\n" for text in dict.fromkeys(texts))
+    lines = subprocess.run([os.environ["OPERATION_OBJECTS"], listing, folder, target], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    answers = {answer["text"]: answer for answer in map(json.loads, lines)}
+    for text, answer in answers.items():  # what the importer writes is canonical
+        if "error" not in answer and answer["printed"] != text:
+            raise RuntimeError(f"{text} is printed as {answer['printed']}")
+    return answers
+
+
 class Kernels:
-    """Compiled operations, by their texts."""
+    """Operations compiled for this processor, by their texts."""
 
     def __init__(self, texts, folder):
-        self.texts = list(dict.fromkeys(texts))
-        listing = os.path.join(folder, "texts")
-        with open(listing, "w", encoding="utf-8") as file:
-            file.writelines(text + "\n" for text in self.texts)
-        lines = subprocess.run([os.environ["OPERATION_OBJECTS"], listing, folder], check=True, capture_output=True,
-                               text=True).stdout.splitlines()
-        self.facts = {answer["text"]: answer for answer in map(json.loads, lines)}
+        self.facts = compile_texts(texts, folder)
         objects = [os.path.join(folder, answer["symbol"] + ".o") for answer in self.facts.values() if "error" not in answer]
         library = os.path.join(folder, "operations.so")
         with open(os.path.join(folder, "objects"), "w", encoding="utf-8") as file:

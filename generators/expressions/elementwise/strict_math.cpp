@@ -158,8 +158,9 @@ Expr less(const Expr &a, const Expr &b) {
     return a.type().is_float() ? intrinsic(Halide::Bool(a.type().lanes()), Call::strict_lt, a, b) : a < b;
 }
 
+// Halide's own strict comparison is true of NaN.
 Expr less_equal(const Expr &a, const Expr &b) {
-    return a.type().is_float() ? intrinsic(Halide::Bool(a.type().lanes()), Call::strict_le, a, b) : a <= b;
+    return a.type().is_float() ? less(a, b) || equal(a, b) : a <= b;
 }
 
 Expr equal(const Expr &a, const Expr &b) {

@@ -1,5 +1,5 @@
 // What a network's other operations are: one kernel each, of dense tensors in row-major order, named by a text such as
-// pool-max-f32[1x112x112x64]-f32[1x56x56x64]-a1,2-k3x3-s2x2-d1x1-p1x1 (docs/NETWORKS.md lists the texts).
+// pool-max-f32[1x112x112x64]-f32[1x56x56x64]-a1,2-k3x3-s2x2-d1x1-p1x1 (docs/OPERATIONS.md lists the texts).
 #pragma once
 
 #include <Halide.h>

@@ -1,4 +1,4 @@
-"""What a node of a model is as operations: kernels that are no convolutions (docs/NETWORKS.md has their texts)."""
+"""What a node of a model is as operations: kernels that are no convolutions (docs/OPERATIONS.md has their texts)."""
 
 from terms import NodeError, is_onnx
 
