@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "kiln/kernel.h"
 #include "nlohmann/json.hpp"
 
 namespace kiln::tools {

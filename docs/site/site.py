@@ -197,7 +197,7 @@ def write_references():
     (PAGES / "cmake.md").write_text(cmake_page())
     (PAGES / "api-c.md").write_text(header_page(
         "C", "What a program includes, besides its library's own header. Everything here is plain C.",
-        ["kiln/kernel.h", "kiln/cpu.h", "kiln/gpu.h"], "c"))
+        ["kiln/kernel.h", "kiln/status_code.h", "kiln/cpu.h", "kiln/gpu.h"], "c"))
     (PAGES / "api-cpp.md").write_text(header_page(
         "C++", "C++17, without exceptions and without a heap. A program that calls layers by name needs none of it.",
         ["kiln/plan.h", "kiln/layer.h", "kiln/problem.h", "kiln/activation.h", "kiln/status.h"], "cpp"))

@@ -8,22 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kiln/status_code.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* NOLINTBEGIN(modernize-use-using) */
-
-/* What every call returns. The same numbers are kiln::StatusCode's. */
-enum kiln_status_code {
-    kiln_ok = 0,
-    kiln_invalid_argument = 1, /* what was asked for is wrong: an attribute, a size, a pointer */
-    kiln_unsupported = 2,      /* it is right, but Kiln, this library or this processor cannot do it */
-    kiln_failed = 3            /* a caller's hook reported a failure */
-};
-
-/* What a code means, in words; "unknown code" for any other number. */
-const char *kiln_status_text(int32_t code);
 
 /* Which pointer or processor feature was missing in the last call of a layer's function in this thread that returned a
  * code of its own: "net_conv: bias is null". It stays so until the next such call; "" before the first. On targets

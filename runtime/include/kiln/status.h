@@ -4,7 +4,7 @@
 #include <cstdarg>
 #include <string_view>
 
-#include "kiln/kernel.h"
+#include "kiln/status_code.h"
 
 namespace kiln {
 
