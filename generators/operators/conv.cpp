@@ -10,11 +10,7 @@ using Halide::Expr;
 Definition conv(const Problem &problem, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const Coordinates at(problem, sizes);
-    Halide::Region terms = {{0, sizes.depth()}};
-    for (const Expr &taps : sizes.kernel) {
-        terms.emplace_back(0, taps);
-    }
-    Halide::RDom r(terms, "r");  // k, then t of each axis
+    Halide::RDom r(channels_and_taps(sizes), "r");  // k, then t of each axis
     std::vector<Expr> x = {at.group * sizes.depth() + r[0]}, w;
     for (size_t a = 0; a < at.o.size(); a++) {
         const Expr t = r[static_cast<int>(a) + 1];
@@ -25,12 +21,7 @@ Definition conv(const Problem &problem, const Operands &operands) {
     }
     x.emplace_back(at.n);
     w.insert(w.end(), {r[0], at.output_channel});
-
-    Definition definition{Halide::Func("sum"), Halide::Func()};
-    definition.sum(at.all) = Halide::Internal::make_zero(sum_type(problem));
-    definition.sum(at.all) += multiply(problem, widen_x(problem, sizes, operands.x(x)), operands.packed(w));
-    definition.y = finish(problem, operands, at, definition.sum);
-    return definition;
+    return sum_of_products(problem, operands, at, widen_x(problem, sizes, operands.x(x)), operands.packed(w));
 }
 
 }  // namespace kiln::operators

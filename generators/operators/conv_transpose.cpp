@@ -11,11 +11,7 @@ using Halide::Expr;
 Definition conv_transpose(const Problem &problem, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const Coordinates at(problem, sizes);
-    Halide::Region terms = {{0, sizes.depth()}};
-    for (const Expr &taps : sizes.kernel) {
-        terms.emplace_back(0, taps);
-    }
-    Halide::RDom r(terms, "r");  // k, then t of each axis
+    Halide::RDom r(channels_and_taps(sizes), "r");  // k, then t of each axis
     const Expr k = at.group * sizes.depth() + r[0];
     std::vector<Expr> x = {k}, w;
     for (size_t a = 0; a < at.o.size(); a++) {
@@ -28,12 +24,7 @@ Definition conv_transpose(const Problem &problem, const Operands &operands) {
     }
     x.emplace_back(at.n);
     w.insert(w.end(), {at.output_channel - at.group * sizes.out_of_group(), k});
-
-    Definition definition{Halide::Func("sum"), Halide::Func()};
-    definition.sum(at.all) = Halide::Internal::make_zero(sum_type(problem));
-    definition.sum(at.all) += multiply(problem, widen_x(problem, sizes, operands.x(x)), operands.packed(w));
-    definition.y = finish(problem, operands, at, definition.sum);
-    return definition;
+    return sum_of_products(problem, operands, at, widen_x(problem, sizes, operands.x(x)), operands.packed(w));
 }
 
 }  // namespace kiln::operators

@@ -76,14 +76,23 @@ Func weights_in_order(const Problem &problem, const Func &w) {
     return packed;
 }
 
-Expr multiply(const Problem &problem, const Expr &x, const Expr &w) {
-    return Halide::cast(sum_type(problem), x) * Halide::cast(sum_type(problem), w);
+Halide::Region channels_and_taps(const Sizes &sizes) {
+    Halide::Region terms = {{0, sizes.depth()}};
+    for (const Expr &taps : sizes.kernel) {
+        terms.emplace_back(0, taps);
+    }
+    return terms;
 }
 
-Func finish(const Problem &problem, const Operands &operands, const Coordinates &at, const Func &sum) {
-    Func y("y");
-    y(at.all) = epilogue(problem, sum(at.all), operands, {at.all.begin(), at.all.end()}, at.output_channel);
-    return y;
+Definition sum_of_products(const Problem &problem, const Operands &operands, const Coordinates &at, const Expr &x,
+                           const Expr &w) {
+    const Halide::Type type = sum_type(problem);
+    Definition definition{Func("sum"), Func("y")};
+    definition.sum(at.all) = Halide::Internal::make_zero(type);
+    definition.sum(at.all) += Halide::cast(type, x) * Halide::cast(type, w);
+    definition.y(at.all) =
+        epilogue(problem, definition.sum(at.all), operands, {at.all.begin(), at.all.end()}, at.output_channel);
+    return definition;
 }
 
 }  // namespace kiln::operators

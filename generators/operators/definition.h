@@ -45,10 +45,12 @@ void schedule_plainly_gpu(Definition &definition);
 std::vector<Halide::Expr> weight_extents(const Problem &problem, const Sizes &sizes);
 Halide::Func weights_in_order(const Problem &problem, const Halide::Func &w);
 
-// x * w in the type that sums have.
-Halide::Expr multiply(const Problem &problem, const Halide::Expr &x, const Halide::Expr &w);
+// What a definition sums over: input channels of a group, then taps of each axis.
+Halide::Region channels_and_taps(const Sizes &sizes);
 
+// sum = sum of x * w, in the type that sums have, over the reduction domain that x and w are expressions of;
 // y = epilogue(sum).
-Halide::Func finish(const Problem &problem, const Operands &operands, const Coordinates &at, const Halide::Func &sum);
+Definition sum_of_products(const Problem &problem, const Operands &operands, const Coordinates &at,
+                           const Halide::Expr &x, const Halide::Expr &w);
 
 }  // namespace kiln::operators

@@ -12,10 +12,7 @@ using Halide::Expr;
 Definition deform_conv(const Problem &problem, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const Coordinates at(problem, sizes);  // o is the number of a point of y
-    Halide::Region terms = {{0, sizes.depth()}};
-    for (const Expr &taps : sizes.kernel) {
-        terms.emplace_back(0, taps);
-    }
+    Halide::Region terms = channels_and_taps(sizes);
     terms.insert(terms.end(), problem.rank, {0, 2});
     Halide::RDom r(terms, "r");  // k, t of each axis, q of each axis
     const std::vector<Expr> o = coordinates(at.o[0], sizes.out);
@@ -46,12 +43,7 @@ Definition deform_conv(const Problem &problem, const Operands &operands) {
     }
     const Expr x = widen_x(problem, sizes, operands.x(k, number_of(neighbour, sizes.in), at.n));
     w.insert(w.end(), {r[0], at.output_channel});
-
-    Definition definition{Halide::Func("sum"), Halide::Func()};
-    definition.sum(at.all) = Halide::Internal::make_zero(type);
-    definition.sum(at.all) += multiply(problem, weight * x, operands.packed(w));
-    definition.y = finish(problem, operands, at, definition.sum);
-    return definition;
+    return sum_of_products(problem, operands, at, weight * x, operands.packed(w));
 }
 
 }  // namespace kiln::operators
