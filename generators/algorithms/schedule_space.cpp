@@ -45,7 +45,7 @@ void ScheduleNumbers::set(const std::string &name, int value) {
 }
 
 std::string ScheduleNumbers::print() const {
-    return ScheduleText::print(numbers_);
+    return print_numbers(numbers_);
 }
 
 std::vector<int> whole_range(int first, int last) {

@@ -53,9 +53,9 @@ void ScheduleText::number(const char *name, int &value, int least, int most) {
     values_.emplace_back(name, value);
 }
 
-void ScheduleText::newer(const char *name, int &value, int before) {
+void ScheduleText::optional(const char *name, int &value, int absent) {
     if (reads_) {
-        read_.emplace(name, before);
+        read_.emplace(name, absent);
     }
     number(name, value);
 }
@@ -66,15 +66,15 @@ void ScheduleText::flag(const char *name, bool &value) {
     value = number_of_it != 0;
 }
 
-void ScheduleText::newer(const char *name, bool &value, bool before) {
+void ScheduleText::optional(const char *name, bool &value, bool absent) {
     int number_of_it = value;
-    newer(name, number_of_it, static_cast<int>(before));
+    optional(name, number_of_it, static_cast<int>(absent));
     value = number_of_it != 0;
 }
 
-std::string ScheduleText::print(const Values &values) {
+std::string print_numbers(const std::vector<std::pair<std::string, int>> &numbers) {
     std::string text;
-    for (const auto &[name, value] : values) {
+    for (const auto &[name, value] : numbers) {
         text += (text.empty() ? "" : ";") + name + ":" + std::to_string(value);
     }
     return text;

@@ -9,44 +9,28 @@
 
 namespace kiln {
 
-// A schedule lists its numbers once, for reading and for printing, in the order of the text:
+// A schedule's struct lists its numbers once, for reading and for printing, in the order of the text:
 //
-//     void list(Schedule &schedule, ScheduleText &text) {
-//         text.number("vectors", schedule.vectors, 1, 64);
-//         text.flag("parallel", schedule.parallel);
+//     void DynamicSchedule::list(ScheduleText &text) {
+//         text.number("vectors", vectors, 1, 64);
+//         text.flag("parallel", parallel);
 //     }
 class ScheduleText {
   public:
-    // Throws std::invalid_argument, naming the pair, unless `text` gives each number that is listed once, within its
-    // range, and nothing else.
-    template <class Schedule>
-    static Schedule parse(const std::string &text, void (*list)(Schedule &, ScheduleText &)) {
-        Schedule schedule;
-        ScheduleText names;
-        list(schedule, names);
-        ScheduleText read(text, names.values_);
-        list(schedule, read);
-        return schedule;
-    }
-
-    template <class Schedule>
-    static std::string print(Schedule schedule, void (*list)(Schedule &, ScheduleText &)) {
-        ScheduleText printed;
-        list(schedule, printed);
-        return print(printed.values_);
-    }
-    static std::string print(const std::vector<std::pair<std::string, int>> &values);
-
     // A number from `least` to `most`,
     void number(const char *name, int &value, int least = 0, int most = std::numeric_limits<int>::max());
-    // one that is `before` in texts from before it came,
-    void newer(const char *name, int &value, int before);
-    void newer(const char *name, bool &value, bool before);
-    // and one that is true where it is not 0.
+    // one that is true where it is not 0,
     void flag(const char *name, bool &value);
+    // and those that are `absent` in texts from before they came.
+    void optional(const char *name, int &value, int absent);
+    void optional(const char *name, bool &value, bool absent);
 
   private:
     using Values = std::vector<std::pair<std::string, int>>;
+    template <class Schedule>
+    friend Schedule parse_schedule(const std::string &text);
+    template <class Schedule>
+    friend std::string print_schedule(Schedule schedule);
 
     ScheduleText() = default;
     ScheduleText(const std::string &text, const Values &names);
@@ -56,5 +40,26 @@ class ScheduleText {
     std::map<std::string, int> read_;  // its pairs
     Values values_;                    // that were listed
 };
+
+std::string print_numbers(const std::vector<std::pair<std::string, int>> &numbers);
+
+// Throws std::invalid_argument, naming the pair, unless `text` gives each number that Schedule lists once, within its
+// range, and nothing else.
+template <class Schedule>
+Schedule parse_schedule(const std::string &text) {
+    Schedule schedule;
+    ScheduleText names;
+    schedule.list(names);
+    ScheduleText read(text, names.values_);
+    schedule.list(read);
+    return schedule;
+}
+
+template <class Schedule>
+std::string print_schedule(Schedule schedule) {
+    ScheduleText printed;
+    schedule.list(printed);
+    return print_numbers(printed.values_);
+}
 
 }  // namespace kiln

@@ -14,6 +14,7 @@
 #include "algorithms/dynamic/dynamic.h"
 #include "algorithms/empty/empty.h"
 #include "algorithms/f16_accumulate/f16_accumulate.h"
+#include "algorithms/schedule_text.h"
 #include "algorithms/strassen/strassen.h"
 #include "algorithms/winograd/winograd.h"
 #include "algorithms/winograd/winograd_gpu.h"
@@ -48,13 +49,7 @@ bool is_fixed(const Problem &problem, Operator op) {
 
 // That of an algorithm that has nothing to choose.
 struct NoSchedule {
-    static NoSchedule parse(const std::string &text) {
-        if (!text.empty()) {
-            throw std::invalid_argument("schedule \"" + text + "\": there is nothing to choose");
-        }
-        return {};
-    }
-    std::string print() const { return {}; }
+    void list(ScheduleText &) {}
 };
 
 struct Empty {
@@ -357,9 +352,9 @@ struct DeformableGpu : PackedLike<Deformable, deformable::DeformableGpuSchedule>
 template <class A>
 class Bound : public Implementation {
   public:
-    explicit Bound(const std::string &text) : schedule_(A::Schedule::parse(text)) {}
+    explicit Bound(const std::string &text) : schedule_(parse_schedule<typename A::Schedule>(text)) {}
 
-    std::string schedule() const override { return schedule_.print(); }
+    std::string schedule() const override { return print_schedule(schedule_); }
     Extents output_phases(const Problem &problem, const Sizes &sizes) const override {
         return A::output_phases(problem, schedule_, sizes);
     }
@@ -408,7 +403,7 @@ constexpr Algorithm row(Algorithm algorithm) {
         return std::make_unique<Bound<A>>(schedule);
     };
     algorithm.default_schedule = [](const Problem &problem, const TargetModel &target) {
-        return A::default_schedule(problem, target).print();
+        return print_schedule(A::default_schedule(problem, target));
     };
     if constexpr (requires { A::space; }) {
         algorithm.space = A::space;

@@ -36,11 +36,11 @@ TEST(Decision, default_tiles_fit_the_registers) {
             EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision(decision.algorithm)));
             int registers = 0, lanes = 0;
             if (decision.algorithm == "winograd") {
-                const auto schedule = dense::WinogradSchedule::parse(decision.schedule);
+                const auto schedule = parse_schedule<dense::WinogradSchedule>(decision.schedule);
                 registers = schedule.vectors * (schedule.block + 1) + 1;
                 lanes = schedule.lanes;
             } else if (decision.algorithm == "direct" || decision.algorithm == "polyphase") {
-                const auto schedule = dense::DirectSchedule::parse(decision.schedule);
+                const auto schedule = parse_schedule<dense::DirectSchedule>(decision.schedule);
                 registers = schedule.vectors * (schedule.pixels * schedule.rows + 1) + 1;
                 lanes = schedule.lanes;
             }

@@ -24,8 +24,8 @@ TEST(DeformConv, default_tiles_fit_the_registers) {
             const Problem problem = parsed(text);
             const Decision decision = default_decision(problem, target);
             EXPECT_EQ(decision.algorithm, "deformable");
-            const DeformableSchedule schedule = DeformableSchedule::parse(decision.schedule);
-            EXPECT_EQ(schedule.print(), decision.schedule);
+            const auto schedule = parse_schedule<DeformableSchedule>(decision.schedule);
+            EXPECT_EQ(print_schedule(schedule), decision.schedule);
             EXPECT_LE(schedule.vectors * (schedule.pixels + 1) + 1, target.vector_registers) << text;
             EXPECT_LE(schedule.sample_lanes, target.lanes(problem.x_type == DType::f64 ? 64 : 32)) << text;
             EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision("deformable")));
@@ -35,7 +35,8 @@ TEST(DeformConv, default_tiles_fit_the_registers) {
 
 TEST(DeformConv, a_zero_in_a_schedule_is_named) {
     try {
-        DeformableSchedule::parse("lanes:8;vectors:1;pixels:1;tiles:0;blocks:1;sample_lanes:8;unroll:1;parallel:0");
+        parse_schedule<DeformableSchedule>(
+            "lanes:8;vectors:1;pixels:1;tiles:0;blocks:1;sample_lanes:8;unroll:1;parallel:0");
         ADD_FAILURE() << "tiles:0 was taken";
     } catch (const std::invalid_argument &error) {
         EXPECT_THAT(error.what(), testing::HasSubstr("\"tiles\""));

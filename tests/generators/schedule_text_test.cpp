@@ -14,22 +14,18 @@ namespace {
 struct Numbers {
     int a = 0, b = 0, c = 0;
     bool d = false;
+
+    void list(ScheduleText &text) {
+        text.number("a", a);
+        text.number("b", b, 1, 64);
+        text.optional("c", c, 5);
+        text.flag("d", d);
+    }
 };
-
-void list(Numbers &numbers, ScheduleText &text) {
-    text.number("a", numbers.a);
-    text.number("b", numbers.b, 1, 64);
-    text.newer("c", numbers.c, 5);
-    text.flag("d", numbers.d);
-}
-
-Numbers parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
 
 std::string error_of(const std::string &text) {
     try {
-        parse(text);
+        parse_schedule<Numbers>(text);
     } catch (const std::invalid_argument &error) {
         return error.what();
     }
@@ -37,7 +33,7 @@ std::string error_of(const std::string &text) {
 }
 
 TEST(ScheduleText, reads_each_number_once) {
-    const Numbers numbers = parse("b:2;d:1;a:10;c:3");
+    const Numbers numbers = parse_schedule<Numbers>("b:2;d:1;a:10;c:3");
     EXPECT_EQ(numbers.a, 10);
     EXPECT_EQ(numbers.b, 2);
     EXPECT_EQ(numbers.c, 3);
@@ -45,11 +41,11 @@ TEST(ScheduleText, reads_each_number_once) {
 }
 
 TEST(ScheduleText, prints_in_the_order_of_the_list) {
-    EXPECT_EQ(ScheduleText::print(parse("d:7;c:3;b:2;a:1"), list), "a:1;b:2;c:3;d:1");
+    EXPECT_EQ(print_schedule(parse_schedule<Numbers>("d:7;c:3;b:2;a:1")), "a:1;b:2;c:3;d:1");
 }
 
 TEST(ScheduleText, knows_what_older_texts_lack) {
-    EXPECT_EQ(parse("a:1;b:2;d:0").c, 5);
+    EXPECT_EQ(parse_schedule<Numbers>("a:1;b:2;d:0").c, 5);
 }
 
 TEST(ScheduleText, names_what_is_wrong) {
@@ -72,12 +68,13 @@ TEST(DirectSchedule, prints_what_it_parses) {
     const std::string text =
         "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot:1;panels_outside:0;parallel:0;chunk:7;channels:13;joined:0;"
         "ahead:8";
-    EXPECT_EQ(dense::DirectSchedule::parse(text).print(), text);
+    EXPECT_EQ(print_schedule(parse_schedule<dense::DirectSchedule>(text)), text);
 }
 
 TEST(DirectSchedule, reads_texts_from_before_chunks_and_row_lanes) {
     const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot:1;panels_outside:1;parallel:0";
-    EXPECT_EQ(dense::DirectSchedule::parse(text).print(), text + ";chunk:0;channels:0;joined:0;ahead:0");
+    EXPECT_EQ(print_schedule(parse_schedule<dense::DirectSchedule>(text)),
+              text + ";chunk:0;channels:0;joined:0;ahead:0");
 }
 
 }  // namespace

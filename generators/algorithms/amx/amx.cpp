@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "algorithms/empty/empty.h"
-#include "algorithms/schedule_text.h"
 #include "expressions/types.h"
 #include "lowering/amx/matrix_tiles.h"
 #include "targets/register_tile.h"
@@ -75,24 +74,16 @@ double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
     return tiles * (std::max(products, outputs) + change);
 }
 
-void list(AmxSchedule &schedule, ScheduleText &text) {
-    text.number("vectors", schedule.vectors, 1, tile_registers);
-    text.number("rows", schedule.rows, 1, tile_registers);
-    text.number("blocks", schedule.blocks, 1, tile_registers);
-    text.number("pixels", schedule.pixels, 1, most_tile_rows);
-    text.number("steps", schedule.steps, 1, most_tile_rows);
-    text.flag("panels_outside", schedule.panels_outside);
-    text.flag("parallel", schedule.parallel);
-}
-
 }  // namespace
 
-AmxSchedule AmxSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string AmxSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void AmxSchedule::list(ScheduleText &text) {
+    text.number("vectors", vectors, 1, tile_registers);
+    text.number("rows", rows, 1, tile_registers);
+    text.number("blocks", blocks, 1, tile_registers);
+    text.number("pixels", pixels, 1, most_tile_rows);
+    text.number("steps", steps, 1, most_tile_rows);
+    text.flag("panels_outside", panels_outside);
+    text.flag("parallel", parallel);
 }
 
 DirectSchedule AmxSchedule::direct(const Problem &problem) const {

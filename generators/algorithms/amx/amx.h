@@ -9,10 +9,10 @@
 #include <Halide.h>
 
 #include <optional>
-#include <string>
 
 #include "algorithms/direct/direct.h"
 #include "algorithms/schedule_space.h"
+#include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "lowering/amx/tile_stream.h"
 #include "targets/target_model.h"
@@ -31,8 +31,7 @@ struct AmxSchedule {
     int steps = 1;    // of the sum over input channels, four bytes each, that one instruction takes
     bool panels_outside = false, parallel = false;  // as DirectSchedule's
 
-    static AmxSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument unless the tiles fit into the problem's image and the registers.
     void check(const Problem &problem) const;
 

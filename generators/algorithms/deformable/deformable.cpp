@@ -3,7 +3,6 @@
 
 #include <stdexcept>
 
-#include "algorithms/schedule_text.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 #include "expressions/points.h"
@@ -185,25 +184,17 @@ void define_output(DeformableStages &s, const Problem &problem, const Operands &
     s.y(vars) = epilogue(problem, sum(at), operands, at, channel);
 }
 
-void list(DeformableSchedule &schedule, ScheduleText &text) {
-    text.number("lanes", schedule.lanes, 1, 64);
-    text.number("vectors", schedule.vectors, 1, 64);
-    text.number("pixels", schedule.pixels, 1, 64);
-    text.number("tiles", schedule.tiles, 1, 64);
-    text.number("blocks", schedule.blocks, 1, 64);
-    text.number("sample_lanes", schedule.sample_lanes, 1, 64);
-    text.number("unroll", schedule.unroll, 1, 64);
-    text.flag("parallel", schedule.parallel);
-}
-
 }  // namespace
 
-DeformableSchedule DeformableSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string DeformableSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void DeformableSchedule::list(ScheduleText &text) {
+    text.number("lanes", lanes, 1, 64);
+    text.number("vectors", vectors, 1, 64);
+    text.number("pixels", pixels, 1, 64);
+    text.number("tiles", tiles, 1, 64);
+    text.number("blocks", blocks, 1, 64);
+    text.number("sample_lanes", sample_lanes, 1, 64);
+    text.number("unroll", unroll, 1, 64);
+    text.flag("parallel", parallel);
 }
 
 bool panels_are_guarded(const Problem &problem, int lanes, int vectors) {

@@ -11,10 +11,10 @@
 
 #include <Halide.h>
 
-#include <string>
 #include <vector>
 
 #include "algorithms/algorithm.h"
+#include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -35,8 +35,7 @@ struct DeformableSchedule {
     int block() const { return pixels * tiles; }
     int chunk() const { return block() * blocks; }
 
-    static DeformableSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument where the last panel has a vector that may not be.
     void check(const Problem &problem) const;
 };

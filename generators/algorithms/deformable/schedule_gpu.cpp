@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "algorithms/schedule_text.h"
 #include "expressions/arithmetic.h"
 #include "moves/gpu_schedule.h"
 #include "moves/reduction.h"
@@ -16,25 +15,13 @@ using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-namespace {
-
-void list(DeformableGpuSchedule &schedule, ScheduleText &text) {
-    text.number("channels", schedule.channels, 1, 64);
-    text.number("points", schedule.points, 1, 64);
-    text.number("vector", schedule.vector, 1, 64);
-    text.number("threads_c", schedule.threads_c, 1, 1024);
-    text.number("threads_p", schedule.threads_p, 1, 1024);
-    text.number("unroll", schedule.unroll, 1, 64);
-}
-
-}  // namespace
-
-DeformableGpuSchedule DeformableGpuSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string DeformableGpuSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void DeformableGpuSchedule::list(ScheduleText &text) {
+    text.number("channels", channels, 1, 64);
+    text.number("points", points, 1, 64);
+    text.number("vector", vector, 1, 64);
+    text.number("threads_c", threads_c, 1, 1024);
+    text.number("threads_p", threads_p, 1, 1024);
+    text.number("unroll", unroll, 1, 64);
 }
 
 void DeformableGpuSchedule::check(const Problem &problem) const {

@@ -3,9 +3,8 @@
 // are the deformable algorithm's.
 #pragma once
 
-#include <string>
-
 #include "algorithms/deformable/deformable.h"
+#include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -20,8 +19,7 @@ struct DeformableGpuSchedule {
     int threads_p = 1;  //   and along the points
     int unroll = 1;     // of the sum over input channels
 
-    static DeformableGpuSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument unless tiles divide the channels and fit into the problem's image.
     void check(const Problem &problem) const;
     // What stages and packing need of it.

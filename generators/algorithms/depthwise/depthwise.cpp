@@ -6,7 +6,6 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "algorithms/schedule_text.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
@@ -379,29 +378,17 @@ bool sums_taps(const Problem &problem, int dot) {
     return dot == 1 || (problem.is_quantized() && one_phase && (dot == 2 || narrow));
 }
 
-namespace {
-
-void list(DepthwiseSchedule &schedule, ScheduleText &text) {
-    text.number("lanes", schedule.lanes, 1, 64);
-    text.number("vectors", schedule.vectors, 1, 64);
-    text.number("pixels", schedule.pixels, 1, 64);
-    text.number("rows", schedule.rows, 1, 64);
-    text.number("dot", schedule.dot);
-    text.flag("along_row", schedule.along_row);
-    text.flag("channels_outside", schedule.channels_outside);
-    text.flag("parallel", schedule.parallel);
-    text.newer("merged", schedule.merged, false);
-    text.newer("rolled", schedule.rolled, false);
-}
-
-}  // namespace
-
-DepthwiseSchedule DepthwiseSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string DepthwiseSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void DepthwiseSchedule::list(ScheduleText &text) {
+    text.number("lanes", lanes, 1, 64);
+    text.number("vectors", vectors, 1, 64);
+    text.number("pixels", pixels, 1, 64);
+    text.number("rows", rows, 1, 64);
+    text.number("dot", dot);
+    text.flag("along_row", along_row);
+    text.flag("channels_outside", channels_outside);
+    text.flag("parallel", parallel);
+    text.optional("merged", merged, false);
+    text.optional("rolled", rolled, false);
 }
 
 int DepthwiseSchedule::period(const Problem &problem) const {

@@ -9,10 +9,10 @@
 
 #include <Halide.h>
 
-#include <string>
 #include <vector>
 
 #include "algorithms/schedule_space.h"
+#include "algorithms/schedule_text.h"
 #include "axes/axis_map.h"
 #include "expressions/operands.h"
 #include "expressions/zero_point_compensation.h"
@@ -39,8 +39,7 @@ struct DepthwiseSchedule {
     // Of merged rows: after how many lanes, whole vectors of them, the channels repeat.
     int period(const Problem &problem) const;
 
-    static DepthwiseSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument unless a tile fits into the problem's image, and an instruction's sum its types.
     void check(const Problem &problem) const;
 };

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "algorithms/schedule_text.h"
 #include "expressions/arithmetic.h"
 #include "moves/gpu_schedule.h"
 
@@ -35,24 +34,16 @@ int64_t held(const std::vector<AxisMap> &axes, const DepthwiseGpuSchedule &s) {
     return input + sums;
 }
 
-void list(DepthwiseGpuSchedule &schedule, ScheduleText &text) {
-    text.number("vector", schedule.vector, 1, 16);
-    text.number("pixels", schedule.pixels, 1, 16);
-    text.number("rows", schedule.rows, 1, 16);
-    text.number("threads_c", schedule.threads_c, 1, 1024);
-    text.number("threads_x", schedule.threads_x, 1, 1024);
-    text.number("threads_y", schedule.threads_y, 1, 1024);
-    text.flag("in_registers", schedule.in_registers);
-}
-
 }  // namespace
 
-DepthwiseGpuSchedule DepthwiseGpuSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string DepthwiseGpuSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void DepthwiseGpuSchedule::list(ScheduleText &text) {
+    text.number("vector", vector, 1, 16);
+    text.number("pixels", pixels, 1, 16);
+    text.number("rows", rows, 1, 16);
+    text.number("threads_c", threads_c, 1, 1024);
+    text.number("threads_x", threads_x, 1, 1024);
+    text.number("threads_y", threads_y, 1, 1024);
+    text.flag("in_registers", in_registers);
 }
 
 void DepthwiseGpuSchedule::check(const Problem &problem) const {

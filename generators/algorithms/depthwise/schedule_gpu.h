@@ -2,9 +2,8 @@
 // the input that they need once. Stages, weights and error are the depthwise algorithm's.
 #pragma once
 
-#include <string>
-
 #include "algorithms/depthwise/depthwise.h"
+#include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -20,8 +19,7 @@ struct DepthwiseGpuSchedule {
     int threads_y = 1;          //   and along the next one
     bool in_registers = false;  // whether a thread's input is read ahead of its sums, padding included
 
-    static DepthwiseGpuSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument unless vectors divide the channels and a tile fits into the problem's image.
     void check(const Problem &problem) const;
     // What stages and packing need of it.

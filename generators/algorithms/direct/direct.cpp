@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "algorithms/f16_accumulate/f16_accumulate.h"
-#include "algorithms/schedule_text.h"
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
@@ -183,29 +182,21 @@ int channels_read(const Problem &problem, const PackedWeights &packed) {
     return (groups - 1) * packed.depth + packed.steps() * packed.dot;
 }
 
-void list(DirectSchedule &schedule, ScheduleText &text) {
-    text.number("lanes", schedule.lanes, 1, 64);
-    text.number("vectors", schedule.vectors, 1, 64);
-    text.number("pixels", schedule.pixels, 1, 64);
-    text.number("rows", schedule.rows, 1, 64);
-    text.number("unroll", schedule.unroll, 1, 64);
-    text.number("dot", schedule.dot);
-    text.flag("panels_outside", schedule.panels_outside);
-    text.flag("parallel", schedule.parallel);
-    text.newer("chunk", schedule.chunk, 0);
-    text.newer("channels", schedule.channels, 0);
-    text.newer("joined", schedule.joined, 0);
-    text.newer("ahead", schedule.ahead, 0);
-}
-
 }  // namespace
 
-DirectSchedule DirectSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string DirectSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void DirectSchedule::list(ScheduleText &text) {
+    text.number("lanes", lanes, 1, 64);
+    text.number("vectors", vectors, 1, 64);
+    text.number("pixels", pixels, 1, 64);
+    text.number("rows", rows, 1, 64);
+    text.number("unroll", unroll, 1, 64);
+    text.number("dot", dot);
+    text.flag("panels_outside", panels_outside);
+    text.flag("parallel", parallel);
+    text.optional("chunk", chunk, 0);
+    text.optional("channels", channels, 0);
+    text.optional("joined", joined, 0);
+    text.optional("ahead", ahead, 0);
 }
 
 void DirectSchedule::check(const Problem &problem) const {

@@ -7,10 +7,10 @@
 
 #include <Halide.h>
 
-#include <string>
 #include <vector>
 
 #include "algorithms/algorithm.h"
+#include "algorithms/schedule_text.h"
 #include "axes/axis_map.h"
 #include "expressions/arithmetic.h"
 #include "expressions/zero_point_compensation.h"
@@ -44,8 +44,7 @@ struct DirectSchedule {
     int panel() const { return channels > 0 ? channels : lanes * vectors; }
     int width() const { return channels > 0 ? lanes * vectors : pixels; }  // of a tile, along the innermost axis
 
-    static DirectSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument unless a tile fits into the problem's image.
     void check(const Problem &problem) const;
 };

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "algorithms/schedule_text.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "moves/gpu_schedule.h"
@@ -41,25 +40,17 @@ bool bounds_input(const std::vector<AxisMap> &axes) {
     return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.offset_is_bounded(); });
 }
 
-void list(DirectGpuSchedule &schedule, ScheduleText &text) {
-    text.number("channels", schedule.channels, 1, 64);
-    text.number("pixels", schedule.pixels, 1, 64);
-    text.number("vector", schedule.vector, 1, 64);
-    text.number("threads_c", schedule.threads_c, 1, 1024);
-    text.number("threads_x", schedule.threads_x, 1, 1024);
-    text.number("threads_y", schedule.threads_y, 1, 1024);
-    text.number("unroll", schedule.unroll, 1, 64);
-    text.flag("in_shared", schedule.in_shared);
-}
-
 }  // namespace
 
-DirectGpuSchedule DirectGpuSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string DirectGpuSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void DirectGpuSchedule::list(ScheduleText &text) {
+    text.number("channels", channels, 1, 64);
+    text.number("pixels", pixels, 1, 64);
+    text.number("vector", vector, 1, 64);
+    text.number("threads_c", threads_c, 1, 1024);
+    text.number("threads_x", threads_x, 1, 1024);
+    text.number("threads_y", threads_y, 1, 1024);
+    text.number("unroll", unroll, 1, 64);
+    text.flag("in_shared", in_shared);
 }
 
 void DirectGpuSchedule::check(const Problem &problem) const {

@@ -2,9 +2,8 @@
 // panel of packed weights and the input under it. Stages, sums and error are the direct algorithm's.
 #pragma once
 
-#include <string>
-
 #include "algorithms/direct/direct.h"
+#include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -23,8 +22,7 @@ struct DirectGpuSchedule {
 
     int panel() const { return channels * threads_c; }
 
-    static DirectGpuSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument unless tiles divide the channels and fit into the problem's image.
     void check(const Problem &problem) const;
     // What stages and packing need of it.

@@ -1,7 +1,6 @@
 // The dynamic algorithm's stages; schedule_*.cpp beside it schedules them.
 #include "algorithms/dynamic/dynamic.h"
 
-#include "algorithms/schedule_text.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
@@ -158,22 +157,14 @@ void define_output(DynamicStages &s, const Problem &problem, const Operands &ope
     s.y(at) = epilogue(problem, s.sums(sum_at), operands, at, channel);
 }
 
-void list(DynamicSchedule &schedule, ScheduleText &text) {
-    text.number("lanes", schedule.lanes, 1, 64);
-    text.number("vectors", schedule.vectors, 1, 64);
-    text.number("pixels", schedule.pixels, 1, 64);
-    text.number("unroll", schedule.unroll, 1, 64);
-    text.flag("parallel", schedule.parallel);
-}
-
 }  // namespace
 
-DynamicSchedule DynamicSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string DynamicSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void DynamicSchedule::list(ScheduleText &text) {
+    text.number("lanes", lanes, 1, 64);
+    text.number("vectors", vectors, 1, 64);
+    text.number("pixels", pixels, 1, 64);
+    text.number("unroll", unroll, 1, 64);
+    text.flag("parallel", parallel);
 }
 
 std::vector<Expr> dynamic_packed_extents(const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes) {

@@ -6,10 +6,10 @@
 
 #include <Halide.h>
 
-#include <string>
 #include <vector>
 
 #include "algorithms/algorithm.h"
+#include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -25,8 +25,7 @@ struct DynamicSchedule {
 
     int panel() const { return lanes * vectors; }
 
-    static DynamicSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
 };
 
 // The stages of the kernel, not scheduled. Dimensions: c, then g where the number of groups is open, then the spatial

@@ -8,12 +8,6 @@ namespace kiln::dense {
 using Halide::RVar;
 using Halide::Var;
 
-F16AccumulateSchedule F16AccumulateSchedule::parse(const std::string &text) {
-    F16AccumulateSchedule schedule{DirectSchedule::parse(text)};
-    schedule.f16_accumulate = true;
-    return schedule;
-}
-
 bool f16_accumulate_applies(const Problem &problem) {
     return problem.accuracy == Accuracy::fast && problem.op != Operator::deform_conv && !problem.has_open_sizes() &&
            problem.groups == 1 && problem.x_elements() > 0 && problem.y_elements() > 0 && half_block(problem) > 1;
@@ -28,7 +22,8 @@ int half_block(const Problem &problem) {
 }
 
 F16AccumulateSchedule default_f16_accumulate_schedule(const Problem &problem, const TargetModel &target) {
-    F16AccumulateSchedule schedule{default_direct_schedule(problem, target)};
+    F16AccumulateSchedule schedule;
+    static_cast<DirectSchedule &>(schedule) = default_direct_schedule(problem, target);
     schedule.f16_accumulate = true;
     schedule.lanes = lanes_around(problem.out_channels, target.lanes(16));
     schedule.vectors = std::min(schedule.vectors, ceil_div(static_cast<int>(problem.out_channels), schedule.lanes));

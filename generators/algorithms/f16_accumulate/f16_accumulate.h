@@ -11,7 +11,7 @@
 namespace kiln::dense {
 
 struct F16AccumulateSchedule : DirectSchedule {
-    static F16AccumulateSchedule parse(const std::string &text);
+    F16AccumulateSchedule() { f16_accumulate = true; }
 };
 
 bool f16_accumulate_applies(const Problem &problem);

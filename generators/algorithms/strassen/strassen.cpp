@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "algorithms/empty/empty.h"
-#include "algorithms/schedule_text.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
@@ -240,24 +239,16 @@ void define_output(StrassenStages &s, const Problem &problem, const StrassenSche
     s.y(to) = epilogue(problem, sum, operands, to);
 }
 
-void list(StrassenSchedule &schedule, ScheduleText &text) {
-    text.number("lanes", schedule.lanes, 1, 64);
-    text.number("vectors", schedule.vectors, 1, 64);
-    text.number("pixels", schedule.pixels, 1, 64);
-    text.number("rows", schedule.rows, 1, 64);
-    text.number("unroll", schedule.unroll, 1, 64);
-    text.number("chunk", schedule.chunk, 1, 1 << 30);
-    text.flag("parallel", schedule.parallel);
-}
-
 }  // namespace
 
-StrassenSchedule StrassenSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string StrassenSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void StrassenSchedule::list(ScheduleText &text) {
+    text.number("lanes", lanes, 1, 64);
+    text.number("vectors", vectors, 1, 64);
+    text.number("pixels", pixels, 1, 64);
+    text.number("rows", rows, 1, 64);
+    text.number("unroll", unroll, 1, 64);
+    text.number("chunk", chunk, 1, 1 << 30);
+    text.flag("parallel", parallel);
 }
 
 DirectSchedule StrassenSchedule::direct() const {

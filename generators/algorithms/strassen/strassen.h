@@ -11,11 +11,11 @@
 
 #include <Halide.h>
 
-#include <string>
 #include <vector>
 
 #include "algorithms/direct/direct.h"
 #include "algorithms/schedule_space.h"
+#include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -33,8 +33,7 @@ struct StrassenSchedule {
 
     int panel() const { return lanes * vectors; }
 
-    static StrassenSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument unless blocks fit into the problem's image and panels into half its channels.
     void check(const Problem &problem) const;
 

@@ -3,7 +3,6 @@
 #include <stdexcept>
 
 #include "algorithms/direct/direct.h"
-#include "algorithms/schedule_text.h"
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "algorithms/winograd/transforms/exact.h"
 #include "algorithms/winograd/winograd.h"
@@ -64,35 +63,23 @@ bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, 
                                   : winograd_amplification(axes, tile) <= most_amplification;
 }
 
-namespace {
-
-void list(WinogradSchedule &schedule, ScheduleText &text) {
-    text.number("lanes", schedule.lanes, 1);
-    text.number("vectors", schedule.vectors, 1);
-    text.number("block", schedule.block, 1);
-    text.number("unroll", schedule.unroll, 1);
-    text.number("tile_x", schedule.tile[0], 1);
-    text.number("tile_y", schedule.tile[1], 1);
-    text.number("tile_z", schedule.tile[2], 1);
-    text.number("rows", schedule.rows);
-    text.number("images", schedule.images, 1);
-    text.flag("by_phase", schedule.by_phase);
-    text.flag("by_point", schedule.by_point);
-    text.flag("by_panel", schedule.by_panel);
-    text.newer("ahead", schedule.ahead, 0);
-    text.newer("interleaved", schedule.interleaved, false);
-    text.newer("cut", schedule.cut, false);
-    text.flag("parallel", schedule.parallel);
-}
-
-}  // namespace
-
-WinogradSchedule WinogradSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string WinogradSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void WinogradSchedule::list(ScheduleText &text) {
+    text.number("lanes", lanes, 1);
+    text.number("vectors", vectors, 1);
+    text.number("block", block, 1);
+    text.number("unroll", unroll, 1);
+    text.number("tile_x", tile[0], 1);
+    text.number("tile_y", tile[1], 1);
+    text.number("tile_z", tile[2], 1);
+    text.number("rows", rows);
+    text.number("images", images, 1);
+    text.flag("by_phase", by_phase);
+    text.flag("by_point", by_point);
+    text.flag("by_panel", by_panel);
+    text.optional("ahead", ahead, 0);
+    text.optional("interleaved", interleaved, false);
+    text.optional("cut", cut, false);
+    text.flag("parallel", parallel);
 }
 
 namespace {

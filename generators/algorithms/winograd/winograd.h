@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "algorithms/algorithm.h"
+#include "algorithms/schedule_text.h"
 #include "algorithms/winograd/transforms/axis.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
@@ -71,8 +72,7 @@ struct WinogradSchedule {
     // Whether groups may be interleaved: those of a vector are whole and have as many inputs as outputs.
     bool allows_interleaved(const Problem &problem) const;
 
-    static WinogradSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument unless the tiles suit the problem.
     void check(const Problem &problem) const;
 };

@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "algorithms/direct/direct.h"
-#include "algorithms/schedule_text.h"
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "algorithms/winograd/transforms/transform.h"
 #include "expressions/arithmetic.h"
@@ -259,25 +258,17 @@ void schedule_y(Stages &s, const Problem &problem) {
     }
 }
 
-void list(WinogradGpuSchedule &schedule, ScheduleText &text) {
-    text.number("channels", schedule.channels, 1, 64);
-    text.number("tiles", schedule.tiles, 1, 64);
-    text.number("vector", schedule.vector, 1, 64);
-    text.number("threads_c", schedule.threads_c, 1, 1024);
-    text.number("threads_t", schedule.threads_t, 1, 1024);
-    text.number("unroll", schedule.unroll, 1, 64);
-    text.number("tile_x", schedule.tile[0], 1, max_cook_toom_points);
-    text.number("tile_y", schedule.tile[1], 1, max_cook_toom_points);
-}
-
 }  // namespace
 
-WinogradGpuSchedule WinogradGpuSchedule::parse(const std::string &text) {
-    return ScheduleText::parse(text, list);
-}
-
-std::string WinogradGpuSchedule::print() const {
-    return ScheduleText::print(*this, list);
+void WinogradGpuSchedule::list(ScheduleText &text) {
+    text.number("channels", channels, 1, 64);
+    text.number("tiles", tiles, 1, 64);
+    text.number("vector", vector, 1, 64);
+    text.number("threads_c", threads_c, 1, 1024);
+    text.number("threads_t", threads_t, 1, 1024);
+    text.number("unroll", unroll, 1, 64);
+    text.number("tile_x", tile[0], 1, max_cook_toom_points);
+    text.number("tile_y", tile[1], 1, max_cook_toom_points);
 }
 
 WinogradSchedule WinogradGpuSchedule::stages() const {

@@ -10,9 +10,9 @@
 
 #include <Halide.h>
 
-#include <string>
 #include <vector>
 
+#include "algorithms/schedule_text.h"
 #include "algorithms/winograd/winograd.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
@@ -29,8 +29,7 @@ struct WinogradGpuSchedule {
     int unroll = 1;                  // of the sum over input channels
     std::vector<int> tile = {1, 1};  // outputs m of a tile on each axis, the innermost first
 
-    static WinogradGpuSchedule parse(const std::string &text);
-    std::string print() const;
+    void list(ScheduleText &text);
     // Throws std::invalid_argument unless the tiles suit the problem.
     void check(const Problem &problem) const;
     // What packing needs of it.
