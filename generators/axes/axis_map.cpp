@@ -137,4 +137,17 @@ std::vector<AxisMap> axis_maps(const Problem &problem) {
     return maps;
 }
 
+bool phases_are_whole(const std::vector<AxisMap> &axes) {
+    return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.out % axis.phases == 0; });
+}
+
+std::vector<int> whole_phases(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    std::vector<int> phases(axes.size(), 1);
+    if (phases_are_whole(axes)) {
+        std::transform(axes.begin(), axes.end(), phases.begin(), [](const AxisMap &axis) { return axis.phases; });
+    }
+    return phases;
+}
+
 }  // namespace kiln

@@ -57,4 +57,10 @@ struct AxisMap {
 // Of every axis, the innermost first as Halide counts dimensions.
 std::vector<AxisMap> axis_maps(const Problem &problem);
 
+// Whether every phase of every axis has as many outputs, so that y can be seen as (q, phase).
+bool phases_are_whole(const std::vector<AxisMap> &axes);
+
+// The phases of each axis of y, where they are whole; else 1.
+std::vector<int> whole_phases(const Problem &problem);
+
 }  // namespace kiln

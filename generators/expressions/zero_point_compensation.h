@@ -7,22 +7,23 @@
 
 namespace kiln {
 
-// `sum` is of weight * zero point over all products, written as the products themselves are so that it takes the same
-// instruction: `zero_point` is over a lane's products.
+// `sum` is of weight * zero point over all products of `r`, written as the products themselves are so that it takes the
+// same instruction: `zero_point` is over a lane's products, which are r[0].
 struct ZeroPointCompensation {
     Halide::Func sum, zero_point;
+    Halide::RDom r;
 };
 
-// Over `at`. `pair`: which of a lane's products `weight` is of.
+// Over `at`, of each `weight` of r.
 inline ZeroPointCompensation define_zero_point_compensation(const std::vector<Halide::Var> &at,
-                                                            const Halide::Expr &weight, const Halide::RVar &pair,
+                                                            const Halide::Expr &weight, const Halide::RDom &r,
                                                             const Halide::Expr &value) {
-    ZeroPointCompensation surplus{Halide::Func("surplus"), Halide::Func("zero_point")};
+    ZeroPointCompensation result{Halide::Func("surplus"), Halide::Func("zero_point"), r};
     const Halide::Var j("j");
-    surplus.zero_point(j) = value;
-    surplus.sum(at) = 0;
-    surplus.sum(at) += Halide::cast<int>(weight) * Halide::cast<int>(surplus.zero_point(pair));
-    return surplus;
+    result.zero_point(j) = value;
+    result.sum(at) = 0;
+    result.sum(at) += Halide::cast<int>(weight) * Halide::cast<int>(result.zero_point(r[0]));
+    return result;
 }
 
 }  // namespace kiln

@@ -13,4 +13,7 @@ void schedule_transpose(Halide::Func &result, Halide::Func &block, const Halide:
                         int wide, int narrow, const Halide::Var &inner, const Halide::Var &outer,
                         Halide::TailStrategy outer_tail);
 
+// The blocks in which channels-last sums become rows of channels-first y.
+inline constexpr int transposed_positions = 16, transposed_channels = 8;
+
 }  // namespace kiln

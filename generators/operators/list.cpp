@@ -36,10 +36,6 @@ Extents one_phase(const Problem &problem) {
     return Extents(image_axes(problem), 1);
 }
 
-Extents whole_phases(const Problem &problem) {
-    return constants(dense::whole_phases(problem));
-}
-
 bool is_fixed(const Problem &problem, Operator op) {
     return problem.op == op && !problem.has_open_sizes() && !dense::is_empty(problem);
 }
@@ -90,7 +86,7 @@ struct Depthwise {
     static constexpr auto space = depthwise::space;
     static constexpr auto default_schedule = depthwise::default_depthwise_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return whole_phases(problem);
+        return constants(whole_phases(problem));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
@@ -118,9 +114,9 @@ struct Winograd {
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         dense::WinogradStages stages = dense::winograd(problem, schedule, operands);
-        dense::schedule_winograd(stages, problem, schedule);
+        const dense::WinogradSteps steps = dense::schedule_winograd(stages, problem, schedule);
         if (target.lane_indexed_fma && !problem.is_quantized()) {
-            dense::stage_inputs(stages, problem, schedule);
+            dense::stage_inputs(stages, problem, schedule, steps);
         }
         return stages.y;
     }
@@ -142,12 +138,12 @@ struct Direct {
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         dense::DirectStages stages = dense::direct(problem, schedule, operands, target);
-        dense::schedule_direct(stages, problem, schedule);
-        if (schedule.f16_accumulate) {
-            dense::schedule_f16_accumulate(stages, schedule);
+        SumSteps sum = dense::schedule_direct(stages, problem, schedule);
+        if (stages.f16_sums) {
+            sum = dense::schedule_f16_sums(stages, schedule, sum);
         }
         if (dense::stages_inputs(problem, schedule, target)) {
-            dense::stage_inputs(stages, schedule);
+            dense::stage_inputs(stages, schedule, sum.steps);
         }
         return stages.y;
     }
@@ -167,7 +163,7 @@ struct Amx {
     static constexpr auto space = dense::amx_space;
     static constexpr auto default_schedule = dense::default_amx_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return whole_phases(problem);
+        return constants(whole_phases(problem));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
@@ -222,7 +218,7 @@ struct F16Accumulate : Direct {
     static constexpr auto space = dense::f16_accumulate_space;
     static constexpr auto default_schedule = dense::default_f16_accumulate_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return whole_phases(problem);
+        return constants(whole_phases(problem));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
@@ -303,7 +299,7 @@ struct DefinitionGpu : Definition {
 struct WinogradGpu : PackedLike<Winograd, dense::WinogradGpuSchedule> {
     static constexpr auto default_schedule = dense::default_winograd_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return whole_phases(problem);
+        return constants(whole_phases(problem));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
@@ -314,7 +310,7 @@ struct WinogradGpu : PackedLike<Winograd, dense::WinogradGpuSchedule> {
 struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
     static constexpr auto default_schedule = depthwise::default_depthwise_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return whole_phases(problem);
+        return constants(whole_phases(problem));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
@@ -327,7 +323,7 @@ struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
 struct DirectGpu : PackedLike<Direct, dense::DirectGpuSchedule> {
     static constexpr auto default_schedule = dense::default_direct_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return whole_phases(problem);
+        return constants(whole_phases(problem));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {

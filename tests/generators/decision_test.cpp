@@ -41,7 +41,8 @@ TEST(Decision, default_tiles_fit_the_registers) {
                 lanes = schedule.lanes;
             } else if (decision.algorithm == "direct" || decision.algorithm == "polyphase") {
                 const auto schedule = parse_schedule<dense::DirectSchedule>(decision.schedule);
-                registers = schedule.vectors * (schedule.pixels * schedule.rows + 1) + 1;
+                const int positions = schedule.has_row_lanes() ? schedule.panel() : schedule.width();
+                registers = schedule.vectors * (positions * schedule.rows + 1) + 1;
                 lanes = schedule.lanes;
             }
             EXPECT_LE(registers, target.vector_registers) << text << " on " << target.name;

@@ -90,14 +90,11 @@ DirectSchedule AmxSchedule::direct(const Problem &problem) const {
     DirectSchedule s;
     s.lanes = tile_lanes;
     s.vectors = vectors;
-    s.pixels = pixels * blocks;
+    s.tile = AmxLanes{blocks, pixels, steps, has_pixel_lanes(problem)};
     s.rows = rows;
     s.dot = pairs(problem);
     s.panels_outside = panels_outside;
     s.parallel = parallel;
-    s.tile_pixels = pixels;
-    s.tile_steps = steps;
-    s.pixel_lanes = has_pixel_lanes(problem);
     return s;
 }
 
@@ -211,18 +208,19 @@ ScheduleSpace amx_space(const Problem &problem, const TargetModel &) {
             constraint};
 }
 
-void schedule_tile_sums(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
+void schedule_matrix_tile_sums(DirectStages &s, const DirectSchedule &schedule, const AmxLanes &amx,
+                               const Var &around_tile) {
     const Var lane(tile_lane), row(tile_row), vector("vector"), block("block");
     const bool rows = s.axes.size() > 1;
-    s.acc.compute_at(s.apart.defined() ? s.apart : s.product, around_tile).store_in(Halide::MemoryType::Stack);
-    if (schedule.pixel_lanes) {
+    s.acc.compute_at(s.interleave_buffer.value_or(s.product), around_tile).store_in(Halide::MemoryType::Stack);
+    if (amx.pixel_lanes) {
         s.acc.reorder_storage({s.q[0], s.c});
     } else {
         s.acc.bound_extent(s.c, schedule.panel());  // of a panel in part too: sums lie at constant places
     }
     const auto split = [&](Halide::Stage stage) {
-        stage.split(s.c, vector, schedule.pixel_lanes ? row : lane, tile_lanes, TailStrategy::RoundUp);
-        stage.split(s.q[0], block, schedule.pixel_lanes ? lane : row, schedule.tile_pixels, TailStrategy::RoundUp);
+        stage.split(s.c, vector, amx.pixel_lanes ? row : lane, tile_lanes, TailStrategy::RoundUp);
+        stage.split(s.q[0], block, amx.pixel_lanes ? lane : row, amx.pixels, TailStrategy::RoundUp);
         return stage;
     };
     const auto unroll = [&](Halide::Stage stage) {
@@ -241,7 +239,7 @@ void schedule_tile_sums(DirectStages &s, const DirectSchedule &schedule, const V
 
     Halide::Stage sum = split(s.acc.update());
     const RVar pair(tile_pair), step(tile_step), depth("depth");
-    sum.rename(s.r[0], pair).split(s.r[1], depth, step, schedule.tile_steps);
+    sum.rename(s.r[0], pair).split(s.r[1], depth, step, amx.steps);
     order.insert(order.begin(), {pair, step});
     order.push_back(depth);
     for (size_t a = 0; a < s.axes.size(); a++) {

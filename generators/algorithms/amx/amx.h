@@ -51,6 +51,7 @@ std::optional<TileOperand> streamed_operand(const Problem &problem, const AmxSch
 ScheduleSpace amx_space(const Problem &problem, const TargetModel &target);
 
 // The sums of a register tile, inside the loop `around_tile` of the product.
-void schedule_tile_sums(DirectStages &stages, const DirectSchedule &schedule, const Halide::Var &around_tile);
+void schedule_matrix_tile_sums(DirectStages &stages, const DirectSchedule &schedule, const AmxLanes &amx,
+                               const Halide::Var &around_tile);
 
 }  // namespace kiln::dense

@@ -2,10 +2,11 @@
 #include <algorithm>
 
 #include "algorithms/deformable/deformable.h"
-#include "algorithms/direct/direct.h"
+#include "algorithms/direct/schedule.h"
 #include "algorithms/dynamic/dynamic.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
+#include "moves/tile_sum.h"
 #include "moves/transpose_block.h"
 
 namespace kiln::deformable {
@@ -84,7 +85,7 @@ DeformableSchedule default_deformable_schedule(const Problem &problem, const Tar
     DeformableSchedule s;
     s.lanes = dense.lanes;
     s.vectors = dense.vectors;
-    s.pixels = dense.pixels;
+    s.pixels = dense.width();
     s.unroll = dense.unroll;
     s.vectors = guarded_vectors(problem, s, target);
     const int element = sum_type(problem).bytes();
@@ -178,21 +179,11 @@ void schedule_product(const Context &at) {
 void schedule_sum(const Context &at) {
     DeformableStages &s = at.s;
     const DeformableSchedule &schedule = at.schedule;
-    const Var vector("vector");
-    Halide::RVar inner("inner"), outer("outer");
     s.acc.compute_at(s.product, at.tile).store_in(Halide::MemoryType::Register);
     s.acc.bound_extent(s.c, schedule.panel()).bound_extent(s.p, schedule.pixels);
-    s.acc.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.p);
-    Halide::Stage sum = s.acc.update();
-    sum.split(s.c, vector, s.c, schedule.lanes)
-        .split(s.r.x, outer, inner, schedule.unroll)
-        .reorder(s.c, vector, s.p, inner, outer, s.r.y)
-        .vectorize(s.c)
-        .unroll(vector)
-        .unroll(s.p)
-        .unroll(inner);
+    schedule_tile_sum(s.acc, {s.c, schedule.lanes, {}, {s.p}}, {loops_from(s.r, 0), schedule.unroll});
     if (!known(at.sizes.offset_groups)) {
-        sum.specialize(at.sizes.offset_groups == 1);  // without the divisions by an offset group's channels
+        s.acc.update().specialize(at.sizes.offset_groups == 1);  // without the divisions by an offset group's channels
     }
 }
 

@@ -6,7 +6,7 @@
 
 #include "expressions/arithmetic.h"
 #include "moves/gpu_schedule.h"
-#include "moves/reduction.h"
+#include "moves/tile_sum.h"
 
 namespace kiln::deformable {
 
@@ -98,12 +98,7 @@ void schedule_deformable_gpu(DeformableStages &s, const Problem &problem, const 
     f.gpu_blocks(block, panel);
 
     s.acc.compute_at(f, first).store_in(Halide::MemoryType::Register);
-    s.acc.split(s.c, vector, s.c, schedule.vector).vectorize(s.c).unroll(vector).unroll(s.p);
-    Halide::Stage sum = s.acc.update();
-    sum.split(s.c, vector, s.c, schedule.vector);
-    std::vector<VarOrRVar> order = {s.c, vector, s.p};
-    append_reduction(sum, s.r, 0, schedule.unroll, order);
-    sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.p);
+    schedule_tile_sum(s.acc, {s.c, schedule.vector, {}, {s.p}}, {loops_from(s.r, 0), schedule.unroll});
     keep_loops_whole(s.acc);
 }
 

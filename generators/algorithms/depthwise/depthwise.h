@@ -9,10 +9,11 @@
 
 #include <Halide.h>
 
+#include <optional>
 #include <vector>
 
-#include "algorithms/schedule_space.h"
-#include "algorithms/schedule_text.h"
+#include "algorithms/depthwise/packing.h"
+#include "algorithms/depthwise/schedule.h"
 #include "axes/axis_map.h"
 #include "expressions/operands.h"
 #include "expressions/zero_point_compensation.h"
@@ -21,79 +22,64 @@
 
 namespace kiln::depthwise {
 
-bool applies(const Problem &problem);
-
-// The numbers a schedule of the depthwise algorithm is made of.
-struct DepthwiseSchedule {
-    int lanes = 8;                  // of a vector: channels, or positions along the innermost axis
-    int vectors = 1;                // a tile is vectors of those
-    int pixels = 1;                 //   by positions along the innermost axis, where lanes are channels
-    int rows = 1;                   //   by rows along the next one
-    int dot = 1;                    // neighbouring taps that one lane of an instruction sums: sums_taps()
-    bool along_row = false;         // whether vectors run along the innermost axis
-    bool channels_outside = false;  // whether a vector of channels sweeps the image, or each tile all channels
-    bool parallel = false;
-    bool merged = false;  // whether vectors run along rows whose positions and channels are one axis: allows_merged()
-    bool rolled = false;  // whether rows of taps are a loop, rather than all taps one after the other: rolls_taps()
-
-    // Of merged rows: after how many lanes, whole vectors of them, the channels repeat.
-    int period(const Problem &problem) const;
-
-    void list(ScheduleText &text);
-    // Throws std::invalid_argument unless a tile fits into the problem's image, and an instruction's sum its types.
-    void check(const Problem &problem) const;
+// Rows of positions and channels, with what is ahead of x's position 0.
+struct MergedRows {
+    int before = 0;                         // so many numbers
+    std::optional<Halide::Func> lane_bias;  // the bias of the lanes of a period
 };
 
-// Whether positions and channels of a row may be one axis, on which taps are whole channels apart: of channels-last
-// float32 rows with as many outputs as inputs.
-bool allows_merged(const Problem &problem);
+// What an instruction reads that sums several taps: over (lane, c, positions..., n, group), what the lane-th tap of a
+// group reads. On the dotted axis the position is the output's, q.
+struct GatheredTaps {
+    size_t axis = 0;     // of those taps
+    int group_rows = 1;  // how many of its outputs a group of taps serves
+    Halide::Var lane{"lane"}, group{"group"};
+    Halide::Func taps;
+    std::optional<ZeroPointCompensation> compensation;  // of each channel, whose sums start below zero by as much
+};
 
-// Whether one lane may sum the products of `dot` neighbouring taps: by 2 those of 16-bit integers, by 4 of u8 times s8.
-bool sums_taps(const Problem &problem, int dot);
-
-// Whether rows of taps may be a loop, in which the taps of one are unrolled: of sums of floats of a Conv whose image
-// has rows.
-bool rolls_taps(const Problem &problem);
-
-// The packed weights, the innermost first: [dot][channels, filled up with zeros to whole vectors, or repeated through a
-// period][taps...][phases...],
-// or [dot][taps...][phases...][channels] where vectors run along a row; the taps of the dotted axis in groups of `dot`,
-// filled up with zeros.
-std::vector<int> packed_extents(const Problem &problem, const DepthwiseSchedule &schedule);
-Halide::Type packed_type(const Problem &problem, const DepthwiseSchedule &schedule);
-Halide::Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Halide::Func &w);
+// Sums that are a stage of their own, over (c, q..., n), of lane and taps, groups of them on a dotted axis, or of taps
+// alone.
+struct TapSums {
+    Halide::RDom r;
+    Halide::Func sums;
+};
 
 // The stages of the kernel, not scheduled. Dimensions: c, then the spatial axes innermost first, then the batch n.
 struct DepthwiseStages {
     Halide::Var c{"c"}, n{"n"};
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
     std::vector<AxisMap> axes;
-    Halide::Func padded;  // x widened (or 8-bit, where taps are dotted), with what stands for 0 around it, (c,
-                          // positions..., n): inlined, or a copy
-    bool copies =
-        false;          // whether it is a copy: x lies otherwise than y, or is of a narrower type, or rows are vectors
-    int row_start = 0;  // where rows are merged, `padded` is a copy over (position and channel, other positions..., n),
-                        // with so many numbers ahead of x's position 0
-    Halide::Func lane_bias;  // and this the bias of the lanes of a period
-    int fold = 1;            // output channels of a group, which `padded` holds each its own input channel for
+    int outputs_of_group = 1;           // which `padded` holds each its own input channel for
     std::vector<AxisMap::Range> reads;  // of each axis of `padded`
-    Halide::RDom inside;                // where `padded` is x, vectors being along a row
-    Halide::Func y;                     // (c, q and, where there are several, phase of each axis, n)
-    // Where an instruction sums several taps; of these only r and sum where rows of taps are a loop; else undefined.
-    size_t dotted = 0;   // the axis of those taps
-    int group_rows = 1;  // how many of its outputs a group of taps serves
-    Halide::Var lane{"lane"}, group{"group"};
-    Halide::Func gathered;  // (lane, c, positions..., n, group): what the lane-th tap of a group reads; on the dotted
-                            // axis the position is the output's, q
-    Halide::RDom r, all;    // lane and taps, groups of them on the dotted axis; the same for `surplus`
-    Halide::Func sum;       // (c, q..., n)
-    ZeroPointCompensation
-        surplus;  // of each channel, whose sums start below zero by as much; undefined where that is nothing
+    // x widened, or 8-bit where taps are gathered, with what stands for 0 around it: (c, positions..., n) or, of merged
+    // rows, (position and channel, other positions..., n).
+    Halide::Func padded;
+    // Whether it is a copy: x lies otherwise than y, or is of a narrower type, or rows are vectors. Else it is inlined.
+    bool copies = false;
+    std::optional<Halide::RDom> inside;  // where it is x, written over zeros: rows are vectors
+    std::optional<MergedRows> merged_rows;
+    std::optional<GatheredTaps> gathered;
+    std::optional<TapSums> tap_sums;  // where taps are gathered, or rows of them a loop
+    Halide::Func y;                   // (c, q and, where there are several, phase of each axis, n)
 };
 
 DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands);
-DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target);
-ScheduleSpace space(const Problem &problem, const TargetModel &target);
+
+// input.cpp: `padded`.
+void define_input(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                  const Operands &operands);
+
+// sum.cpp: the sums of all phases, the first axis' fastest.
+std::vector<Halide::Expr> define_sums(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                                      const Operands &operands);
+
+// Whether sums start at the bias: an instruction that sums onto a number takes the bias as that.
+bool starts_at_bias(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands);
+
+// Where a merged row's output lies in it.
+Halide::Expr merged_position(const DepthwiseStages &s, const Problem &problem);
+
 void schedule_depthwise(DepthwiseStages &stages, const Problem &problem, const DepthwiseSchedule &schedule);
 
 }  // namespace kiln::depthwise

@@ -61,7 +61,7 @@ void DepthwiseGpuSchedule::check(const Problem &problem) const {
 DepthwiseSchedule DepthwiseGpuSchedule::stages() const {
     DepthwiseSchedule result;
     result.lanes = vector;
-    result.pixels = pixels;
+    result.tile = ChannelLanes{pixels};
     result.rows = rows;
     return result;
 }

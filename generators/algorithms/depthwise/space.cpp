@@ -1,7 +1,8 @@
 // What may be tuned of the depthwise algorithm's schedule.
 #include <algorithm>
 
-#include "algorithms/depthwise/depthwise.h"
+#include "algorithms/depthwise/schedule.h"
+#include "axes/axis_map.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 
@@ -23,10 +24,10 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
                                                   {"rows", whole_range(1, std::min(height, 8))},
                                                   {"along_row", planes ? std::vector<int>{0, 1} : std::vector<int>{0}},
                                                   {"channels_outside", {0, 1}}};
-    if (allows_merged(problem)) {
+    if (merges_rows(problem)) {
         choices.push_back({"merged", {0, 1}});
     }
-    if (rolls_taps(problem)) {
+    if (loops_over_taps(problem)) {
         choices.push_back({"rolled", {0, 1}});
     }
     return {choices, [=, &target](const ScheduleNumbers &n) {

@@ -1,7 +1,6 @@
 // What the direct algorithm is compiled with where nobody tuned it, by an estimate of what its register tiles cost.
 #include <algorithm>
 
-#include "algorithms/direct/direct.h"
 #include "algorithms/direct/schedule_cpu.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
@@ -23,8 +22,8 @@ int default_chunk(const Problem &problem, const DirectSchedule &schedule, const 
     const double weights = static_cast<double>(problem.w_elements()) * element;
     const bool rereads =
         (parts - 1) * weights > ceil_div(static_cast<int>(problem.out_channels), schedule.panel()) * read;
-    const int turns = image_turns(axis_maps(problem), schedule), chunk = ceil_div(turns, parts);
-    return read <= target.l2_bytes / 2 || rereads || chunk == turns ? 0 : chunk;
+    const int iterations = image_iterations(axis_maps(problem), schedule), chunk = ceil_div(iterations, parts);
+    return read <= target.l2_bytes / 2 || rereads || chunk == iterations ? 0 : chunk;
 }
 
 // What a step of a register tile loads: vectors of one operand, elements of the other, which are broadcast.
@@ -33,10 +32,10 @@ struct TileLoads {
 };
 
 TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
-    if (s.channels == 0) {
-        return {s.vectors, s.pixels * s.rows};
+    if (!s.has_row_lanes()) {
+        return {s.vectors, s.width() * s.rows};
     }
-    return {s.vectors * s.rows, s.joined > 0 ? s.channels : s.channels * axes[0].phases};
+    return {s.vectors * s.rows, s.panel() * (s.with<RowLanes>() != nullptr ? axes[0].phases : 1)};
 }
 
 // The share of the peak that register tiles reach, those counted of which only a part is needed; 0 where registers do
@@ -50,10 +49,10 @@ double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const D
     // Where x is read by vectors they mostly are of the second cache, and each line delays a step a little.
     const double step = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
     const double lines = vectors * target.vector_bits / 512.0;
-    const double waits = s.channels > 0 ? step / (step + 0.1 * lines) : 1;
+    const double waits = s.has_row_lanes() ? step / (step + 0.1 * lines) : 1;
     return waits * tile_rate(vectors, broadcasts, target) *
-           tile_fit(axes[0].phase_extent * std::max(s.joined, 1), s.width()) *
-           tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.joined)) *
+           tile_fit(axes[0].phase_extent * s.flattened_rows(), s.width()) *
+           tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.flattened_rows())) *
            tile_fit(static_cast<int>(channels), s.panel());
 }
 
@@ -74,9 +73,9 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
                      const DirectSchedule &s, const TargetModel &target) {
     const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
     // An element of a vector of channels is not stored with others (7% of C4's time, a tile of which has 448 of them):
-    // slower where its line is of a far cache. Joined rows are written twice.
+    // slower where its line is of a far cache. Flattened rows are written twice.
     const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.l2_bytes;
-    const double stores = s.channels == 0 ? (far ? 2 : 1.2) : s.joined > 0 ? 0.3 : 0;
+    const double stores = !s.has_row_lanes() ? (far ? 2 : 1.2) : s.with<FlattenedRowLanes>() != nullptr ? 0.3 : 0;
     return products / (s.lanes * target.fma_per_cycle) / share_beside_others(axes, channels, s, target) + stores;
 }
 
@@ -89,15 +88,21 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     DirectSchedule best, s;
     s.unroll = largest_divisor(depth, 4);
     s.parallel = problem.flops() > 2e6;
-    s.channels = best.channels = 1;
+    best.tile = RowLanes();
     double least = 0;
-    const auto try_tiles = [&] {
-        const int positions = width * std::max(s.joined, 1);
+    // Tiles of `rows` flattened rows, or where that is 0 of rows as they are.
+    const auto try_tiles = [&](int rows) {
+        const int positions = width * std::max(rows, 1);
         s.lanes = lanes_within(positions, target.lanes(sum_type(problem).bits()));
-        for (s.vectors = 1; s.width() <= positions && s.vectors <= 8; s.vectors++) {
-            for (s.channels = 1; s.channels <= std::min<int64_t>(channels, 16); s.channels++) {
+        for (s.vectors = 1; s.lanes * s.vectors <= positions && s.vectors <= 8; s.vectors++) {
+            for (int panel = 1; panel <= std::min<int64_t>(channels, 16); panel++) {
+                if (rows > 0) {
+                    s.tile = FlattenedRowLanes{panel, rows};
+                } else {
+                    s.tile = RowLanes{panel, default_prefetch_distance(problem)};
+                }
                 const double cycles = output_cycles(problem, axes, channels, s, target);
-                if ((problem.groups == 1 || channels % s.channels == 0) && (least == 0 || cycles < least)) {
+                if ((problem.groups == 1 || channels % panel == 0) && (least == 0 || cycles < least)) {
                     least = cycles;
                     best = s;
                 }
@@ -106,22 +111,22 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     };
     const int most_rows = axes.size() > 1 && !axes[1].reads_outside() ? std::min(height, 4) : 1;
     for (s.rows = 1; s.rows <= most_rows; s.rows++) {
-        try_tiles();
+        try_tiles(0);
     }
-    // What a block of joined rows reads stays in a cache while all panels pass.
+    // What a block of flattened rows reads stays in a cache while all panels pass.
     s.rows = 1;
     const int64_t row_bytes = static_cast<int64_t>(width) * depth * halide_type(problem.x_type).bytes();
-    const int most_joined = joins_rows(problem) ? std::min<int64_t>(height, target.l2_bytes / 2 / row_bytes) : 0;
-    for (s.joined = 2; s.joined <= most_joined; s.joined++) {
-        try_tiles();
+    const int most_rows_together =
+        flattens_rows(problem) ? std::min<int64_t>(height, target.l2_bytes / 2 / row_bytes) : 0;
+    for (int rows = 2; rows <= most_rows_together; rows++) {
+        try_tiles(rows);
     }
-    best.ahead = best.joined > 0 ? 0 : default_ahead(problem);
     return best;
 }
 
 }  // namespace
 
-int default_ahead(const Problem &problem) {
+int default_prefetch_distance(const Problem &problem) {
     // What the last steps fetch is for nothing: they are to be few.
     return static_cast<int>(std::min<int64_t>(problem.in_channels / problem.groups / 16, 8));
 }
@@ -155,7 +160,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
         DirectSchedule s = best;
         s.vectors = tile.vectors;
         s.rows = tile.rows;
-        s.pixels = tile.pixels;
+        s.tile = ChannelLanes{tile.pixels};
         return s;
     };
     best = with(best_tile(1, most_vectors, height, width, [&](const RegisterTile &tile) {

@@ -1,8 +1,6 @@
 // The direct algorithm's packed weights.
-#include <algorithm>
+#include "algorithms/direct/packing.h"
 
-#include "algorithms/direct/direct.h"
-#include "expressions/arithmetic.h"
 #include "expressions/vars.h"
 
 namespace kiln::dense {
@@ -12,14 +10,14 @@ using Halide::Func;
 using Halide::Var;
 
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {
-    const int panel = schedule.panel(), channels = static_cast<int>(problem.out_channels);
-    return {panel,
-            ceil_div(channels, panel),
-            static_cast<int>(problem.in_channels / problem.groups),
-            schedule.dot,
-            axis_maps(problem),
-            std::max(schedule.tile_steps, 1),
-            schedule.pixel_lanes};
+    const int panel = schedule.panel();
+    PackedWeights packed = {panel, ceil_div(static_cast<int>(problem.out_channels), panel),
+                            static_cast<int>(problem.in_channels / problem.groups), schedule.dot, axis_maps(problem)};
+    if (const auto *amx = schedule.with<AmxLanes>()) {
+        packed.tile_steps = amx->steps;
+        packed.lanes_outside = amx->pixel_lanes;
+    }
+    return packed;
 }
 
 std::vector<int> PackedWeights::extents() const {
@@ -37,11 +35,16 @@ std::vector<int> PackedWeights::extents() const {
     return result;
 }
 
-std::vector<Expr> PackedWeights::at(const Expr &c, const Expr &pair, const Expr &step) const {
+std::vector<Expr> PackedWeights::at(const Expr &c, const Expr &pair, const Expr &step, const std::vector<Expr> &taps,
+                                    const std::vector<Var> &phases) const {
+    std::vector<Expr> result = {pair, c % panel, step};
     if (lanes_outside) {
-        return {pair, step % tile_steps, c % panel, step / tile_steps};
+        result = {pair, step % tile_steps, c % panel, step / tile_steps};
     }
-    return {pair, c % panel, step};
+    append(result, taps);
+    result.push_back(c / panel);
+    append(result, phases);
+    return result;
 }
 
 Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {

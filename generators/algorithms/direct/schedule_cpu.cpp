@@ -3,12 +3,11 @@
 #include "algorithms/direct/schedule_cpu.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "algorithms/amx/amx.h"
-#include "algorithms/direct/direct.h"
 #include "expressions/arithmetic.h"
-#include "moves/reduction.h"
 #include "moves/tail_strategy.h"
 
 namespace kiln::dense {
@@ -24,8 +23,8 @@ using Halide::VarOrRVar;
 struct Sweep {
     std::vector<VarOrRVar> loops;
     Var shared;
-    bool in_chunks = false;  // whether the outermost loop over the image is divided, the outer part being `chunk`
-    Var divided, chunk{"chunk"};
+    std::optional<Var> divided;  // the outermost loop over the image, where that is in chunks
+    Var chunk{"chunk"};          // over those
 };
 
 // How many of the `count` iterations of a loop around matrix tiles one task takes: so many that tasks take little time
@@ -61,8 +60,8 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
     const bool several_panels = problem.out_channels > schedule.panel();
     // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a
     // cache.
-    const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1 && !s.turned_y.defined();
-    const bool whole_rows = s.apart.defined() || schedule.channels > 0;  // a tile is of all phases already
+    const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1 && !s.transposed_block;
+    const bool whole_rows = s.interleave_buffer || schedule.has_row_lanes();  // a tile is of all phases already
     std::vector<VarOrRVar> image, phases;
     for (size_t a = 0; a < s.axes.size(); a++) {
         if (a > 0) {
@@ -86,17 +85,15 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
         append({panel});
         append(phases);
         if (schedule.chunk > 0) {
-            sweep.in_chunks = true;
             sweep.divided = sweep.shared;
             append({sweep.chunk});
         }
         sweep.shared = schedule.chunk > 0 ? sweep.chunk : several_panels ? panel : sweep.shared;
-    } else if (schedule.tile_steps > 0 && phases.empty()) {
+    } else if (schedule.with<AmxLanes>() != nullptr && phases.empty()) {
         append({tile});
         append(image);
         append({panel});
         append(phases);
-        sweep.in_chunks = true;
         sweep.divided = sweep.shared;
         sweep.shared = sweep.chunk;
         append({sweep.chunk});
@@ -113,12 +110,17 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
     return sweep;
 }
 
-// Rows of a tile's channels, a vector of pixels at a time; those of neighbouring phases are stored together. Returns
-// the innermost loops.
-std::vector<VarOrRVar> schedule_pixel_lanes(Func &f, const DirectStages &s, const DirectSchedule &schedule,
-                                            bool interleaves) {
+// The loops of a product that others are computed in.
+struct ProductLoops {
+    Var around_tile;  // the innermost around a register tile
+    Var rows;         // over rows of tiles
+};
+
+// Rows of a matrix tile's channels, a vector of pixels at a time; those of neighbouring phases are stored together.
+// Returns the innermost loops.
+std::vector<VarOrRVar> unroll_pixel_lanes(Func &f, const DirectStages &s, const AmxLanes &amx, bool interleaves) {
     const Var block("block");
-    f.split(s.q[0], block, s.q[0], schedule.tile_pixels).vectorize(s.q[0]).unroll(block);
+    f.split(s.q[0], block, s.q[0], amx.pixels).vectorize(s.q[0]).unroll(block);
     if (interleaves) {
         f.unroll(s.phase[0]);
         return {s.q[0], s.phase[0], block, s.c};
@@ -126,46 +128,60 @@ std::vector<VarOrRVar> schedule_pixel_lanes(Func &f, const DirectStages &s, cons
     return {s.q[0], block, s.c};
 }
 
-// Splits the product into register tiles. Returns the innermost loop around one.
-Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+// The finished numbers of a tile, phase by phase. Returns the loop around one.
+Var schedule_interleave_buffer(DirectStages &s, const AmxLanes &amx, const Var &around_tile) {
+    Func &buffer = *s.interleave_buffer;
+    buffer.compute_at(s.product, around_tile).store_in(Halide::MemoryType::Stack);
+    buffer.reorder_storage({s.q[0], s.c});
+    std::vector<VarOrRVar> order = unroll_pixel_lanes(buffer, s, amx, false);
+    if (s.axes.size() > 1) {
+        order.push_back(s.q[1]);
+    }
+    order.push_back(s.phase[0]);
+    buffer.reorder(order);
+    return s.phase[0];
+}
+
+// Divides the outermost loop over the image into chunks.
+void split_chunks(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &divided,
+                  const Var &chunk) {
+    const int count = image_iterations(s.axes, schedule);
+    const int size = schedule.chunk > 0 ? std::min(schedule.chunk, count) : chunk_of(problem, count);
+    // The last is shorter: matrix tiles are not worth repeating.
+    const bool shorter = schedule.with<AmxLanes>() != nullptr && count % size != 0;
+    s.product.split(divided, chunk, divided, size, shorter ? TailStrategy::GuardWithIf : tail(count, size));
+}
+
+// Splits the product into register tiles.
+ProductLoops schedule_product(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
     // Where y picks from the product, that has whole panels: Halide 21 drops the guard of a vector that is all beyond
     // the channels of an inner Func, and what it stores lies in the next position, or behind the last.
-    const bool inner = s.y.name() != s.product.name();
-    const int channels = round_up(problem.out_channels, inner ? schedule.panel() : 1);
-    const Var tile("tile"), panel("panel"), vector("vector"), rows("rows");
+    const int channels = round_up(problem.out_channels, s.picks_from_product() ? schedule.panel() : 1);
+    const bool whole_panels = channels % schedule.panel() == 0;
+    const auto *amx = schedule.with<AmxLanes>();
+    const Var tile("tile"), panel("panel"), rows("rows");
     bound_product(s, problem, channels);
     s.product.split(s.c, panel, s.c, schedule.panel(),
-                    channels % schedule.panel() == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+                    whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     s.product.split(s.q[0], tile, s.q[0], schedule.width(), tail(s.axes[0].phase_extent, schedule.width()));
-    std::vector<VarOrRVar> order;
-    if (schedule.pixel_lanes) {
-        order = schedule_pixel_lanes(s.product, s, schedule, s.apart.defined());
-    } else if (schedule.channels > 0) {
-        order = schedule_row_lanes(s.product, s, schedule);
-    } else {
-        s.product.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.q[0]);
-        order = {s.c, vector, s.q[0]};
-    }
+    std::vector<VarOrRVar> order = amx != nullptr && amx->pixel_lanes
+                                       ? unroll_pixel_lanes(s.product, s, *amx, s.interleave_buffer.has_value())
+                                       : unroll_tile(s.product, tile_loops(s, schedule, false));
     if (rank > 1) {
         s.product.split(s.q[1], rows, s.q[1], schedule.rows, tail(s.axes[1].phase_extent, schedule.rows));
         order.push_back(s.q[1]);
     }
     const Sweep sweep = sweep_of(s, problem, schedule, tile, panel, rows);
-    if (sweep.in_chunks) {
-        const int count = image_turns(s.axes, schedule);
-        const int size = schedule.chunk > 0 ? std::min(schedule.chunk, count) : chunk_of(problem, count);
-        // The last is shorter: matrix tiles are not worth repeating.
-        const bool shorter = schedule.tile_steps > 0 && count % size != 0;
-        s.product.split(sweep.divided, sweep.chunk, sweep.divided, size,
-                        shorter ? TailStrategy::GuardWithIf : tail(count, size));
+    if (sweep.divided) {
+        split_chunks(s, problem, schedule, *sweep.divided, sweep.chunk);
     }
     order.insert(order.end(), sweep.loops.begin(), sweep.loops.end());
     s.product.reorder(order);
     if (rank > 1) {
         s.product.unroll(s.q[1]);
     }
-    if (schedule.tile_steps > 0 && channels % schedule.panel() == 0) {
+    if (amx != nullptr && whole_panels) {
         // Of two loops that each end with storing the same tiles, LLVM 21 makes one end, and its search for the shape
         // of what meets there does not.
         s.product.never_partition_all();
@@ -173,24 +189,13 @@ Var schedule_product(DirectStages &s, const Problem &problem, const DirectSchedu
     if (schedule.parallel) {
         s.product.parallel(sweep.shared);
     }
-    if (!s.apart.defined()) {
-        return sweep.loops.front().var;
-    }
-    s.apart.compute_at(s.product, sweep.loops.front().var).store_in(Halide::MemoryType::Stack);
-    s.apart.reorder_storage({s.q[0], s.c});
-    order = schedule_pixel_lanes(s.apart, s, schedule, false);
-    if (rank > 1) {
-        order.push_back(s.q[1]);
-    }
-    order.push_back(s.phase[0]);
-    s.apart.reorder(order);
-    return s.phase[0];
+    return {sweep.loops.front().var, rows};
 }
 
 }  // namespace
 
-int image_turns(const std::vector<AxisMap> &axes, const DirectSchedule &schedule) {
-    return axes.size() == 1   ? ceil_div(axes[0].phase_extent, schedule.pixels)
+int image_iterations(const std::vector<AxisMap> &axes, const DirectSchedule &schedule) {
+    return axes.size() == 1   ? ceil_div(axes[0].phase_extent, schedule.width())
            : axes.size() == 2 ? ceil_div(axes[1].phase_extent, schedule.rows)
                               : axes.back().phase_extent;
 }
@@ -206,48 +211,49 @@ void bound_product(const DirectStages &s, const Problem &problem, int channels) 
     }
 }
 
-// The weights' loads are shared by the tile's pixels, and each pixel's broadcast by its vectors.
-void schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
-    const size_t rank = s.axes.size();
-    const Var vector("vector");
-    const auto unroll_tile = [&](Halide::Stage stage) {
-        stage.vectorize(s.c).unroll(vector).unroll(s.q[0]);
-        if (rank > 1) {
-            stage.unroll(s.q[1]);
+TileLoops tile_loops(const DirectStages &s, const DirectSchedule &schedule, bool rows) {
+    TileLoops tile = {s.c, schedule.lanes, {}, {s.q[0]}};
+    if (schedule.has_row_lanes()) {
+        tile.along = s.row_position();
+        tile.others = {s.c};
+        if (s.axes[0].phases > 1 && !s.flattened_rows) {
+            tile.interleaved = {s.phase[0]};
         }
-    };
-    s.acc.compute_at(s.product, around_tile);
-    s.acc.store_in(schedule.f16_accumulate ? Halide::MemoryType::Stack : Halide::MemoryType::Register);
-    if (schedule.channels > 0) {
-        schedule_row_sum(s, schedule);
-        return;
     }
-    s.acc.split(s.c, vector, s.c, schedule.lanes, TailStrategy::RoundUp);  // no shift: it reads the surplus
-    unroll_tile(s.acc);
-
-    Halide::Stage sum = s.acc.update();
-    sum.split(s.c, vector, s.c, schedule.lanes);
-    const RVar pair = s.r[0];
-    std::vector<VarOrRVar> order = {pair, s.c, vector, s.q[0]};
-    if (rank > 1) {
-        order.push_back(s.q[1]);
+    if (rows && s.axes.size() > 1 && !s.flattened_rows) {
+        tile.others.push_back(s.q[1]);
     }
-    append_reduction(sum, s.r, 1, schedule.f16_accumulate ? 1 : schedule.unroll, order);
-    sum.reorder(order);
-    if (schedule.dot > 1) {
-        sum.atomic().vectorize(pair);  // so that the neighbouring products become one instruction
-    }
-    unroll_tile(sum);
+    return tile;
 }
 
-void schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    if (s.joined.defined()) {
-        schedule_joined(s, problem, schedule);
-        return;
+// The weights' loads are shared by the tile's pixels, and each pixel's broadcast by its vectors.
+SumSteps schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var &around_tile) {
+    const bool f16 = s.f16_sums.has_value();
+    s.acc.compute_at(s.product, around_tile);
+    s.acc.store_in(f16 ? Halide::MemoryType::Stack : Halide::MemoryType::Register);
+    if (schedule.has_row_lanes()) {
+        return schedule_row_sum(s, schedule);
     }
-    const Var around_tile = schedule_product(s, problem, schedule);
-    schedule.tile_steps > 0 ? schedule_tile_sums(s, schedule, around_tile) : schedule_sum(s, schedule, around_tile);
-    schedule_copies(s, problem, schedule);
+    const SumLoops sums = {loops_from(s.r, 1), f16 ? 1 : schedule.unroll, s.r[0], schedule.dot};
+    // No shift: it reads the compensation.
+    return schedule_tile_sum(s.acc, tile_loops(s, schedule, true), sums, TailStrategy::RoundUp);
+}
+
+SumSteps schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    if (s.flattened_rows) {
+        return schedule_flattened_rows(s, problem, schedule);
+    }
+    const ProductLoops loops = schedule_product(s, problem, schedule);
+    SumSteps steps;
+    if (const auto *amx = schedule.with<AmxLanes>()) {
+        const Var around_tile =
+            s.interleave_buffer ? schedule_interleave_buffer(s, *amx, loops.around_tile) : loops.around_tile;
+        schedule_matrix_tile_sums(s, schedule, *amx, around_tile);
+    } else {
+        steps = schedule_sum(s, schedule, loops.around_tile);
+    }
+    schedule_copies(s, problem, schedule, loops.rows);
+    return steps;
 }
 
 }  // namespace kiln::dense

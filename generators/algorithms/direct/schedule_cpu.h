@@ -9,23 +9,24 @@
 
 namespace kiln::dense {
 
-// The outermost loop over the image, in register tiles: how many turns it has.
-int image_turns(const std::vector<AxisMap> &axes, const DirectSchedule &schedule);
+// How many iterations the outermost loop over the image has, in register tiles.
+int image_iterations(const std::vector<AxisMap> &axes, const DirectSchedule &schedule);
 
 // Bounds y, or the product it picks from, over (c, q and phase of each axis, n) with so many channels.
 void bound_product(const DirectStages &s, const Problem &problem, int channels);
 
-// schedule_cpu_rows.cpp: a tile whose vectors are pixels, or positions in joined rows; those of neighbouring phases,
-// which take turns in a row that is not joined, stand together. Returns its loops.
-std::vector<Halide::VarOrRVar> schedule_row_lanes(Halide::Stage stage, const DirectStages &s,
-                                                  const DirectSchedule &schedule);
-// The sums of such a tile.
-void schedule_row_sum(DirectStages &s, const DirectSchedule &schedule);
-// y a block of joined rows of a panel's channels at a time, whose sums, of all phases of a row, are made by tiles that
-// heed no row's end.
-void schedule_joined(DirectStages &s, const Problem &problem, const DirectSchedule &schedule);
+// The loops over a register tile of sums, or of what is made of them, `rows` of the image where it spans several.
+TileLoops tile_loops(const DirectStages &s, const DirectSchedule &schedule, bool rows);
 
-// schedule_cpu_copies.cpp: whatever stages there are beside y, or the product, and the sums.
-void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedule &schedule);
+// schedule_cpu_rows.cpp: the sums of a tile of row lanes.
+SumSteps schedule_row_sum(DirectStages &s, const DirectSchedule &schedule);
+// y a block of flattened rows of a panel's channels at a time, whose sums, of all phases of a row, are made by tiles
+// that heed no row's end.
+SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const DirectSchedule &schedule);
+
+// schedule_cpu_copies.cpp: whatever stages there are beside y, or the product, and the sums. `tile_rows`: the product's
+// loop over rows of tiles.
+void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                     const Halide::Var &tile_rows);
 
 }  // namespace kiln::dense

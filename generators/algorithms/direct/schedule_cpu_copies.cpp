@@ -1,8 +1,7 @@
 // What a kernel of the direct algorithm does ahead of its sums (copies of x, what sums start from) and after them (y's
-// elements picked, or its rows turned).
+// elements picked, or its rows transposed).
 #include <algorithm>
 
-#include "algorithms/direct/direct.h"
 #include "algorithms/direct/schedule_cpu.h"
 #include "expressions/arithmetic.h"
 #include "moves/parallel_split.h"
@@ -19,49 +18,52 @@ using Halide::Var;
 using Halide::VarOrRVar;
 
 // Once a run, ahead of everything else.
-void schedule_surplus(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+void schedule_compensation(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const Var panel("panel"), vector("vector");
-    Func &zero_point = s.surplus.zero_point;
+    auto &[compensation, zero_point, r] = *s.compensation;
     zero_point.compute_root().bound(zero_point.args()[0], 0, schedule.dot).store_in(Halide::MemoryType::Stack);
     const int panels = ceil_div(static_cast<int>(problem.out_channels), schedule.panel());
-    s.surplus.sum.compute_root().bound(s.c, 0, panels * schedule.panel()).vectorize(s.c, schedule.lanes);
+    compensation.compute_root().bound(s.c, 0, panels * schedule.panel()).vectorize(s.c, schedule.lanes);
     for (size_t a = 0; a < s.axes.size(); a++) {
-        s.surplus.sum.bound(s.phase[a], 0, s.axes[a].phases);
+        compensation.bound(s.phase[a], 0, s.axes[a].phases);
     }
-    Halide::Stage sum = s.surplus.sum.update();
-    if (schedule.pixel_lanes) {  // a channel's weights of several steps are the vector
+    Halide::Stage sum = compensation.update();
+    const auto *amx = schedule.with<AmxLanes>();
+    if (amx != nullptr && amx->pixel_lanes) {  // a channel's weights of several steps are the vector
         const Var lane("lane");
         const RVar steps("steps"), step("step");
-        Func lanes = sum.split(s.all[1], steps, step, schedule.tile_steps).rfactor(step, lane);
-        lanes.compute_root().bound(lane, 0, schedule.tile_steps).reorder_storage({lane, s.c}).vectorize(lane);
-        std::vector<VarOrRVar> order = {s.all[0], lane, steps};
+        Func lanes = sum.split(r[1], steps, step, amx->steps).rfactor(step, lane);
+        lanes.compute_root().bound(lane, 0, amx->steps).reorder_storage({lane, s.c}).vectorize(lane);
+        std::vector<VarOrRVar> order = {r[0], lane, steps};
         for (size_t a = 0; a < s.axes.size(); a++) {
-            order.push_back(s.all[static_cast<int>(a) + 2]);
+            order.push_back(r[static_cast<int>(a) + 2]);
         }
         order.push_back(s.c);
-        lanes.update().reorder(order).atomic().vectorize(s.all[0]).vectorize(lane);
+        lanes.update().reorder(order).atomic().vectorize(r[0]).vectorize(lane);
         return;
     }
-    std::vector<VarOrRVar> order = {s.all[0], s.c, vector};
+    std::vector<VarOrRVar> order = {r[0], s.c, vector};
     for (size_t d = 1; d < s.axes.size() + 2; d++) {
-        order.push_back(s.all[static_cast<int>(d)]);
+        order.push_back(r[static_cast<int>(d)]);
     }
     order.push_back(panel);
     sum.split(s.c, panel, s.c, schedule.panel(), TailStrategy::RoundUp);
     sum.split(s.c, vector, s.c, schedule.lanes).reorder(order);
-    sum.atomic().vectorize(s.all[0]).vectorize(s.c).unroll(vector);
+    sum.atomic().vectorize(r[0]).vectorize(s.c).unroll(vector);
 }
 
 // Once a run, for whole panels.
-void schedule_start(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    s.start.compute_root().bound(s.c, 0, round_up(static_cast<int>(problem.out_channels), schedule.panel()));
+void schedule_accumulator_init(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    Func &init = *s.accumulator_init;
+    init.compute_root().bound(s.c, 0, round_up(static_cast<int>(problem.out_channels), schedule.panel()));
     for (size_t a = 0; a < s.axes.size(); a++) {
-        s.start.bound(s.phase[a], 0, s.axes[a].phases);
+        init.bound(s.phase[a], 0, s.axes[a].phases);
     }
-    if (schedule.pixel_lanes) {
-        s.start.bound(s.start.args()[0], 0, schedule.lanes);
+    const Var innermost = init.args()[0];
+    if (innermost.name() != s.c.name()) {
+        init.bound(innermost, 0, schedule.lanes);
     }
-    s.start.vectorize(s.start.args()[0], schedule.lanes);
+    init.vectorize(innermost, schedule.lanes);
 }
 
 void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
@@ -72,34 +74,36 @@ void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
     }
 }
 
-// The copy of x with channels innermost.
-void schedule_turned(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    const std::vector<Var> at = s.turned.args();
+void schedule_transposed_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    auto &[copy, block] = *s.transposed_input;
+    const std::vector<Var> at = copy.args();
     const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
-    s.turned.compute_root().bound(at[0], 0, channels).bound(at.back(), 0, batch);
+    copy.compute_root().bound(at[0], 0, channels).bound(at.back(), 0, batch);
     for (size_t a = 0; a < s.axes.size(); a++) {
-        s.turned.bound(at[a + 1], 0, s.axes[a].in);
+        copy.bound(at[a + 1], 0, s.axes[a].in);
     }
     const int wide = lanes_within(channels, 16), narrow = lanes_within(s.axes[0].in, 16);
-    schedule_transpose(s.turned, s.squares, at[0], at[1], wide, narrow, Var("square"), Var("squares"),
+    schedule_transpose(copy, block, at[0], at[1], wide, narrow, Var("square"), Var("squares"),
                        TailStrategy::ShiftInwards);
     if (schedule.parallel && (batch > 1 || s.axes.size() > 1)) {
-        s.turned.parallel(at[batch > 1 ? at.size() - 1 : at.size() - 2]);
+        copy.parallel(at[batch > 1 ? at.size() - 1 : at.size() - 2]);
     }
 }
 
 // Rows that several rows of tiles read are copied by each of them, which takes little beside their products, and leaves
 // them in the first cache.
-void copy_rows(const DirectStages &s, Func copy, const DirectSchedule &schedule) {
-    const std::vector<Var> at = s.padded.args();
+void copy_rows(const DirectStages &s, const DirectSchedule &schedule, const Var &tile_rows) {
+    const PaddedInput &input = *s.padded_input;
+    Func copy = input.stored;
+    const std::vector<Var> at = input.padded.args();
     const AxisMap::Range range = s.axes[0].reads();
-    const int width = range.last - range.first + 1, channels = s.flat.defined() ? s.channels : 1;
-    if (!s.flat.defined()) {
+    const int width = range.last - range.first + 1, channels = input.rows_are_flat ? s.input_channels : 1;
+    if (!input.rows_are_flat) {
         std::vector<Var> order = at;
         std::swap(order[0], order[1]);
-        copy.bound(at[0], 0, s.channels).reorder_storage(order).reorder({order.begin(), order.end()});
+        copy.bound(at[0], 0, s.input_channels).reorder_storage(order).reorder({order.begin(), order.end()});
     }
-    copy.compute_at(s.product, Var("rows")).bound(at[1], range.first * channels, width * channels);
+    copy.compute_at(s.product, tile_rows).bound(at[1], range.first * channels, width * channels);
     // Stated, since those that Halide finds leave out what lies in the padding, and so differ from row to row.
     for (size_t a = 1; a < s.axes.size(); a++) {
         copy.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
@@ -109,15 +113,11 @@ void copy_rows(const DirectStages &s, Func copy, const DirectSchedule &schedule)
 
 // A copy ahead of everything else. Its bounds are stated: Halide's own would be wider where phases are involved, and
 // reach outside the input.
-void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+void copy_input(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
-    const bool flat = s.flat.defined();
-    Func copy = flat ? s.flat : s.padded;
-    const std::vector<Var> at = s.padded.args();
-    if (s.copies_rows) {
-        copy_rows(s, copy, schedule);
-        return;
-    }
+    const bool flat = s.padded_input->rows_are_flat;
+    Func copy = s.padded_input->stored;
+    const std::vector<Var> at = s.padded_input->padded.args();
     copy.compute_root();
     int rows = 1;
     for (size_t a = 0; a < rank; a++) {
@@ -126,7 +126,7 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
             range = {std::clamp(range.first, 0, s.axes[a].in - 1), std::clamp(range.last, 0, s.axes[a].in - 1)};
         }
         rows = std::max(range.last - range.first, 0) + 1;
-        const int width = a == 0 && flat ? s.channels : 1;
+        const int width = a == 0 && flat ? s.input_channels : 1;
         copy.bound(at[a + 1], range.first * width, rows * width);
     }
     copy.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
@@ -135,7 +135,7 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
     if (flat) {
         copy.vectorize(at[1], lanes, TailStrategy::GuardWithIf);
     } else {
-        vectorize_channels(copy, at[0], s.channels, lanes);
+        vectorize_channels(copy, at[0], s.input_channels, lanes);
     }
     if (schedule.parallel && (rank > 1 || problem.batch > 1 || !flat)) {
         const auto images = static_cast<int>(problem.batch);
@@ -144,38 +144,39 @@ void schedule_padded(DirectStages &s, const Problem &problem, const DirectSchedu
 }
 
 // Neighbouring channels' rows side by side: a vector of each is stored at once.
-void schedule_pairs(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+void schedule_interleaved_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
-    const std::vector<Var> at = s.padded.args();
+    auto &[pairs, rows] = *s.interleaved_input;
+    const std::vector<Var> at = pairs.args();
     const Var pair = at[0], step = at[rank + 1];
-    s.padded.compute_root().bound(pair, 0, schedule.dot).bound(step, 0, s.channels / schedule.dot);
-    s.padded.bound(s.n, 0, static_cast<int>(problem.batch));
+    pairs.compute_root().bound(pair, 0, schedule.dot).bound(step, 0, s.input_channels / schedule.dot);
+    pairs.bound(s.n, 0, static_cast<int>(problem.batch));
     for (size_t a = 0; a < rank; a++) {
         const AxisMap::Range range = s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_inside();
-        s.padded.bound(at[a + 1], range.first, range.last - range.first + 1);
+        pairs.bound(at[a + 1], range.first, range.last - range.first + 1);
     }
     const Var bytes("bytes");
-    s.padded.fuse(pair, at[1], bytes).vectorize(bytes, 64 / (4 / schedule.dot), TailStrategy::GuardWithIf);
-    std::vector<VarOrRVar> order = {RVar(s.inside[0]), pair};
+    pairs.fuse(pair, at[1], bytes).vectorize(bytes, 64 / (4 / schedule.dot), TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order = {RVar(rows[0]), pair};
     for (size_t d = 1; d <= rank; d++) {
-        order.push_back(RVar(s.inside[static_cast<int>(d)]));
+        order.push_back(RVar(rows[static_cast<int>(d)]));
     }
     order.insert(order.end(), {step, s.n});
-    Halide::Stage update = s.padded.update();
+    Halide::Stage update = pairs.update();
     // No two lanes write the same element, which Halide cannot prove.
-    update.reorder(order).allow_race_conditions().vectorize(RVar(s.inside[0])).unroll(pair);
+    update.reorder(order).allow_race_conditions().vectorize(RVar(rows[0])).unroll(pair);
     if (schedule.parallel) {
-        s.padded.parallel(problem.batch > 1 ? s.n : step);
+        pairs.parallel(problem.batch > 1 ? s.n : step);
         update.parallel(problem.batch > 1 ? s.n : step);
     }
 }
 
-void schedule_turned_output(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+void schedule_transposed_output(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
-    const Var squares("squares"), channels("channels");
+    const Var blocks("blocks"), channels("channels");
     const Var outermost = rank > 1 ? s.y.args()[rank] : channels;
-    schedule_transpose(s.y, s.turned_y, s.y.args()[1], s.c, turned_positions, turned_channels, squares, channels,
-                       TailStrategy::RoundUp);
+    schedule_transpose(s.y, *s.transposed_block, s.y.args()[1], s.c, transposed_positions, transposed_channels, blocks,
+                       channels, TailStrategy::RoundUp);
     if (schedule.parallel) {
         s.y.parallel(problem.batch > 1 ? s.n : outermost);
     }
@@ -183,27 +184,30 @@ void schedule_turned_output(DirectStages &s, const Problem &problem, const Direc
 
 }  // namespace
 
-void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    if (s.start.defined()) {
-        schedule_start(s, problem, schedule);
+void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile_rows) {
+    if (s.accumulator_init) {
+        schedule_accumulator_init(s, problem, schedule);
     }
-    if (s.surplus.sum.defined()) {
-        schedule_surplus(s, problem, schedule);
+    if (s.compensation) {
+        schedule_compensation(s, problem, schedule);
     }
-    if (s.turned.defined()) {
-        schedule_turned(s, problem, schedule);
+    if (s.transposed_input) {
+        schedule_transposed_input(s, problem, schedule);
     }
-    if (s.inside.defined()) {
-        schedule_pairs(s, problem, schedule);
-    } else if (s.padded.defined() && !(s.turned.defined() && s.padded.name() == s.turned.name())) {
-        schedule_padded(s, problem, schedule);
+    if (s.interleaved_input) {
+        schedule_interleaved_input(s, problem, schedule);
     }
-    if (s.y.name() != s.product.name()) {
+    if (s.padded_input && s.padded_input->by_tile_rows) {
+        copy_rows(s, schedule, tile_rows);
+    } else if (s.padded_input) {
+        copy_input(s, problem, schedule);
+    }
+    if (s.picks_from_product()) {
         s.product.compute_root();
     }
-    if (s.turned_y.defined()) {
-        schedule_turned_output(s, problem, schedule);
-    } else if (s.y.name() != s.product.name()) {
+    if (s.transposed_block) {
+        schedule_transposed_output(s, problem, schedule);
+    } else if (s.picks_from_product()) {
         vectorize_channels(s.y, s.c, problem.out_channels, schedule.lanes);
     }
 }

@@ -7,7 +7,7 @@
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "moves/gpu_schedule.h"
-#include "moves/reduction.h"
+#include "moves/tile_sum.h"
 
 namespace kiln::dense {
 namespace {
@@ -76,7 +76,7 @@ void DirectGpuSchedule::check(const Problem &problem) const {
 DirectSchedule DirectGpuSchedule::stages() const {
     DirectSchedule result;
     result.lanes = panel();
-    result.pixels = pixels;
+    result.tile = ChannelLanes{pixels};
     result.rows = 2;
     result.unroll = unroll;
     return result;
@@ -161,7 +161,7 @@ Blocks schedule_tiles(DirectStages &s, const Problem &problem, const DirectGpuSc
     order.insert(order.end(), blocks.begin(), blocks.end());
     order.emplace_back(panel);
     f.reorder(order).unroll(vector).unroll(s.q[0]);
-    store_channels(f, s.c, nxc || f.name() != s.y.name());
+    store_channels(f, s.c, nxc || s.picks_from_product());
     if (rank > 1) {
         f.gpu_threads(threads[0], threads[1], threads[2]);
     } else {
@@ -173,22 +173,16 @@ Blocks schedule_tiles(DirectStages &s, const Problem &problem, const DirectGpuSc
 }
 
 void schedule_sums(DirectStages &s, const DirectGpuSchedule &schedule, const Var &thread) {
-    const Var vector("vector");
     s.acc.compute_at(s.product, thread).store_in(Halide::MemoryType::Register);
-    s.acc.split(s.c, vector, s.c, schedule.vector).vectorize(s.c).unroll(vector).unroll(s.q[0]);
-    Halide::Stage sum = s.acc.update();
-    sum.split(s.c, vector, s.c, schedule.vector);
-    std::vector<VarOrRVar> order = {s.c, vector, s.q[0], s.r[0]};
-    append_reduction(sum, s.r, 1, schedule.unroll, order);
-    sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.q[0]);
+    schedule_tile_sum(s.acc, {s.c, schedule.vector, {}, {s.q[0]}}, {loops_from(s.r, 1), schedule.unroll, s.r[0]});
     keep_loops_whole(s.acc);
 }
 
 // The block's input, loaded by all its threads, neighbours by neighbours.
 void schedule_shared(DirectStages &s, const DirectGpuSchedule &schedule, const Blocks &blocks, bool nxc) {
-    const std::vector<Var> at = s.padded.args();
+    Func &f = s.padded_input->padded;
+    const std::vector<Var> at = f.args();
     const Var tc("tc"), tx("tx"), ty("ty");
-    Func &f = s.padded;
     f.compute_at(s.product, blocks.block).store_in(Halide::MemoryType::GPUShared);
     const std::vector<int> tile = input_tile(s.axes, schedule);
     for (size_t a = 0; a < tile.size(); a++) {
@@ -217,7 +211,7 @@ void schedule_direct_gpu(DirectStages &s, const Problem &problem, const DirectGp
     if (schedule.in_shared) {
         schedule_shared(s, schedule, blocks, problem.y_layout == Layout::nxc);
     }
-    if (s.y.name() != s.product.name()) {
+    if (s.picks_from_product()) {
         s.product.compute_root();
         schedule_elements_gpu(s.y);
     }

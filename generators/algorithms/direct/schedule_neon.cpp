@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "algorithms/direct/direct.h"
-#include "moves/reduction.h"
 
 namespace kiln::dense {
 
@@ -20,13 +19,13 @@ bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const
     return target.lane_indexed_fma && schedule.unroll > 1 && problem.groups == 1 && regular;
 }
 
-void stage_inputs(DirectStages &s, const DirectSchedule &schedule) {
-    const Halide::Func &sum = s.part.defined() ? s.part : s.acc;
+void stage_inputs(DirectStages &s, const DirectSchedule &schedule, const Halide::RVar &steps) {
+    const Halide::Func &sum = s.f16_sums ? s.f16_sums->sums : s.acc;
     Halide::Func staged = s.input.in(sum);
     const std::vector<Var> at = staged.args();
-    staged.compute_at(sum, depth_steps()).store_in(Halide::MemoryType::Register);
+    staged.compute_at(sum, steps).store_in(Halide::MemoryType::Register);
     staged.bound_extent(at[0], schedule.unroll * schedule.dot).vectorize(at[0]);
-    const int tile[] = {schedule.pixels, schedule.rows};
+    const int tile[] = {schedule.width(), schedule.rows};
     for (size_t a = 0; a < std::min<size_t>(s.axes.size(), 2); a++) {
         staged.bound_extent(at[a + 1], (tile[a] - 1) * s.axes[a].step + 1).unroll(at[a + 1]);
     }

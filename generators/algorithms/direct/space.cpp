@@ -1,7 +1,7 @@
 // What may be tuned of the direct and the dynamic algorithm's schedules.
 #include <algorithm>
 
-#include "algorithms/direct/direct.h"
+#include "algorithms/direct/schedule.h"
 #include "algorithms/dynamic/dynamic.h"
 #include "expressions/types.h"
 #include "targets/register_tile.h"
@@ -39,9 +39,9 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     if (has_row_lanes(problem) && !target.lane_indexed_fma) {
         lanes = halves(target.lanes(32), std::min(lanes.front(), target.lanes(32) / 2));
         channels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14};
-        ahead = halves(default_ahead(problem), default_ahead(problem) / 2);
+        ahead = halves(default_prefetch_distance(problem), default_prefetch_distance(problem) / 2);
         ahead.insert(ahead.begin(), 0);
-        if (joins_rows(problem)) {
+        if (flattens_rows(problem)) {
             joined = divisors_among(height, {2, 4, 7, 8, 14, 16});
             joined.insert(joined.begin(), 0);
         }

@@ -5,7 +5,7 @@
 #include "algorithms/dynamic/dynamic.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
-#include "moves/reduction.h"
+#include "moves/tile_sum.h"
 #include "targets/register_tile.h"
 
 namespace kiln::dense {
@@ -117,24 +117,14 @@ VarOrRVar schedule_output(DynamicStages &s, const Problem &problem, const Dynami
 
 void schedule_open_sum(DynamicStages &s, const Problem &problem, const DynamicSchedule &schedule,
                        const VarOrRVar &tile) {
-    const Var vector("vector");
+    const TileLoops tile_loops = {s.c, schedule.lanes, {}, {s.q[0]}};
     s.sums.compute_at(Halide::LoopLevel(s.y, tile)).store_in(Halide::MemoryType::Stack);
     s.sums.bound_extent(s.c, schedule.panel()).bound_extent(s.q[0], schedule.pixels);
-    s.sums.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.q[0]);
+    s.sums.reorder(unroll_tile(s.sums, tile_loops));
     s.acc.compute_at(Halide::LoopLevel(s.y, tile));
     s.acc.store_in(Halide::MemoryType::Register);
     s.acc.bound_extent(s.c, schedule.panel()).bound_extent(s.q[0], schedule.pixels);
-    s.acc.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.q[0]);
-    Halide::Stage sum = s.acc.update();
-    sum.split(s.c, vector, s.c, schedule.lanes);
-    const RVar pair = s.r[0];
-    std::vector<VarOrRVar> order = {pair, s.c, vector, s.q[0]};
-    append_reduction(sum, s.r, 1, schedule.unroll, order);
-    sum.reorder(order);
-    if (products_per_lane(problem) > 1) {
-        sum.atomic().vectorize(pair);
-    }
-    sum.vectorize(s.c).unroll(vector).unroll(s.q[0]);
+    schedule_tile_sum(s.acc, tile_loops, {loops_from(s.r, 1), schedule.unroll, s.r[0], products_per_lane(problem)});
 }
 
 }  // namespace

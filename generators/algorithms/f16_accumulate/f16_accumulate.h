@@ -11,7 +11,7 @@
 namespace kiln::dense {
 
 struct F16AccumulateSchedule : DirectSchedule {
-    F16AccumulateSchedule() { f16_accumulate = true; }
+    F16AccumulateSchedule() { tile = F16Lanes(); }
 };
 
 bool f16_accumulate_applies(const Problem &problem);
@@ -25,7 +25,7 @@ F16AccumulateSchedule default_f16_accumulate_schedule(const Problem &problem, co
 // The direct algorithm's, of vectors as the default has them.
 ScheduleSpace f16_accumulate_space(const Problem &problem, const TargetModel &target);
 
-// The f16 sums of a register tile, in place of what schedule_direct() does for the f32 ones.
-void schedule_f16_accumulate(DirectStages &stages, const DirectSchedule &schedule);
+// The f16 sums of a register tile, in a step of the f32 ones that schedule_direct() scheduled.
+SumSteps schedule_f16_sums(DirectStages &stages, const DirectSchedule &schedule, const SumSteps &steps);
 
 }  // namespace kiln::dense

@@ -1,4 +1,6 @@
 // Strassen's algorithm's schedule for processors: what its numbers mean, and which to take where nobody tuned them.
+#include "algorithms/direct/schedule_cpu.h"
+
 #include <algorithm>
 
 #include "algorithms/strassen/strassen.h"
@@ -19,7 +21,6 @@ using Halide::VarOrRVar;
 
 void schedule_strassen(StrassenStages &s, const Problem &problem, const StrassenSchedule &schedule) {
     const StrassenStages::Loops &loops = s.loops;
-    const size_t rank = s.products.axes.size();
     Stage y = s.y.update();
     std::vector<VarOrRVar> order = {loops.lane,   loops.row,      loops.channel_half, loops.half,
                                     loops.vector, loops.position, loops.tile_row};
@@ -28,12 +29,13 @@ void schedule_strassen(StrassenStages &s, const Problem &problem, const Strassen
     order.insert(order.end(), {loops.panel, loops.chunk, s.products.n});
     y.reorder(order).allow_race_conditions().vectorize(loops.lane).unroll(loops.row);
     y.unroll(loops.channel_half).unroll(loops.half);
-    if (s.square.defined()) {
+    if (s.transposed_block) {
+        Func &block = *s.transposed_block;
         const int row = schedule.pixels * s.products.axes[0].phases;
-        s.square.compute_at(s.y, loops.channel_half).store_in(Halide::MemoryType::Stack);
-        s.square.reorder_storage(s.u, s.products.c).bound_extent(s.u, lanes_within(row, schedule.lanes));
-        s.square.bound_extent(s.products.c, schedule.lanes);
-        s.square.reorder(s.products.c, s.u).vectorize(s.products.c).unroll(s.u);
+        block.compute_at(s.y, loops.channel_half).store_in(Halide::MemoryType::Stack);
+        block.reorder_storage(s.u, s.products.c).bound_extent(s.u, lanes_within(row, schedule.lanes));
+        block.bound_extent(s.products.c, schedule.lanes);
+        block.reorder(s.products.c, s.u).vectorize(s.products.c).unroll(s.u);
     } else {
         y.unroll(loops.vector);
     }
@@ -42,19 +44,11 @@ void schedule_strassen(StrassenStages &s, const Problem &problem, const Strassen
     }
 
     Func &products = s.products.product;
-    const Var part("part");
     products.compute_at(s.y, loops.image[0]);
     products.bound(s.i, 0, 7);
-    products.split(s.products.c, part, s.products.c, schedule.lanes);
-    order = {s.products.c, part, s.products.q[0]};
-    if (rank > 1) {
-        order.emplace_back(s.products.q[1]);
-    }
+    order = unroll_tile(products, tile_loops(s.products, schedule.direct(), true));
     order.emplace_back(s.i);
-    products.reorder(order).vectorize(s.products.c).unroll(part).unroll(s.products.q[0]);
-    if (rank > 1) {
-        products.unroll(s.products.q[1]);
-    }
+    products.reorder(order);
     schedule_sum(s.products, schedule.direct(), s.i);
 
     s.sums.compute_at(s.y, loops.chunk);

@@ -159,7 +159,7 @@ Expr quarter_of(const Func &product, std::vector<Expr> at, const Expr &half, con
 
 // Of `from`, a position of the products whose pixel and phase of the innermost axis are those of `u`, which counts
 // outputs of a half's row: a square of outputs that is turned in registers.
-void define_square(StrassenStages &s, const StrassenSchedule &schedule) {
+void define_transposed_block(StrassenStages &s, const StrassenSchedule &schedule) {
     const Func &product = s.products.product;
     const AxisMap &axis = s.products.axes[0];
     const Var half("half"), channel_half("channel_half");
@@ -173,8 +173,8 @@ void define_square(StrassenStages &s, const StrassenSchedule &schedule) {
         at.erase(at.begin() + 1);
     }
     at.insert(at.begin() + 1, {s.u, s.block, half, channel_half});
-    s.square = Func("square");
-    s.square(at) = quarter_of(product, from, half, channel_half);
+    s.transposed_block = Func("square");
+    (*s.transposed_block)(at) = quarter_of(product, from, half, channel_half);
 }
 
 // Where y's loops are along axis a: at which block, or the first of how many positions. A chunk that is not whole
@@ -229,8 +229,8 @@ void define_output(StrassenStages &s, const Problem &problem, const StrassenSche
     from.push_back(s.products.n);
     Expr sum;
     if (turns_y) {
-        define_square(s, schedule);
-        sum = s.square(from);
+        define_transposed_block(s, schedule);
+        sum = (*s.transposed_block)(from);
     } else {
         sum = quarter_of(s.products.product, from, loops.half, loops.channel_half);
     }
@@ -255,7 +255,7 @@ DirectSchedule StrassenSchedule::direct() const {
     DirectSchedule direct;
     direct.lanes = lanes;
     direct.vectors = vectors;
-    direct.pixels = pixels;
+    direct.tile = ChannelLanes{pixels};
     direct.rows = rows;
     direct.unroll = unroll;
     return direct;

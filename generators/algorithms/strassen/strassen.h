@@ -11,6 +11,7 @@
 
 #include <Halide.h>
 
+#include <optional>
 #include <vector>
 
 #include "algorithms/direct/direct.h"
@@ -56,12 +57,12 @@ struct StrassenStages {
     Halide::Var k{"k"}, i{"i"}, t{"t"}, u{"u"}, block{"block"};
     Halide::Func sums;      // of halves of x: (k, product i, t, block, the other axes' positions, n)
     DirectStages products;  // `product` is over (c, i, q and, where there are several, phase of each axis, n)
-    // Channels-first y is written in squares that are turned in registers: (c, output u of a half's row, block, half,
-    // half of the channels, the other axes' positions and phases, n). Else undefined.
-    Halide::Func square;
-    // Of y's update, the innermost first: over a vector and, of a square, its channels; halves of the channels and of a
-    // block; vectors or squares by channels and along the half's row, rows of a tile; blocks, rows of tiles and the
-    // other axes' positions; phases; panels; chunks of the image.
+    // Channels-first y is written in blocks that are transposed in registers: (c, output u of a half's row, block,
+    // half, half of the channels, the other axes' positions and phases, n).
+    std::optional<Halide::Func> transposed_block;
+    // Of y's update, the innermost first: over a vector and, of a transposed block, its channels; halves of the
+    // channels and of a block; vectors or blocks by channels and along the half's row, rows of a tile; blocks, rows of
+    // tiles and the other axes' positions; phases; panels; chunks of the image.
     struct Loops {
         Halide::RVar lane, row, channel_half, half, vector, position, tile_row;
         std::vector<Halide::RVar> image, phases;

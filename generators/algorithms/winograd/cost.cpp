@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "algorithms/direct/direct.h"
+#include "algorithms/direct/schedule.h"
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "algorithms/winograd/winograd.h"
 #include "expressions/types.h"
@@ -126,7 +126,7 @@ double image_cycles(const Problem &problem, int lanes) {
 // beyond all other groups', and nothing fetches those ahead.
 double group_waits(const Problem &problem, const DirectSchedule &schedule) {
     const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
-    if (problem.groups == 1 || schedule.channels > 0 || bytes > line_bytes) {
+    if (problem.groups == 1 || schedule.has_row_lanes() || bytes > line_bytes) {
         return 0;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
@@ -148,94 +148,133 @@ struct Choice {
     double packed_bytes = 0;  // that are read
 };
 
-// Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
-Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
-    schedule.ahead = 0;
-    const WinogradShape shape = winograd_shape(problem, schedule);
-    const Work work = work_of(shape, schedule, target);
-    double packed_bytes = shape.weight_bytes(), inputs = 1, phases = 1;  // of the transforms, for each tile and channel
-    double read = 1;                                                     // the share of packed weights that is read
-    for (const int extent : shape.packed_extents()) {
-        packed_bytes *= extent;
-    }
+// The share of packed weights that is read.
+double share_of_weights_read(const WinogradShape &shape) {
+    double read = 1;
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        inputs *= shape.folds(a) * shape.axes[a].shifts;
-        phases *= shape.phases(a);
         if (shape.shares_weights(a)) {
             const WinogradAxis &axis = shape.axes[a];
             const int full = axis.first_short_fold();
             read *= static_cast<double>(full * axis.points + axis.folds - full) / (axis.folds * axis.points);
         }
     }
-    packed_bytes *= read;
+    return read;
+}
+
+// How many vectors of inputs and of columns a tile's transforms take, for each point or output.
+struct TileVectors {
+    double inputs = 1, columns, phases = 1;
+    double plane_inputs;  // of a plane, where the outermost axis is transformed apart
+
+    TileVectors(const Problem &problem, const WinogradShape &shape, int lanes) {
+        for (size_t a = 0; a < shape.axes.size(); a++) {
+            inputs *= shape.folds(a) * shape.axes[a].shifts;
+            phases *= shape.phases(a);
+        }
+        inputs *=
+            ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes * shape.pair);
+        columns = ceil_div(shape.pads_groups() ? shape.panels * shape.panel : shape.columns, lanes) * phases;
+        plane_inputs = inputs / (shape.folds(shape.axes.size() - 1) * shape.axes.back().shifts);
+    }
+};
+
+// Cycles for what is written between stages and read again.
+double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedule, const Work &work,
+                      const TileVectors &tile, const TargetModel &target) {
     const int lanes = schedule.lanes;
-    inputs *= ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes * shape.pair);
-    const double columns = ceil_div(shape.pads_groups() ? shape.panels * shape.panel : shape.columns, lanes) * phases;
-    const WinogradAxis &outermost = shape.axes.back();
-    const double plane_inputs = inputs / (shape.folds(shape.axes.size() - 1) * outermost.shifts);
-    const int chunks = outermost.chunks * shape.image_chunks;
-    // Cycles of vectors that are written and read again, so many bytes of them together.
-    const bool halves = lanes * 4 == line_bytes / 2;
-    const double operation = halves ? half_operation_cycles : operation_cycles, lines = halves ? 0.5 : 1;
+    const double lines = lanes * 4 == line_bytes / 2 ? 0.5 : 1;  // of a vector
+    // Of vectors, so many of them together.
     const auto passed_on = [&](double vectors, double together) {
         const bool far = together * lanes * 4 >= target.l2_bytes;
         return vectors * 2 * std::max(near_cycles * lines, far ? lanes * 4 / far_bytes : 0);
     };
-    double chunk = work.products + (work.input_operations * inputs + work.output_operations * columns) * operation;
+    const double inputs = work.points * tile.inputs, products = work.points * tile.columns;
     if (schedule.by_point) {
-        const double vectors = work.plane_points * plane_inputs + work.outer_points * columns;
-        chunk += passed_on(vectors, vectors) + passed_on(work.points * (inputs + columns), 0);
-    } else if (schedule.by_phase) {
-        chunk += passed_on(work.points * inputs, work.points * inputs * outermost.chunks) +
-                 passed_on(work.points * columns, work.points * columns / phases);
-    } else if (schedule.by_panel || shape.group_chunks > 1) {
-        const double products = work.points * columns;
+        const double vectors = work.plane_points * tile.plane_inputs + work.outer_points * tile.columns;
+        return passed_on(vectors, vectors) + passed_on(work.points * (tile.inputs + tile.columns), 0);
+    }
+    if (schedule.by_phase) {
+        return passed_on(inputs, inputs * shape.axes.back().chunks) + passed_on(products, products / tile.phases);
+    }
+    if (schedule.by_panel || shape.group_chunks > 1) {
         const double of_panel = products / (schedule.by_panel ? shape.panels : shape.group_chunks);
-        chunk += passed_on(work.points * inputs, work.points * inputs / shape.group_chunks);
-        chunk += of_panel * lanes * 4 < nearest_bytes ? products * 2 * nearest_cycles * lines
-                                                      : passed_on(products, of_panel);
-    } else {
-        chunk += passed_on(work.points * (inputs + columns), work.points * (inputs + columns));
+        const double from_products = of_panel * lanes * 4 < nearest_bytes ? products * 2 * nearest_cycles * lines
+                                                                          : passed_on(products, of_panel);
+        return passed_on(inputs, inputs / shape.group_chunks) + from_products;
     }
+    const double both = work.points * (tile.inputs + tile.columns);
+    return passed_on(both, both);
+}
+
+// Cycles for packed weights that do not stay near, and how far ahead they are fetched then.
+double weight_cycles(const WinogradShape &shape, WinogradSchedule &schedule, const Work &work, const TileVectors &tile,
+                     double packed_bytes, double read, const TargetModel &target) {
     // What a chunk's other numbers leave of the second cache; they take a share of it unless they go panel by panel.
-    const double of_chunk = work.points * (inputs + columns / shape.panels) * lanes * 4;
+    const double of_chunk = work.points * (tile.inputs + tile.columns / shape.panels) * schedule.lanes * 4;
     const double near_bytes = schedule.by_panel ? target.l2_bytes - of_chunk : near_share * target.l2_bytes;
-    if (packed_bytes > near_bytes) {
-        // The weights of one phase may stay near while its chunks pass.
-        const bool stay = schedule.by_phase && packed_bytes / phases < near_share * target.l2_bytes;
-        const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes;
-        const double rolled = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
-        const double ahead = work.fetches + rolled + read * work.ahead_waits + late_share * packed_bytes / far_bytes;
-        if (!target.lane_indexed_fma && ahead < when_read) {  // measured on x86 alone
-            schedule.ahead = static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
-            schedule.unroll = 1;  // fetches of several steps at once took up to 10% longer
-        }
-        chunk += (schedule.ahead > 0 ? ahead : when_read) / (stay ? outermost.chunks : 1);
+    if (packed_bytes <= near_bytes) {
+        return 0;
     }
-    // In place, chunks store y as slowly as they would copy it.
-    const bool in_place = shape.covers_exactly(problem, lanes);
-    if (!in_place || chunks > 1) {
-        const double bytes = work.outputs * columns * lanes * 4;
-        // Of groups that are padded, each is copied by itself.
-        const int width = lanes_within(shape.group_columns, lanes);
-        const double copied = shape.pads_groups()
-                                  ? shape.columns / shape.group_columns * phases * ceil_div(shape.group_columns, width)
-                                  : columns;
-        const bool turns = problem.y_layout != Layout::nxc && !shape.merges_phases;
-        // A row that is turned in chunks must be cut into whole blocks, or they are stored under conditions.
-        const WinogradAxis &axis = shape.axes.back();
-        const bool cuts =
-            turns && problem.rank == 1 && axis.chunks > 1 && axis.out % (axis.covered() * axis.phases) != 0;
-        chunk += work.outputs * copied *
-                     (cuts                               ? cut_cycles
-                      : turns                            ? turn_cycles
-                      : shape.cut                        ? 0
-                      : shape.merges_phases && !in_place ? merged_cycles
-                                                         : copy_cycles) +
-                 (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
+    // The weights of one phase may stay near while its chunks pass.
+    const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.l2_bytes;
+    const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes;
+    const double rolled = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
+    const double ahead = work.fetches + rolled + read * work.ahead_waits + late_share * packed_bytes / far_bytes;
+    if (!target.lane_indexed_fma && ahead < when_read) {  // measured on x86 alone
+        schedule.ahead = static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
+        schedule.unroll = 1;  // fetches of several steps at once took up to 10% longer
     }
+    return (schedule.ahead > 0 ? ahead : when_read) / (stay ? shape.axes.back().chunks : 1);
+}
+
+// Cycles to copy a chunk's outputs to y. In place, chunks store y as slowly as they would copy it.
+double output_copy_cycles(const Problem &problem, const WinogradShape &shape, const WinogradSchedule &schedule,
+                          const Work &work, const TileVectors &tile, const TargetModel &target) {
+    const WinogradAxis &axis = shape.axes.back();
+    const bool in_place = shape.covers_exactly(problem, schedule.lanes);
+    if (in_place && axis.chunks * shape.image_chunks == 1) {
+        return 0;
+    }
+    const double bytes = work.outputs * tile.columns * schedule.lanes * 4;
+    // Of groups that are padded, each is copied by itself.
+    const int width = lanes_within(shape.group_columns, schedule.lanes);
+    const double copied = shape.pads_groups()
+                              ? shape.columns / shape.group_columns * tile.phases * ceil_div(shape.group_columns, width)
+                              : tile.columns;
+    const bool turns = problem.y_layout != Layout::nxc && !shape.merges_phases;
+    // A row that is turned in chunks must be cut into whole blocks, or they are stored under conditions.
+    const bool cuts = turns && problem.rank == 1 && axis.chunks > 1 && axis.out % (axis.covered() * axis.phases) != 0;
+    const double cycles = cuts                               ? cut_cycles
+                          : turns                            ? turn_cycles
+                          : shape.cut                        ? 0
+                          : shape.merges_phases && !in_place ? merged_cycles
+                                                             : copy_cycles;
+    return work.outputs * copied * cycles +
+           (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
+}
+
+// Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
+Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
+    schedule.ahead = 0;
+    const WinogradShape shape = winograd_shape(problem, schedule);
+    const Work work = work_of(shape, schedule, target);
+    const TileVectors tile(problem, shape, schedule.lanes);
+    const double read = share_of_weights_read(shape);
+    double packed_bytes = shape.weight_bytes();
+    for (const int extent : shape.packed_extents()) {
+        packed_bytes *= extent;
+    }
+    packed_bytes *= read;
+    const bool halves = schedule.lanes * 4 == line_bytes / 2;
+    const double operation = halves ? half_operation_cycles : operation_cycles;
+    const double operations = work.input_operations * tile.inputs + work.output_operations * tile.columns;
+    double chunk = work.products + operations * operation;
+    chunk += passing_cycles(shape, schedule, work, tile, target);
+    chunk += weight_cycles(shape, schedule, work, tile, packed_bytes, read, target);
+    chunk += output_copy_cycles(problem, shape, schedule, work, tile, target);
+    const int chunks = shape.axes.back().chunks * shape.image_chunks;
     const double gain = schedule.by_panel ? panel_gain : 1;
-    return {schedule, (chunk * chunks + image_cycles(problem, lanes)) / gain, packed_bytes};
+    return {schedule, (chunk * chunks + image_cycles(problem, schedule.lanes)) / gain, packed_bytes};
 }
 
 // Of the sizes of a tile, those that may pay, by fewest points.
@@ -336,11 +375,11 @@ Choice with_cut_tiles(const Problem &problem, const Choice &choice, const Target
     return cut.cycles < choice.cycles ? cut : choice;
 }
 
-Choice best_choice(const Problem &problem, const TargetModel &target) {
+// What all tiles share: vectors of so many lanes that panels are not mostly empty.
+WinogradSchedule schedule_without_tiles(const Problem &problem, const TargetModel &target) {
     WinogradSchedule schedule;
-    const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
-    Choice best;
     schedule.lanes = target.lanes(32);
+    const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
     const auto fits = [&](int vectors) { return share_of_panels(problem, vectors * schedule.lanes) >= least_share; };
     while (schedule.lanes > 1 &&
            (problem.groups > 1 ? !fits(1) && !fits(2) && !fits(3) && !fits(4) : of_group <= schedule.lanes / 2)) {
@@ -350,15 +389,52 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
     if (target.lane_indexed_fma) {  // whose inputs are read a vector of channels at a time
         schedule.unroll = lanes_within(winograd_shape(problem, schedule).steps(), target.lanes(32), true);
     }
+    return schedule;
+}
+
+// The cheapest of the orders in which chunks, phases and panels of such tiles may follow one another.
+Choice best_order(const Problem &problem, WinogradSchedule schedule, bool has_phases, const TargetModel &target) {
+    Choice best;
+    for (const auto &[rows, images] : chunks(problem, schedule.tile)) {
+        schedule.rows = rows;
+        schedule.images = images;
+        schedule.by_point = problem.rank == 3 && rows == 0;
+        for (const bool by_phase : {false, true}) {
+            schedule.by_phase = by_phase;
+            if (by_phase && (!has_phases || !schedule.allows_by_phase(problem))) {
+                continue;
+            }
+            // Panels of the whole image gained nothing where they were tried.
+            schedule.by_panel = false;
+            const bool chunks_groups = winograd_shape(problem, schedule).group_chunks > 1;
+            for (const bool by_panel : {false, true}) {
+                schedule.by_panel = by_panel;
+                if (by_panel && (rows == 0 || by_phase || chunks_groups || !schedule.allows_by_panel(problem))) {
+                    continue;
+                }
+                const Choice choice = estimate(problem, schedule, target);
+                if (best.cycles == 0 || choice.cycles < best.cycles) {
+                    best = choice;
+                }
+            }
+        }
+    }
+    return best;
+}
+
+Choice best_choice(const Problem &problem, const TargetModel &target) {
+    WinogradSchedule schedule = schedule_without_tiles(problem, target);
     const WinogradShape untiled = winograd_shape(problem, schedule);
     bool has_phases = false;  // besides those that are columns
     for (size_t a = 0; a < untiled.axes.size(); a++) {
         has_phases = has_phases || untiled.phases(a) > 1;
     }
+    Choice best;
     for (const std::vector<int> &tile : tile_sizes(problem, winograd_axes(problem))) {
         Choice best_of_size;
+        schedule.tile = tile;
         for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
-            if (!fits(schedule.vectors)) {
+            if (share_of_panels(problem, schedule.panel()) < least_share) {
                 continue;
             }
             schedule.block = std::min(20, most_positions(schedule.vectors, target));
@@ -367,31 +443,9 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
             if (!target.lane_indexed_fma) {
                 schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule, target);
             }
-            schedule.tile = tile;
-            for (const auto &[rows, images] : chunks(problem, tile)) {
-                schedule.rows = rows;
-                schedule.images = images;
-                schedule.by_point = problem.rank == 3 && rows == 0;
-                for (const bool by_phase : {false, true}) {
-                    schedule.by_phase = by_phase;
-                    if (by_phase && (!has_phases || !schedule.allows_by_phase(problem))) {
-                        continue;
-                    }
-                    // Panels of the whole image gained nothing where they were tried.
-                    schedule.by_panel = false;
-                    const bool chunks_groups = winograd_shape(problem, schedule).group_chunks > 1;
-                    for (const bool by_panel : {false, true}) {
-                        schedule.by_panel = by_panel;
-                        if (by_panel &&
-                            (rows == 0 || by_phase || chunks_groups || !schedule.allows_by_panel(problem))) {
-                            continue;
-                        }
-                        const Choice choice = estimate(problem, schedule, target);
-                        if (best_of_size.cycles == 0 || choice.cycles < best_of_size.cycles) {
-                            best_of_size = choice;
-                        }
-                    }
-                }
+            const Choice choice = best_order(problem, schedule, has_phases, target);
+            if (best_of_size.cycles == 0 || choice.cycles < best_of_size.cycles) {
+                best_of_size = choice;
             }
         }
         // More points grow the weights: in a cold cache they cost more than what they gain in a warm one.

@@ -64,8 +64,8 @@ std::vector<WinogradStages::Step> output_steps(const WinogradStages &s, int bits
     std::map<int, Func> from;
     size_t a = s.shape.axes.size();
     for (const WinogradStages::Product &product : s.products) {
-        from[product.bits] = product.outer.defined() ? product.outer : product.product;
-        a = product.outer.defined() ? s.shape.axes.size() - 1 : a;
+        from[product.bits] = product.outer ? product.outer->f : product.product;
+        a = product.outer ? s.shape.axes.size() - 1 : a;
     }
     std::vector<WinogradStages::Step> steps;
     while (a-- > 0) {
@@ -97,16 +97,16 @@ Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const 
     if (!problem.bias || !(s.shape.merges_phases || s.masked)) {
         return epilogue(problem, value, operands, at);
     }
-    if (!s.column_bias.defined()) {
+    if (!s.column_bias) {
         const int channels = static_cast<int>(problem.out_channels);
         const bool phases_first = s.shape.merges_phases && !s.shape.channels_first;
         const Var c("column");
         s.column_bias = Func("column_bias");
-        s.column_bias(c) = operands.bias(phases_first ? c / s.shape.axes[0].phases : c % channels);
+        (*s.column_bias)(c) = operands.bias(phases_first ? c / s.shape.axes[0].phases : c % channels);
     }
     Operands rest = operands;
     rest.bias = Func();
-    return epilogue(problem, value + s.column_bias(column), rest, at);
+    return epilogue(problem, value + (*s.column_bias)(column), rest, at);
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ void define_outer(WinogradStages &s) {
     }
     const std::map<int, Func> outer = output_step(s, s.shape.axes.size() - 1, 0, products);
     for (WinogradStages::Product &product : s.products) {
-        product.outer = outer.at(product.bits);
+        product.outer->f = outer.at(product.bits);
     }
 }
 
@@ -135,8 +135,8 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
     if (!s.in_place) {
         append(at, s.several({s.rows, s.images}));
     }
-    Func &target = s.in_place ? s.y : s.result;
-    target = Func(s.in_place ? "y" : "result");
+    Func target(s.in_place ? "y" : "result");
+    (s.in_place ? s.y : s.result.emplace()) = target;
     const Halide::Type type = s.finished ? halide_type(problem.y_type) : s.products[0].product.type();
     target(at) = Halide::undef(type);
     for (const int bits : shape.tile_classes()) {
@@ -226,11 +226,11 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
         from.push_back(s.n / shape.images);
     }
     const std::vector<Expr> y_at(at.begin(), at.end());
-    Expr value = s.result(from);
+    Expr value = (*s.result)(from);
     if (problem.y_layout != Layout::nxc && !shape.merges_phases) {
         s.turned_y = Func("turned_y");
-        s.turned_y(at) = value;
-        value = s.turned_y(y_at);
+        (*s.turned_y)(at) = value;
+        value = (*s.turned_y)(y_at);
     }
     s.y(at) = s.finished ? value : finish(s, problem, value, from[0], operands, y_at);
 }

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "algorithms/direct/direct.h"
 #include "expressions/arithmetic.h"
 #include "expressions/vars.h"
 #include "lowering/prefetch.h"
 #include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
+#include "moves/tile_sum.h"
 #include "targets/register_tile.h"
 
 namespace kiln::dense {
@@ -24,48 +24,50 @@ using Halide::VarOrRVar;
 namespace {
 
 void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule, const Place &place) {
-    if (!s.image.defined()) {
+    if (!s.image) {
         return;
     }
     const bool chunked = s.shape.group_chunks > 1;
     const int channels = chunked ? s.shape.depth : static_cast<int>(problem.in_channels);
     const int batch = static_cast<int>(problem.batch);
-    const std::vector<Var> at = s.image.args();
+    Func &image = *s.image;
+    const std::vector<Var> at = image.args();
     std::vector<int> extents;
-    place.compute(s.image);
-    s.image.align_storage(s.c, schedule.lanes * s.shape.pair);
+    place.compute(image);
+    image.align_storage(s.c, schedule.lanes * s.shape.pair);
     for (size_t a = 0; a < s.shape.axes.size(); a++) {
         const WinogradAxis &axis = s.shape.axes[a];
         const int folded = axis.chunks * axis.covered() + axis.taps - 1;
         extents.push_back(s.shape.merges_folds ? folded : axis.in);
-        s.image.bound(at[a + 1], 0, extents[a]);
+        image.bound(at[a + 1], 0, extents[a]);
     }
-    s.image.bound(s.n, 0, batch);
+    image.bound(s.n, 0, batch);
     if (s.shape.merges_folds) {
-        s.image.bound(s.c, 0, s.shape.depth).unroll(s.c);
+        image.bound(s.c, 0, s.shape.depth).unroll(s.c);
     } else if (chunked) {
-        s.image.bound_extent(s.c, channels);
+        image.bound_extent(s.c, channels);
     } else {
-        s.image.bound(s.c, 0, channels);
+        image.bound(s.c, 0, channels);
     }
-    if (s.turned_x.defined()) {
-        schedule_transpose(s.image, s.turned_x, s.c, channels, schedule.lanes * s.shape.pair, at[1], s.shape.axes[0].in,
-                           8);
+    Var row_blocks;
+    if (s.turned_x) {
+        row_blocks = schedule_transpose(image, *s.turned_x, s.c, channels, schedule.lanes * s.shape.pair, at[1],
+                                        s.shape.axes[0].in, 8);
     } else if (!s.shape.merges_folds) {
-        vectorize_channels(s.image, s.c, channels, schedule.lanes);
+        vectorize_channels(image, s.c, channels, schedule.lanes);
     }
     if (!schedule.parallel || chunked) {
         return;
     }
     std::vector<SharedLoop> loops = {{s.n, batch}};
     for (size_t a = s.shape.axes.size(); a-- > 0;) {
-        if (a > 0 || !s.turned_x.defined()) {
+        if (a > 0 || !s.turned_x) {
             loops.push_back({at[a + 1], extents[a]});
         } else {  // the row itself is cut into vectors
-            loops.push_back({Var("dense_outer"), ceil_div(extents[a], std::min(8, power_of_two(extents[a])))});
+            loops.push_back({row_blocks, ceil_div(extents[a], std::min(8, power_of_two(extents[a])))});
         }
     }
-    share_loops(s.image, loops);
+    share_loops(image, loops);
 }
 
 int all_tiles(const WinogradShape &shape) {
@@ -115,7 +117,7 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     const size_t outermost = shape.axes.size() - 1;
     const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
     const Var vector("vector"), shared("shared");
-    Func &f = stage.outer, &in = stage.transformed;
+    Func &f = stage.outer->f, &in = stage.transformed;
     place.compute(f);
     f.bound(s.c, 0, shape.panels * shape.panel).bound(s.tile, range.begin, range.count);
     f.align_storage(s.c, shape.panels * shape.panel + schedule.lanes);
@@ -148,8 +150,8 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     const int lanes = schedule.lanes * shape.pair;
     in.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + lanes);
     in.bound(s.tile, range.begin, range.count).bound(s.j[outermost], 0, shape.axes[outermost].points);
-    for (size_t k = 0; k < stage.gathered.size(); k++) {
-        const Halide::RDom &r = stage.gathered[k];
+    for (size_t k = 0; k < stage.outer->gathered.size(); k++) {
+        const Halide::RDom &r = stage.outer->gathered[k];
         std::vector<VarOrRVar> loops = {s.c, s.j[outermost], vector, r[0], r[1], r[2], r[3]};
         append(loops, s.several(s.e));
         append(loops, s.several(s.z));
@@ -159,36 +161,22 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     return here;
 }
 
-// The sums of a register tile, inside the loop over tiles of its product.
-void schedule_sum(const WinogradStages &s, WinogradStages::Product &stage, const WinogradSchedule &schedule,
+// The sums of a register tile, inside the loop over tiles of its product. Returns their loop over input channels.
+RVar schedule_sum(const WinogradStages &s, WinogradStages::Product &stage, const WinogradSchedule &schedule,
                   const Var &tiles) {
-    const Var vector("vector");
-    Func &acc = stage.acc;
-    acc.compute_at(stage.product, tiles).store_in(MemoryType::Register);
-    acc.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector).unroll(s.tile);
-    Stage sum = acc.update();
-    const Halide::RVar depth(sum.get_schedule().rvars()[0].var);
-    std::vector<VarOrRVar> sum_order = {s.c, vector, s.tile};
-    sum.split(s.c, vector, s.c, schedule.lanes);
-    RVar steps = depth;
-    if (schedule.unroll > 1) {
-        const RVar inner("inner"), outer("outer");
-        sum.split(depth, outer, inner, schedule.unroll).unroll(inner);
-        sum_order.emplace_back(inner);
-        steps = outer;
-    }
-    sum_order.emplace_back(steps);
-    for (size_t fold = 1; fold < sum.get_schedule().rvars().size(); fold++) {
-        sum_order.emplace_back(RVar(sum.get_schedule().rvars()[fold].var));
-    }
-    sum.reorder(sum_order).vectorize(s.c).unroll(vector).unroll(s.tile);
+    stage.acc.compute_at(stage.product, tiles).store_in(MemoryType::Register);
+    const SumSteps sum =
+        schedule_tile_sum(stage.acc, {s.c, schedule.lanes, {}, {s.tile}}, {loops_from(stage.r, 0), schedule.unroll});
     if (schedule.ahead > 0) {
-        prefetch(sum, s.packed, steps, ceil_div(schedule.ahead, schedule.unroll));
+        prefetch(stage.acc.update(), s.packed, sum.steps, ceil_div(schedule.ahead, schedule.unroll));
     }
+    return sum.steps;
 }
 
 // A matrix product for each point: a panel of its weights stays in the nearest caches while all tiles pass.
-void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where, bool parallel) {
+WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where,
+                                bool parallel) {
+    WinogradSteps steps;
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
     const Var panel("panel"), vector("vector"), tiles("tiles");
@@ -226,13 +214,14 @@ void schedule_products(WinogradStages &s, const WinogradSchedule &schedule, cons
             loops.push_back({panel, shape.panels});
             share_loops(f, loops);
         }
-        schedule_sum(s, stage, schedule, tiles);
+        steps.push_back(schedule_sum(s, stage, schedule, tiles));
     }
+    return steps;
 }
 
 }  // namespace
 
-void schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+WinogradSteps schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
     Places places;
     if (schedule.by_phase) {
         places = schedule_phases(s, schedule);
@@ -244,20 +233,22 @@ void schedule_winograd(WinogradStages &s, const Problem &problem, const Winograd
                                                  shares_phases(s.shape, schedule)
                                            : places.inputs.y != nullptr;
     const bool parallel = schedule.parallel && !chunked;
-    if (s.column_bias.defined()) {
+    if (s.column_bias) {
+        Func &bias = *s.column_bias;
         const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
-        s.column_bias.compute_root().bound(s.column_bias.args()[0], 0, whole);
+        bias.compute_root().bound(bias.args()[0], 0, whole);
     }
     if (s.shape.panel_inputs) {
         places.inputs = places.rest;
     }
     schedule_image(s, problem, schedule, places.image);
     schedule_inputs(s, schedule, places.inputs, schedule.parallel && places.inputs.y == nullptr);
-    schedule_products(s, schedule, places.rest, parallel && !schedule.by_panel);
+    WinogradSteps steps = schedule_products(s, schedule, places.rest, parallel && !schedule.by_panel);
     schedule_outputs(s, schedule, places.rest, parallel);
     if (s.in_place && s.shape.group_chunks > 1 && schedule.parallel) {
         s.y.update().allow_race_conditions().parallel(groups_of_y);
     }
+    return steps;
 }
 
 }  // namespace kiln::dense

@@ -45,10 +45,10 @@ void bound(const WinogradStages &s, Halide::Func &f, const Halide::Var &var, int
 
 // Copies from a source that is contiguous in `dense` to a destination that is so in `fast`, by blocks whose vectors
 // along `dense` are interleaved in registers: vectors of strided elements would be gathered one by one. `around`: loops
-// of parts along `dense`.
-void schedule_transpose(Halide::Func &to, Halide::Func &block, const Halide::Var &fast, int fast_extent, int wide,
-                        const Halide::Var &dense, int dense_extent, int narrow,
-                        const std::vector<Halide::VarOrRVar> &around = {});
+// of parts along `dense`. Returns the loop over blocks along that.
+Halide::Var schedule_transpose(Halide::Func &to, Halide::Func &block, const Halide::Var &fast, int fast_extent,
+                               int wide, const Halide::Var &dense, int dense_extent, int narrow,
+                               const std::vector<Halide::VarOrRVar> &around = {});
 
 // Vectors along c, of that extent, the last of which overlaps the one before.
 void vectorize_channels(Halide::Func &f, const Halide::Var &c, int channels, int lanes);

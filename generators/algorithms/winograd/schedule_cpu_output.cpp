@@ -1,12 +1,13 @@
 // The Winograd algorithm's schedule for processors, from products to y.
 #include <algorithm>
+#include <optional>
 
-#include "algorithms/direct/direct.h"
 #include "algorithms/winograd/schedule_cpu.h"
 #include "expressions/arithmetic.h"
 #include "expressions/vars.h"
 #include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
+#include "moves/transpose_block.h"
 
 namespace kiln::dense {
 
@@ -61,7 +62,7 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
     }
     loops.panel_vectors = s.in_place && schedule.by_panel ? schedule.panel() / lanes : 0;
     loops.parallel = parallel && (s.in_place || !schedule.by_panel);
-    Func &target = s.in_place ? s.y : s.result;
+    Func &target = s.in_place ? s.y : *s.result;
     if (!s.in_place) {
         place.compute(target);
         bound_columns(target, s, schedule,
@@ -104,39 +105,39 @@ Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
     return places;
 }
 
-Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+namespace {
+
+// y in place: by a chunk of rows, or of images, where there are several.
+Place schedule_in_place(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
+                        const Place &around) {
+    const WinogradShape &shape = s.shape;
+    const size_t of_rows = 3 * shape.axes.size() + 1, of_images = of_rows + 1;  // among the loops of y's update
+    const bool rows = shape.axes.back().chunks > 1;
+    if (!rows && shape.image_chunks == 1) {
+        return around;
+    }
+    const UpdateLoops &loops = s.outputs[0].r;
+    if (schedule.parallel && shape.group_chunks == 1) {
+        s.y.update().allow_race_conditions().parallel(loops.loop(rows && problem.batch == 1 ? of_rows : of_images));
+    }
+    return {&s.y, VarOrRVar(loops.loop(rows ? of_rows : of_images))};
+}
+
+// A copy's loops: over its channels or, where those are transposed, over blocks of them; and over the row, where that
+// is cut into vectors.
+struct CopyLoops {
+    Var channels;
+    int width = 1;  // channels of an iteration
+    std::optional<Var> row;
+};
+
+// The vectors of the copy to y. `chunk`: how many outputs of the outermost axis are copied together.
+CopyLoops schedule_copy_vectors(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
+                                int channels, int chunk) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const bool of_groups = shape.group_chunks > 1;
-    const Place image = of_groups ? Place{&s.y, groups_of_y} : Place();
-    Place place = image;
-    if (s.in_place) {
-        const bool of_rows = shape.axes.back().chunks > 1;
-        if (of_rows || shape.image_chunks > 1) {
-            const UpdateLoops &loops = s.outputs[0].r;
-            place = {&s.y, VarOrRVar(loops.loop(3 * rank + (of_rows ? 1 : 2)))};
-            if (schedule.parallel && !of_groups) {
-                const size_t chunk = 3 * rank + (of_rows && problem.batch == 1 ? 1 : 2);
-                s.y.update().allow_race_conditions().parallel(loops.loop(chunk));
-            }
-        }
-        return {image, place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
-    }
     const std::vector<Var> at = s.y.args();
-    // y's dimensions: c, each axis, and after those seen by phases their phase, n.
-    const std::vector<int> phases = s.seen_phases;
-    Var outermost = at[at.size() - 2];
-    if (phases[rank - 1] > 1) {
-        outermost = at[at.size() - 3];
-    }
-    Var shared = problem.batch > 1 ? s.n : outermost;
-    int channels = static_cast<int>(problem.out_channels);
-    if (of_groups) {
-        channels = shape.group_columns;
-        std::vector<VarOrRVar> order(at.begin(), at.end());
-        order.emplace_back(groups_of_y);
-        s.y.split(s.c, groups_of_y, s.c, channels).reorder(order);
-    }
+    const int seen = s.seen_phases[0];
     std::vector<VarOrRVar> groups;
     if (shape.pads_groups()) {
         const Var group("group");
@@ -144,31 +145,57 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
         s.y.split(s.c, group, s.c, channels);
         groups.emplace_back(group);
     }
-    const WinogradAxis &axis = shape.axes[rank - 1];
-    const Var chunk("chunk");
-    const int size = axis.covered() * (phases[rank - 1] > 1 ? 1 : shape.phases(rank - 1));
-    if (axis.chunks > 1) {
-        place = {&s.y, chunk};
-        s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
-        shared = problem.batch > 1 ? s.n : chunk;
-    }
     if (shape.y_has_columns()) {
         vectorize_channels(s.y, s.c, shape.columns, schedule.lanes);
     } else if (shape.merges_phases) {
         s.y.reorder({s.p[0], at[1], s.c});
-        vectorize_channels(s.y, s.p[0], phases[0], schedule.lanes);
-    } else if (s.turned_y.defined()) {
-        int extent = static_cast<int>(problem.out[problem.rank - 1]) / phases[0];
-        extent = rank == 1 && axis.chunks > 1 ? size : extent;
-        schedule_transpose(s.y, s.turned_y, at[1], extent, schedule.lanes, s.c, channels, turned_channels, groups);
-        if (rank == 1 && axis.chunks == 1 && problem.batch == 1) {
-            shared = Var("dense_outer");  // the row itself is cut into vectors
-        }
+        vectorize_channels(s.y, s.p[0], seen, schedule.lanes);
+    } else if (s.turned_y) {
+        const bool by_chunks = rank == 1 && shape.axes[0].chunks > 1;
+        const int extent = by_chunks ? chunk : static_cast<int>(problem.out[problem.rank - 1]) / seen;
+        const Var blocks = schedule_transpose(s.y, *s.turned_y, at[1], extent, schedule.lanes, s.c, channels,
+                                              transposed_channels, groups);
+        const bool shares_row = rank == 1 && !by_chunks && problem.batch == 1;
+        return {blocks, transposed_channels, shares_row ? std::optional(blocks) : std::nullopt};
     } else {
         vectorize_channels(s.y, s.c, channels, schedule.lanes);
     }
+    return {s.c, schedule.lanes, std::nullopt};
+}
+
+}  // namespace
+
+Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    const bool of_groups = shape.group_chunks > 1;
+    const Place image = of_groups ? Place{&s.y, groups_of_y} : Place();
+    if (s.in_place) {
+        const Place place = schedule_in_place(s, problem, schedule, image);
+        return {image, place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
+    }
+    const std::vector<Var> at = s.y.args();
+    // y's dimensions: c, each axis, and after those seen by phases their phase, n.
+    const int seen = s.seen_phases[rank - 1];
+    const Var outermost = at[at.size() - (seen > 1 ? 3 : 2)], chunk("chunk");
+    int channels = static_cast<int>(problem.out_channels);
+    if (of_groups) {
+        channels = shape.group_columns;
+        std::vector<VarOrRVar> order(at.begin(), at.end());
+        order.emplace_back(groups_of_y);
+        s.y.split(s.c, groups_of_y, s.c, channels).reorder(order);
+    }
+    const WinogradAxis &axis = shape.axes[rank - 1];
+    const int size = axis.covered() * (seen > 1 ? 1 : shape.phases(rank - 1));
+    Place place = image;
     if (axis.chunks > 1) {
-        if (phases[rank - 1] > 1 && !(shape.merges_phases && rank == 1)) {
+        place = {&s.y, chunk};
+        s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
+    }
+    const CopyLoops loops = schedule_copy_vectors(s, problem, schedule, channels, size);
+    Var shared = problem.batch > 1 ? s.n : axis.chunks > 1 ? chunk : loops.row.value_or(outermost);
+    if (axis.chunks > 1) {
+        if (seen > 1 && !(shape.merges_phases && rank == 1)) {
             s.y.reorder({s.p[rank - 1], chunk, s.n});
         } else {
             s.y.reorder({chunk, s.n});
@@ -182,8 +209,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     }
     Places places = {image, place, place};
     if (schedule.by_panel) {
-        const bool turns = s.turned_y.defined();
-        split_panels(s, schedule, turns ? Var("dense_outer") : s.c, turns ? turned_channels : schedule.lanes, place);
+        split_panels(s, schedule, loops.channels, loops.width, place);
         places.rest = {&s.y, panel_of_y};
         shared = place.y == nullptr ? panel_of_y : shared;
     }

@@ -21,7 +21,7 @@ namespace {
 // Beyond so many points a tile's transform no longer fits the code and the registers it takes unrolled.
 constexpr int most_unrolled_points = 36;
 
-bool is_rolled(const WinogradShape &shape, int bits) {
+bool goes_by_rows(const WinogradShape &shape, int bits) {
     int points = 1;
     for (size_t a = 0; a < shape.axes.size(); a++) {
         points *= shape.tile_class(bits, a).points;
@@ -40,6 +40,47 @@ std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const UpdateLoops
     return loops;
 }
 
+// One axis' step of a tile's transform, in registers or, `by_rows`, row by row through memory.
+void schedule_step(const WinogradStages::Step &of_axis, const WinogradStages &s,
+                   const WinogradStages::Transform &transform, const Func &target, int lanes, bool by_rows,
+                   const Var &vector) {
+    Func step = of_axis.f;
+    const size_t axis = of_axis.axis, rank = s.shape.axes.size();
+    const std::vector<Var> at = step.args();
+    // All points or outputs of this axis together, which read the same vectors.
+    std::vector<VarOrRVar> order = {s.c, at[1 + axis]};
+    for (size_t a = 0; a < rank; a++) {
+        if (a != axis) {
+            order.emplace_back(at[1 + a]);
+        }
+    }
+    step.reorder(order).vectorize(s.c).bound_extent(s.c, lanes);
+    // Where loops over tiles are one, Halide does not see that all of this is one position's.
+    for (size_t d = 1 + rank; d < at.size(); d++) {
+        step.bound_extent(at[d], 1);
+    }
+    // Of a tile that is cut, too, so that all are of one size; rows of outputs, one after the other, are one.
+    const bool is_row = by_rows && axis == 0;
+    for (size_t a = 0; a < rank && s.shape.cut && target.name() == s.y.name(); a++) {
+        if (a == 0 || !is_row) {
+            step.bound(at[1 + a], 0, a < axis ? s.shape.axes[a].points : s.shape.axes[a].outputs);
+        }
+    }
+    for (size_t a = 0; a < rank; a++) {
+        if (a == axis || !by_rows) {
+            step.unroll(at[1 + a]);
+        }
+    }
+    if (is_row) {
+        step.compute_at(target, transform.r.loop(1)).store_in(MemoryType::Register);
+    } else {
+        step.compute_at(target, vector);
+        if (!by_rows) {
+            step.store_in(MemoryType::Register);
+        }
+    }
+}
+
 }  // namespace
 
 int power_of_two(int n) {
@@ -56,8 +97,8 @@ void bound(const WinogradStages &s, Func &f, const Var &var, int begin, int coun
     }
 }
 
-void schedule_transpose(Func &to, Func &block, const Var &fast, int fast_extent, int wide, const Var &dense,
-                        int dense_extent, int narrow, const std::vector<VarOrRVar> &around) {
+Var schedule_transpose(Func &to, Func &block, const Var &fast, int fast_extent, int wide, const Var &dense,
+                       int dense_extent, int narrow, const std::vector<VarOrRVar> &around) {
     const Var fast_outer("fast_outer"), dense_outer("dense_outer");
     wide = std::min(wide, power_of_two(fast_extent));
     narrow = std::min(narrow, power_of_two(dense_extent));
@@ -75,6 +116,7 @@ void schedule_transpose(Func &to, Func &block, const Var &fast, int fast_extent,
     to.reorder(order).vectorize(fast).unroll(dense);
     block.compute_at(to, fast_outer).store_in(MemoryType::Stack).reorder_storage(storage);
     block.bound_extent(fast, wide).bound_extent(dense, narrow).vectorize(dense).unroll(fast);
+    return dense_outer;
 }
 
 void vectorize_channels(Func &f, const Var &c, int channels, int lanes) {
@@ -86,11 +128,11 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
                         size_t axes, int lanes, const TransformLoops &loops) {
     const size_t rank = s.shape.axes.size();
     const Var vector("vector");
-    const bool rolled = is_rolled(axes < rank ? s.shape.plane() : s.shape, transform.bits);
+    const bool by_rows = goes_by_rows(axes < rank ? s.shape.plane() : s.shape, transform.bits);
     Stage stage = target.update(update);
-    const bool whole = &target != &s.y || s.shape.columns % lanes == 0;
+    const bool whole = target.name() != s.y.name() || s.shape.columns % lanes == 0;
     stage.split(s.c, vector, s.c, lanes, whole ? TailStrategy::RoundUp : TailStrategy::PredicateStores);
-    const bool groups_outermost = &target == &s.y && s.shape.group_chunks > 1;
+    const bool groups_outermost = target.name() == s.y.name() && s.shape.group_chunks > 1;
     if (loops.panel_vectors > 0) {
         stage.split(vector, panel_of_y, vector, loops.panel_vectors);
     } else if (groups_outermost) {
@@ -117,7 +159,7 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
         order.emplace_back(groups_of_y);
     }
     stage.reorder(order).vectorize(s.c).unroll(transform.r.loop(0));
-    for (size_t a = 1; a < axes && !rolled; a++) {
+    for (size_t a = 1; a < axes && !by_rows; a++) {
         stage.unroll(transform.r.loop(a));
     }
     if (loops.parallel && loops.panel_vectors > 0) {
@@ -125,40 +167,8 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     } else if (loops.parallel) {
         share_loops(stage.allow_race_conditions(), tile_loops(s.shape, transform.r, transform.bits));
     }
-    for (const auto &[axis, f] : transform.steps) {
-        Func step = f;
-        const std::vector<Var> at = step.args();
-        // All points or outputs of this axis together, which read the same vectors.
-        std::vector<VarOrRVar> step_order = {s.c, at[1 + axis]};
-        for (size_t a = 0; a < s.shape.axes.size(); a++) {
-            if (a != axis) {
-                step_order.emplace_back(at[1 + a]);
-            }
-        }
-        step.reorder(step_order).vectorize(s.c).bound_extent(s.c, lanes);
-        // Where loops over tiles are one, Halide does not see that all of this is one position's.
-        for (size_t d = 1 + s.shape.axes.size(); d < at.size(); d++) {
-            step.bound_extent(at[d], 1);
-        }
-        // Of a tile that is cut, too, so that all are of one size; rows of outputs, one after the other, are one.
-        const bool by_rows = rolled && axis == 0;
-        for (size_t a = 0; a < s.shape.axes.size() && s.shape.cut && &target == &s.y; a++) {
-            if (a == 0 || !by_rows) {
-                step.bound(at[1 + a], 0, a < axis ? s.shape.axes[a].points : s.shape.axes[a].outputs);
-            }
-        }
-        for (size_t a = 0; a < s.shape.axes.size(); a++) {
-            if (a == axis || !rolled) {
-                step.unroll(at[1 + a]);
-            }
-        }
-        if (!rolled) {
-            step.compute_at(target, vector).store_in(MemoryType::Register);
-        } else if (axis == 0) {
-            step.compute_at(target, transform.r.loop(1)).store_in(MemoryType::Register);
-        } else {
-            step.compute_at(target, vector);
-        }
+    for (const WinogradStages::Step &step : transform.steps) {
+        schedule_step(step, s, transform, target, lanes, by_rows, vector);
     }
 }
 

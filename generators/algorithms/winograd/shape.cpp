@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "algorithms/direct/direct.h"
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "algorithms/winograd/transforms/exact.h"
 #include "algorithms/winograd/winograd.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
+#include "moves/transpose_block.h"
 
 namespace kiln::dense {
 namespace {
@@ -108,7 +108,8 @@ bool WinogradSchedule::allows_by_phase(const Problem &problem) const {
 
 bool WinogradSchedule::allows_by_panel(const Problem &problem) const {
     const WinogradShape shape = winograd_shape(problem, *this);
-    return !by_point && !shape.merges_phases && shape.group_columns % panel() == 0 && panel() % turned_channels == 0 &&
+    return !by_point && !shape.merges_phases && shape.group_columns % panel() == 0 &&
+           panel() % transposed_channels == 0 &&
            (!shape.covers_exactly(problem, lanes) || shape.tile_classes().size() == 1);
 }
 

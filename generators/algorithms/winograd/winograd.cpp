@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "algorithms/direct/direct.h"
 #include "algorithms/winograd/stages.h"
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "algorithms/winograd/transforms/exact.h"
 #include "algorithms/winograd/transforms/transform.h"
+#include "axes/axis_map.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
@@ -95,11 +95,11 @@ Func define_folded_image(WinogradStages &s, const Problem &problem, const Operan
     from.push_back(s.n);
     bounds.emplace_back();
     s.image = Func("image");
-    s.image(at) = Halide::BoundaryConditions::constant_exterior(x, zero_of(x), bounds)(from);
+    (*s.image)(at) = Halide::BoundaryConditions::constant_exterior(x, zero_of(x), bounds)(from);
     from.assign(at.begin(), at.end());
     from[0] = Halide::unsafe_promise_clamped(s.c, 0, s.shape.depth - 1);  // as below
     Func filled_up("filled_up");
-    filled_up(at) = s.image(from);
+    filled_up(at) = (*s.image)(from);
     return filled_up;
 }
 
@@ -122,14 +122,14 @@ Func define_image(WinogradStages &s, const Problem &problem, const WinogradSched
         std::vector<Expr> from(at.begin(), at.end());
         if (problem.x_layout != Layout::nxc) {
             s.turned_x = Func("turned_x");
-            s.turned_x(at) = x(from);
+            (*s.turned_x)(at) = x(from);
         }
         s.image = Func("image");
-        s.image(at) = (s.turned_x.defined() ? s.turned_x : x)(from);
+        (*s.image)(at) = s.turned_x.value_or(x)(from);
         // Products do not read the channels that fill up the last vector: anything may lie there.
         from[0] = Halide::unsafe_promise_clamped(s.c, 0, channels - 1);
         source = Func("filled_up");
-        source(at) = s.image(from);
+        source(at) = (*s.image)(from);
         source = problem.is_quantized() ? widened(problem, operands, source) : source;
     }
     Halide::Region bounds(s.shape.axes.size() + 2);
@@ -224,8 +224,8 @@ void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
 }
 
 // What the products of some points multiply, from planes: their transform on the outermost axis, tile of a plane by
-// tile of a plane.
-void gather_planes(WinogradStages &s, WinogradStages::Product &product, const Func &planes) {
+// tile of a plane. Returns the domains of its updates.
+std::vector<RDom> gather_planes(const WinogradStages &s, WinogradStages::Product &product, const Func &planes) {
     const WinogradShape &shape = s.shape, plane = shape.plane();
     const size_t rank = shape.axes.size(), outer = rank - 1;
     const WinogradAxis &axis = shape.axes[outer];
@@ -237,6 +237,7 @@ void gather_planes(WinogradStages &s, WinogradStages::Product &product, const Fu
     append(at, s.j);
     append(at, s.several(s.z));
     append(at, s.several({s.rows, s.images}));
+    std::vector<RDom> gathered;
     product.transformed = Func("transformed");
     product.transformed(at) = Halide::undef(planes.type());
     for (const int bits : shape.tile_classes()) {
@@ -261,8 +262,9 @@ void gather_planes(WinogradStages &s, WinogradStages::Product &product, const Fu
         }
         const std::vector<Expr> points = input_transform(f, inputs);
         product.transformed(to) = points.size() == 1 ? points[0] : Halide::mux(s.j[outer], points);
-        product.gathered.push_back(r);
+        gathered.push_back(r);
     }
+    return gathered;
 }
 
 // acc += weight * input, of neighbouring pairs in one instruction where they are 16-bit integers: modulo 2^32.
@@ -284,19 +286,68 @@ void define_sum(Func &acc, const std::vector<Var> &at, int pair, const Func &tra
     acc(at) += Halide::reinterpret<uint32_t>(sum);
 }
 
+// The planes that products by points transform, with zeros around them on the outermost axis.
+Func padded_planes(const WinogradStages &s) {
+    const WinogradAxis &outermost = s.shape.axes.back();
+    if (!outermost.reads_outside() || s.shape.merges_folds) {
+        return s.transformed;
+    }
+    Halide::Region bounds(s.transformed.dimensions());
+    bounds[2 + s.several(std::vector<Var>(s.e.begin(), s.e.end() - 1)).size()] = {0, outermost.in};
+    return Halide::BoundaryConditions::constant_exterior(s.transformed, zero_of(s.transformed), bounds);
+}
+
+// Where the product of point j and phase p at step r[0] and folds r[1...] finds its weight and its input. Adds to the
+// sum's domain which folds it has.
+struct Factors {
+    std::vector<Expr> weight, input;
+};
+
+Factors factors_of(const WinogradStages &s, const Problem &problem, UpdateLoops &r) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    const Expr depth = r[0] * (shape.pair * shape.interleaved) + s.c % shape.interleaved;
+    const Expr group = s.c / (shape.group_panels * shape.panel);
+    Factors f = {{s.c % shape.panel * shape.pair, r[0]},
+                 {problem.groups == 1 ? depth + 0 : group * shape.depth + depth}};
+    for (size_t a = 0; a < rank; a++) {
+        f.weight.push_back(r[a + 1]);
+        if (s.has(s.e[a])) {
+            f.input.push_back(r[a + 1]);
+        }
+    }
+    f.input.emplace_back(s.tile);
+    append(f.input, s.j);
+    f.weight.push_back(s.c / shape.panel);
+    for (size_t a = 0; a < rank; a++) {
+        const WinogradAxis &axis = shape.axes[a];
+        const Expr has_last_tap = r[a + 1] < axis.first_short_fold();
+        f.weight.push_back(shape.shares_weights(a) ? Halide::select(has_last_tap, s.j[a], 0) : Expr(s.j[a]));
+        if (s.has(s.z[a])) {
+            f.input.push_back(axis.shift_of(s.p[a]));
+        }
+        if (axis.taps > 1 && axis.first_short_fold() < shape.folds(a)) {
+            r.domain().where(s.j[a] != cook_toom_infinity || has_last_tap);
+        }
+    }
+    for (const Var &p : s.p) {
+        f.weight.push_back(s.value(p));
+    }
+    append(f.input, s.several({s.rows, s.images}));
+    return f;
+}
+
 void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
     const WinogradShape &shape = s.shape;
-    Func planes = s.transformed;
-    if (by_point && shape.axes.back().reads_outside() && !shape.merges_folds) {
-        Halide::Region bounds(s.transformed.dimensions());
-        bounds[2 + s.several(std::vector<Var>(s.e.begin(), s.e.end() - 1)).size()] = {0, shape.axes.back().in};
-        planes = Halide::BoundaryConditions::constant_exterior(s.transformed, zero_of(s.transformed), bounds);
-    }
-    const size_t rank = shape.axes.size();
+    const Func planes = by_point ? padded_planes(s) : s.transformed;
     std::vector<int> extents = {shape.steps()};
-    for (size_t a = 0; a < rank; a++) {
+    for (size_t a = 0; a < shape.axes.size(); a++) {
         extents.push_back(shape.folds(a));
     }
+    std::vector<Var> at = {s.c, s.tile};
+    append(at, s.j);
+    append(at, s.several(s.p));
+    append(at, s.several({s.rows, s.images}));
     int most = 0;
     for (const int bits : shape.tile_classes()) {
         most |= bits;
@@ -306,43 +357,12 @@ void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
             continue;
         }
         UpdateLoops r(extents, 1, "r");
-        const Expr depth = r[0] * (shape.pair * shape.interleaved) + s.c % shape.interleaved;
-        std::vector<Expr> weight = {s.c % shape.panel * shape.pair, r[0]},
-                          in = {problem.groups == 1 ? depth + 0
-                                                    : s.c / (shape.group_panels * shape.panel) * shape.depth + depth};
-        for (size_t a = 0; a < rank; a++) {
-            weight.push_back(r[a + 1]);
-            if (s.has(s.e[a])) {
-                in.push_back(r[a + 1]);
-            }
-        }
-        in.push_back(s.tile);
-        append(in, s.j);
-        weight.push_back(s.c / shape.panel);
-        for (size_t a = 0; a < rank; a++) {
-            const WinogradAxis &axis = shape.axes[a];
-            const Expr has_last_tap = r[a + 1] < axis.first_short_fold();
-            weight.push_back(shape.shares_weights(a) ? Halide::select(has_last_tap, s.j[a], 0) : Expr(s.j[a]));
-            if (s.has(s.z[a])) {
-                in.push_back(axis.shift_of(s.p[a]));
-            }
-            if (axis.taps > 1 && axis.first_short_fold() < shape.folds(a)) {
-                r.domain().where(s.j[a] != cook_toom_infinity || has_last_tap);
-            }
-        }
-        for (const Var &p : s.p) {
-            weight.push_back(s.value(p));
-        }
-        append(in, s.several({s.rows, s.images}));
-        std::vector<Var> at = {s.c, s.tile};
-        append(at, s.j);
-        append(at, s.several(s.p));
-        append(at, s.several({s.rows, s.images}));
-        WinogradStages::Product product = {bits, s.transformed, Func("acc"), Func("product"), Func(), {}};
+        const Factors factors = factors_of(s, problem, r);
+        WinogradStages::Product product = {bits, s.transformed, r.domain(), Func("acc"), Func("product"), std::nullopt};
         if (by_point) {
-            gather_planes(s, product, planes);
+            product.outer = {Func(), gather_planes(s, product, planes)};
         }
-        define_sum(product.acc, at, shape.pair, product.transformed, in, s.packed, weight);
+        define_sum(product.acc, at, shape.pair, product.transformed, factors.input, s.packed, factors.weight);
         product.product(at) = product.acc(std::vector<Expr>(at.begin(), at.end()));
         s.products.push_back(product);
     }

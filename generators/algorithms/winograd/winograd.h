@@ -32,6 +32,7 @@
 #include <Halide.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -203,25 +204,31 @@ struct WinogradStages {
         UpdateLoops r;            // points or outputs of a tile, then tile and sub-image of each axis, then image,
                                   //   then, of outputs in place, the chunks of rows and of images
     };
+    // Where the outermost axis is transformed by points of the others: the transform of products on it, and the domains
+    // of the updates of what they multiply: tile of a plane, tile and sub-image of the outermost axis, image.
+    struct OuterTransform {
+        Halide::Func f;
+        std::vector<Halide::RDom> gathered;
+    };
     struct Product {
         int bits = 0;
         Halide::Func transformed;  // what it multiplies
+        Halide::RDom r;            // of what its sums add: input channels, folds
         Halide::Func acc, product;
-        Halide::Func outer;  // its transform on the outermost axis, where that is done by points of the others
-        std::vector<Halide::RDom> gathered;  // and then the domains of the updates of `transformed`: tile of a plane,
-                                             // tile and sub-image of the outermost axis, image
+        std::optional<OuterTransform> outer;
     };
-    int channels = 0;                 // input channels that `transformed` holds: whole vectors
-    Halide::Func image;               // x with channels innermost and room for whole vectors; undefined where x will do
-    Halide::Func column_bias;         // of every column, where phases are merged; else undefined
-    Halide::Func turned_x, turned_y;  // blocks of x and y on their way from or to channels first; else undefined
-    Halide::Func packed;              // the operand
-    Halide::Func transformed;         // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
-                                      //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
-    std::vector<Transform> inputs;    // of `transformed`
-    std::vector<Product> products;    // (c, tile, j, p, rows, images)
+    int channels = 0;                   // input channels that `transformed` holds: whole vectors
+    std::optional<Halide::Func> image;  // x with channels innermost and room for whole vectors, where x will not do
+    std::optional<Halide::Func> column_bias;         // of every column, where phases are merged
+    std::optional<Halide::Func> turned_x, turned_y;  // blocks of x and y on their way from or to channels first
+    Halide::Func packed;                             // the operand
+    Halide::Func transformed;                        // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
+                               //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
+    std::vector<Transform> inputs;  // of `transformed`
+    std::vector<Product> products;  // (c, tile, j, p, rows, images)
     std::vector<Transform> outputs;
-    Halide::Func result;  // where y cannot be written in place: (c, q and p of each axis in a chunk, n, rows, images)
+    std::optional<Halide::Func>
+        result;  // where y cannot be written in place: (c, q and p of each axis in a chunk, n, rows, images)
     Halide::Func y;
     std::vector<int> seen_phases;  // in which y is seen (Implementation::output_phases)
     bool in_place = false;
@@ -248,9 +255,12 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target);
 // Whether that costs clearly less than the direct algorithm, by estimates of both.
 bool winograd_is_profitable(const Problem &problem, const TargetModel &target);
 
-void schedule_winograd(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
+// Of each product, the loop of its sums over input channels.
+using WinogradSteps = std::vector<Halide::RVar>;
+WinogradSteps schedule_winograd(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
 
 // After schedule_winograd(), of targets whose products take a lane of a register (schedule_neon.cpp).
-void stage_inputs(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
+void stage_inputs(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule,
+                  const WinogradSteps &steps);
 
 }  // namespace kiln::dense

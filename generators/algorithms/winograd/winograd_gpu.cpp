@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "algorithms/direct/direct.h"
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "algorithms/winograd/transforms/transform.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 #include "expressions/vars.h"
 #include "moves/gpu_schedule.h"
-#include "moves/reduction.h"
+#include "moves/tile_sum.h"
 
 namespace kiln::dense {
 namespace {
@@ -212,12 +211,7 @@ void schedule_products(Stages &s, const Problem &problem, const WinogradGpuSched
     f.gpu_blocks(block, panel);
 
     s.acc.compute_at(f, tc).store_in(Halide::MemoryType::Register);
-    s.acc.split(s.c, vector, s.c, schedule.vector).vectorize(s.c).unroll(vector).unroll(s.tile);
-    Halide::Stage sum = s.acc.update();
-    sum.split(s.c, vector, s.c, schedule.vector);
-    order = {s.c, vector, s.tile};
-    append_reduction(sum, s.r, 0, schedule.unroll, order);
-    sum.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
+    schedule_tile_sum(s.acc, {s.c, schedule.vector, {}, {s.tile}}, {loops_from(s.r, 0), schedule.unroll});
 }
 
 void schedule_y(Stages &s, const Problem &problem) {

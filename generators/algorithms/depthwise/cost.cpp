@@ -1,0 +1,155 @@
+// What the depthwise algorithm is compiled with where nobody tuned it.
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "algorithms/depthwise/schedule.h"
+#include "axes/axis_map.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+
+namespace kiln::depthwise {
+namespace {
+
+constexpr int most_tile_products = 128;
+constexpr int most_merged_channels = 5;
+constexpr int least_looped_taps = 20;
+constexpr int least_transposed_taps = 40;  // of images with rows of whole vectors
+
+// What the choice is made by.
+struct Numbers {
+    const Problem &problem;
+    const TargetModel &target;
+    std::vector<AxisMap> axes = axis_maps(problem);
+    int lanes = target.lanes(sum_type(problem).bits()), width = axes[0].phase_extent;
+    int height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    // Of float32, vectors may be partly used.
+    bool masks = problem.x_type == DType::f32 && problem.y_type == DType::f32;
+    // Whether taps are many enough for rows of them to be a loop.
+    bool many_taps = problem.rank == 2 && loops_over_taps(problem) && problem.taps() >= least_looped_taps;
+    int phases = 1;
+    int channel_lanes = 1;  // of a vector of channels
+
+    Numbers(const Problem &p, const TargetModel &t) : problem(p), target(t) {
+        for (const AxisMap &axis : axes) {
+            phases *= axis.phases;
+        }
+        // Of fewer channels than a vector all are one, a part of it under a mask (3 of 4 take 44% less time than 2 and
+        // 1).
+        channel_lanes =
+            few_channels() ? lanes_around(problem.out_channels, lanes) : lanes_within(problem.out_channels, lanes);
+    }
+
+    bool few_channels() const { return masks && !target.lane_indexed_fma && problem.out_channels < lanes; }
+    // Of a tile. Sums in flight hide an addition's latency; those beyond a third of the registers crowd out what they
+    // share. Where there are many taps, longer code than this no longer keeps what outputs share in registers.
+    int most_sums(bool row_lanes) const {
+        const int most = std::max(1, most_tile_products / static_cast<int>(problem.taps()));
+        const int registers = target.vector_registers / 4;
+        return std::max(1, (row_lanes ? registers : std::min(registers, most)) / phases);
+    }
+};
+
+// Vectors along rows need rows; short ones go by channels, through a copy that transposes x. Of float32 they may be
+// part of a vector.
+bool takes_row_lanes(const Numbers &n) {
+    const bool planes = n.problem.x_layout == Layout::ncx && n.problem.y_layout == Layout::ncx;
+    // Sums of many taps that share what they read are worth that copy, where rows are short or taps many enough: 7x7 of
+    // 768 channels at 7x7 takes .051 ms in place of .189, of 96 at 56x56 .43 in place of .78.
+    const bool transposes =
+        n.many_taps && n.problem.out_channels >= n.lanes && (n.width < 8 || n.problem.taps() >= least_transposed_taps);
+    return planes && n.width >= (n.masks ? 5 : 8) && !transposes;
+}
+
+// How many taps a lane is to sum.
+int dot_width(const Numbers &n, bool row_lanes) {
+    const int dot = n.target.signed_dot ? 1 : n.target.int8_products;
+    // One or two channels are no vector.
+    if (!n.problem.is_quantized() || dot <= 1 || n.problem.taps() == 1 || (!row_lanes && n.channel_lanes < 4)) {
+        return 1;
+    }
+    return sums_taps(n.problem, dot) ? dot : sums_taps(n.problem, 2) ? 2 : 1;
+}
+
+void choose_row_lanes(DepthwiseSchedule &schedule, const Numbers &n) {
+    schedule.tile = RowLanes();
+    schedule.lanes = n.masks && n.width < n.lanes ? lanes_around(n.width, n.lanes) : lanes_within(n.width, n.lanes);
+    schedule.rows = std::min({n.height, n.most_sums(true), schedule.sums<DotTaps>() ? 8 : 7});
+    if (n.axes[0].phases > 1) {
+        // The rows of phases that take turns are interleaved: halves of vectors to whole ones (T4 takes 9% less time),
+        // and several at a time make Halide slow (1.6 s for two), and nothing faster.
+        schedule.lanes = std::max(schedule.lanes / 2, std::min(schedule.lanes, 8));
+        schedule.rows = 1;
+    }
+}
+
+void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n) {
+    // Elements of channels-first y are written one by one, which long unrolled code makes no faster.
+    const bool scatters = n.problem.y_layout == Layout::ncx;
+    // Rows share fours of bytes, and two vectors their interleaving; pairs of 16 bits gain by neither.
+    const bool shares = schedule.dot_width() == 4 && !scatters;
+    const AxisMap &row = n.axes[0];
+    schedule.vectors = 2 * schedule.lanes <= n.problem.out_channels && shares ? 2 : 1;
+    const int reach = (row.taps - 1) * std::abs(row.tap_step);
+    int columns = std::max((16 - reach - 1) / row.step + 1, 1);
+    if (columns < n.width && row.taps <= 3) {  // longer parts of a row are no faster, and slow to compile
+        columns = std::min(columns, 8);
+    }
+    schedule.tile = ChannelLanes{ceil_div(n.width, ceil_div(n.width, scatters ? 2 : columns)), true};
+    schedule.rows = shares ? std::min(n.height, 2) : 1;
+}
+
+// Of many taps a row's at a time, for as much of a row of outputs as leaves registers to their weights, a vector of
+// channels after the other, so that the rows it reads stay in the first cache: 7x7 of 768 channels at 7x7 takes .016 ms
+// in place of .077.
+void choose_looped_tile(DepthwiseSchedule &schedule, const Numbers &n) {
+    const int most_pixels = (n.target.vector_registers - 2) / 2;
+    const int pixels = ceil_div(n.width, ceil_div(n.width, most_pixels));
+    const int vectors = 2 * schedule.lanes <= n.problem.out_channels ? 2 : 1;
+    schedule.vectors = pixels * vectors <= most_pixels ? vectors : 1;
+    schedule.tile = ChannelLanes{pixels, true};
+    schedule.taps = TapsInLoop();
+}
+
+// Tall tiles read rows of x fewer times. With strides that pays where the image is large (C7 takes 7% less time, half
+// its size 20% more).
+void choose_unrolled_tile(DepthwiseSchedule &schedule, const Numbers &n) {
+    const int sums = n.most_sums(false);
+    const int pixels = std::min({n.width, sums, n.axes[0].step > 1 && n.width < 28 ? 7 : 2});
+    schedule.tile = ChannelLanes{pixels, false};
+    schedule.rows = std::min(n.height, std::max(1, sums / pixels));
+}
+
+}  // namespace
+
+DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target) {
+    const Numbers n(problem, target);
+    const bool row_lanes = takes_row_lanes(n);
+    DepthwiseSchedule schedule;
+    schedule.parallel = problem.flops() > 1e6;
+    if (const int dot = dot_width(n, row_lanes); dot > 1) {
+        schedule.taps = DotTaps{dot};
+    }
+    // Rows of few channels fill whole vectors, but are copied, and weights repeat after many lanes: of 16 lanes, 3
+    // channels take 60% less time than under a mask, 5 46% and 7 40% more; of 8, 42%, 8% and 27% more.
+    if (n.few_channels() && merges_rows(problem) && problem.out_channels <= most_merged_channels &&
+        n.width * problem.out_channels >= std::lcm(n.lanes, problem.out_channels)) {
+        schedule.tile = MergedRowLanes();
+        schedule.lanes = n.lanes;
+        schedule.rows = std::min({n.height, n.most_sums(false), 7});
+        return schedule;
+    }
+    schedule.lanes = n.channel_lanes;
+    if (row_lanes) {
+        choose_row_lanes(schedule, n);
+    } else if (schedule.sums<DotTaps>()) {
+        choose_dotted_tile(schedule, n);
+    } else if (n.many_taps && schedule.lanes <= problem.out_channels) {
+        choose_looped_tile(schedule, n);
+    } else {
+        choose_unrolled_tile(schedule, n);
+    }
+    return schedule;
+}
+
+}  // namespace kiln::depthwise

@@ -1,0 +1,148 @@
+// The text of the depthwise algorithm's schedule, and which are legal.
+#include "algorithms/depthwise/schedule.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "axes/axis_map.h"
+
+namespace kiln::depthwise {
+namespace {
+
+// More unrolled products than these make kernels large and slow to compile.
+constexpr int most_products = 128;
+// Of a group.
+constexpr int most_outputs = 8;
+
+// Of lanes and taps, as the text has them.
+struct Kinds {
+    int pixels = 1, dot = 1;
+    bool along_row = false, channels_outside = false, merged = false, rolled = false;
+};
+
+Kinds kinds_of(const DepthwiseSchedule &schedule) {
+    Kinds kinds = {schedule.pixels(),          schedule.dot_width(),       schedule.has_row_lanes(), false,
+                   schedule.has_merged_rows(), schedule.sums<TapsInLoop>()};
+    if (const auto *channel = schedule.with<ChannelLanes>()) {
+        kinds.channels_outside = channel->channels_outside;
+    }
+    return kinds;
+}
+
+void set_kinds(DepthwiseSchedule &schedule, const Kinds &kinds) {
+    if (kinds.merged && kinds.along_row) {
+        throw std::invalid_argument("schedule: \"merged\" must be 0 where \"along_row\" is 1");
+    }
+    if (kinds.rolled && kinds.dot > 1) {
+        throw std::invalid_argument("schedule: \"rolled\" must be 0 where \"dot\" is more than 1");
+    }
+    if (kinds.along_row) {
+        schedule.tile = RowLanes();
+    } else if (kinds.merged) {
+        schedule.tile = MergedRowLanes();
+    } else {
+        schedule.tile = ChannelLanes{kinds.pixels, kinds.channels_outside};
+    }
+    if (kinds.rolled) {
+        schedule.taps = TapsInLoop();
+    } else if (kinds.dot != 1) {
+        schedule.taps = DotTaps{kinds.dot};
+    } else {
+        schedule.taps = UnrolledTaps();
+    }
+}
+
+bool has_one_phase(const std::vector<AxisMap> &axes) {
+    return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases == 1; });
+}
+
+}  // namespace
+
+int DepthwiseSchedule::period(const Problem &problem) const {
+    return std::lcm(lanes, static_cast<int>(problem.out_channels));
+}
+
+void DepthwiseSchedule::list(ScheduleText &text) {
+    Kinds kinds = kinds_of(*this);
+    text.number("lanes", lanes, 1, 64);
+    text.number("vectors", vectors, 1, 64);
+    text.number("pixels", kinds.pixels, 1, 64);
+    text.number("rows", rows, 1, 64);
+    text.number("dot", kinds.dot);
+    text.flag("along_row", kinds.along_row);
+    text.flag("channels_outside", kinds.channels_outside);
+    text.flag("parallel", parallel);
+    text.optional("merged", kinds.merged, false);
+    text.optional("rolled", kinds.rolled, false);
+    set_kinds(*this, kinds);
+}
+
+void DepthwiseSchedule::check(const Problem &problem) const {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    // A row may be part of a single vector.
+    const bool partial = has_row_lanes() && dot_width() == 1 && vectors == 1 && lanes / 2 < axes[0].phase_extent;
+    const int width = has_row_lanes() ? (partial ? 1 : lanes * vectors) : pixels();
+    if (width > axes[0].phase_extent || (axes.size() > 1 && rows > axes[1].phase_extent)) {
+        throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width) +
+                                    " outputs is larger than the image");
+    }
+    if (!sums_taps(problem, dot_width())) {
+        throw std::invalid_argument("schedule: no instruction sums the products of " + std::to_string(dot_width()) +
+                                    " neighbouring taps");
+    }
+    if (sums<TapsInLoop>() && (!loops_over_taps(problem) || with<ChannelLanes>() == nullptr || rows > 1)) {
+        throw std::invalid_argument("schedule: \"rolled\" must be 0: rows of taps cannot be a loop here");
+    }
+    if (has_merged_rows() && (!merges_rows(problem) || sums<DotTaps>())) {
+        throw std::invalid_argument(
+            "schedule: \"merged\" is 1, but rows are not of float32 numbers, channels last, "
+            "with an output for each input");
+    }
+    if (!sums<UnrolledTaps>() && !has_row_lanes() && lanes * vectors > problem.out_channels) {
+        throw std::invalid_argument("schedule: " + std::to_string(vectors) + " vectors of " + std::to_string(lanes) +
+                                    " are more than the " + std::to_string(problem.out_channels) + " channels");
+    }
+}
+
+bool applies(const Problem &problem) {
+    if (problem.op == Operator::deform_conv || problem.has_open_sizes() || problem.in_channels != problem.groups ||
+        problem.x_elements() == 0 || problem.y_elements() == 0) {
+        return false;
+    }
+    // A group of more outputs fills vectors of its own.
+    const int64_t outputs = problem.out_channels / problem.groups;
+    if (outputs > most_outputs || (outputs > 1 && problem.groups == 1)) {
+        return false;
+    }
+    int64_t products = 1;
+    for (const AxisMap &axis : axis_maps(problem)) {
+        if (axis.out % axis.phases != 0 || axis.phases > most_products || axis.taps > most_products) {
+            return false;
+        }
+        products *= static_cast<int64_t>(axis.taps) * axis.phases;
+        if (products > most_products) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool merges_rows(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && problem.x_type == DType::f32 &&
+           problem.y_type == DType::f32 && problem.out_channels == problem.groups && !problem.residual &&
+           has_one_phase(axes) && axes[0].step == 1;
+}
+
+bool loops_over_taps(const Problem &problem) {
+    return problem.rank > 1 && !problem.is_quantized() && has_one_phase(axis_maps(problem));
+}
+
+bool sums_taps(const Problem &problem, int dot) {
+    const bool one_phase = has_one_phase(axis_maps(problem));
+    const bool narrow = dot == 4 && problem.w_type == DType::s8 && !problem.w_zero_points;
+    return dot == 1 || (problem.is_quantized() && one_phase && (dot == 2 || narrow));
+}
+
+}  // namespace kiln::depthwise

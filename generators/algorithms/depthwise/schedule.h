@@ -1,0 +1,78 @@
+// The numbers that a kernel of the depthwise algorithm is made by, and which of them are legal.
+#pragma once
+
+#include <variant>
+
+#include "algorithms/schedule_space.h"
+#include "algorithms/schedule_text.h"
+#include "kiln/problem.h"
+#include "targets/target_model.h"
+
+namespace kiln::depthwise {
+
+// What the lanes of a tile's vectors are:
+//
+// channels, by positions along the innermost axis;
+struct ChannelLanes {
+    int pixels = 1;
+    bool channels_outside = false;  // whether a vector of channels sweeps the image, or each tile all channels
+};
+// positions along the innermost axis, of one channel;
+struct RowLanes {};
+// both: positions and channels of a row are one axis, on which taps are whole channels apart.
+struct MergedRowLanes {};
+
+// How the products of an output are summed:
+//
+// one after the other;
+struct UnrolledTaps {};
+// so too, but rows of taps are a loop;
+struct TapsInLoop {};
+// or so many neighbouring taps by one lane of an instruction.
+struct DotTaps {
+    int width = 2;
+};
+
+struct DepthwiseSchedule {
+    int lanes = 8;    // of a vector
+    int vectors = 1;  // a tile is vectors
+    std::variant<ChannelLanes, RowLanes, MergedRowLanes> tile;
+    int rows = 1;  //   by rows along the axis after the innermost
+    std::variant<UnrolledTaps, TapsInLoop, DotTaps> taps;
+    bool parallel = false;
+
+    template <class Lanes>
+    const Lanes *with() const {
+        return std::get_if<Lanes>(&tile);
+    }
+    template <class Taps>
+    bool sums() const {
+        return std::holds_alternative<Taps>(taps);
+    }
+    bool has_row_lanes() const { return with<RowLanes>() != nullptr; }
+    bool has_merged_rows() const { return with<MergedRowLanes>() != nullptr; }
+    int pixels() const { return with<ChannelLanes>() != nullptr ? with<ChannelLanes>()->pixels : 1; }
+    int dot_width() const { return sums<DotTaps>() ? std::get<DotTaps>(taps).width : 1; }
+    // Of merged rows: after how many lanes, whole vectors of them, the channels repeat.
+    int period(const Problem &problem) const;
+
+    void list(ScheduleText &text);
+    // Throws std::invalid_argument unless a tile fits into the problem's image, and an instruction's sum its types.
+    void check(const Problem &problem) const;
+};
+
+bool applies(const Problem &problem);
+
+// Whether rows may be merged: channels-last float32 rows with as many outputs as inputs.
+bool merges_rows(const Problem &problem);
+
+// Whether one lane may sum the products of `dot` neighbouring taps: by 2 those of 16-bit integers, by 4 of u8 times s8.
+bool sums_taps(const Problem &problem, int dot);
+
+// Whether rows of taps may be a loop: of sums of floats of a Conv whose image has rows.
+bool loops_over_taps(const Problem &problem);
+
+DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target);
+ScheduleSpace space(const Problem &problem, const TargetModel &target);
+
+}  // namespace kiln::depthwise

@@ -1,0 +1,215 @@
+// The depthwise algorithm's sums of products.
+#include <algorithm>
+#include <functional>
+
+#include "algorithms/depthwise/depthwise.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
+
+namespace kiln::depthwise {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+using Halide::Var;
+
+// One number an axis, counted through from zeros up to `ends`, the first axis fastest.
+void for_each_index(const std::vector<int> &ends, const std::function<void(const std::vector<int> &)> &visit) {
+    std::vector<int> at(ends.size(), 0);
+    if (std::any_of(ends.begin(), ends.end(), [](int end) { return end < 1; })) {
+        return;
+    }
+    while (true) {
+        visit(at);
+        size_t a = 0;
+        while (a < at.size() && ++at[a] == ends[a]) {
+            at[a++] = 0;
+        }
+        if (a == at.size()) {
+            return;
+        }
+    }
+}
+
+int constant(const Expr &value) {
+    return static_cast<int>(*Halide::Internal::as_const_int(Halide::Internal::simplify(value)));
+}
+
+bool is_true(const Expr &condition) {
+    return Halide::Internal::is_const_one(Halide::Internal::simplify(condition));
+}
+
+// Where the weight of channel s.c lies that a sum over lanes and taps needs, for this row of a group: phases being one,
+// rows are the dotted axis' phases.
+std::vector<Expr> weight_at(const DepthwiseStages &s, const DepthwiseSchedule &schedule, const RDom &r,
+                            const Expr &row) {
+    std::vector<Expr> at = {r[0]};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        at.emplace_back(r[static_cast<int>(a) + 1]);
+    }
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        at.push_back(a == dotted_axis(s.axes) ? row : Expr(0));
+    }
+    at.insert(schedule.has_row_lanes() ? at.end() : at.begin() + 1, s.c);
+    return at;
+}
+
+// What the taps of a lane read, side by side.
+GatheredTaps gather_taps(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                         const Operands &operands) {
+    GatheredTaps result;
+    result.axis = dotted_axis(s.axes);
+    result.group_rows = rows_of_group(s.axes, schedule);
+    const std::vector<Var> i = vars("i", s.axes.size());
+    const AxisMap &axis = s.axes[result.axis];
+    std::vector<Expr> reads;
+    const int taps = (result.group_rows - 1) * axis.step + axis.taps;  // of all rows of a group
+    for (int tap = 0; tap < round_up(axis.taps, schedule.dot_width()); tap++) {
+        std::vector<Expr> position = {s.c};
+        position.insert(position.end(), i.begin(), i.end());
+        position.push_back(s.n);
+        position[result.axis + 1] =
+            i[result.axis] * (result.group_rows * axis.step) + constant(axis.offset(0)) + tap * axis.tap_step;
+        const Expr x = s.padded(position);
+        reads.push_back(tap < taps ? x : Halide::Internal::make_zero(x.type()));
+    }
+    std::vector<Var> at = {result.lane, s.c};
+    at.insert(at.end(), i.begin(), i.end());
+    at.insert(at.end(), {s.n, result.group});
+    const Expr x = Halide::mux(result.group * schedule.dot_width() + result.lane, reads);
+    result.taps = Func("gathered");
+    result.taps(at) = packed_type(problem, schedule).bits() == 8 ? x : widen_x(problem, operands.sizes, x);
+    return result;
+}
+
+// The sum of the products, several taps a lane.
+void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                       const Operands &operands) {
+    const int dot = schedule.dot_width();
+    Halide::Region domain = {{0, dot}};
+    for (int taps : tap_extents(s.axes, dot)) {
+        domain.emplace_back(0, taps);
+    }
+    const RDom r(domain, "r"), all(domain, "all");
+    GatheredTaps gathered = gather_taps(s, problem, schedule, operands);
+    const int zero_point = narrow_zero_point(problem, Halide::UInt(8));
+    if (dot == 4 && zero_point != 0) {
+        gathered.compensation = define_zero_point_compensation({s.c}, operands.packed(weight_at(s, schedule, all, 0)),
+                                                               all, Halide::cast<uint8_t>(zero_point));
+    }
+    std::vector<Var> at = {s.c};
+    std::vector<Expr> position = {r[0], s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        const AxisMap &axis = s.axes[a];
+        const Expr tap = r[static_cast<int>(a) + 1];
+        at.push_back(s.q[a]);
+        position.push_back(a == gathered.axis ? s.q[a] / gathered.group_rows
+                                              : s.q[a] * axis.step + constant(axis.offset(0)) + tap * axis.tap_step);
+    }
+    at.push_back(s.n);
+    position.insert(position.end(), {s.n, r[static_cast<int>(gathered.axis) + 1]});
+    Func sum("sum");
+    Expr start = gathered.compensation ? -gathered.compensation->sum(s.c) : Expr(0);
+    if (starts_at_bias(problem, schedule, operands)) {
+        start += operands.bias(s.c);
+    }
+    sum(at) = start;
+    sum(at) += Halide::cast<int>(operands.packed(weight_at(s, schedule, r, s.q[gathered.axis] % gathered.group_rows))) *
+               Halide::cast<int>(gathered.taps(position));
+    s.gathered = gathered;
+    s.tap_sums = {r, sum};
+}
+
+// The sum of the products where rows of taps are a loop, from which those in the padding are left out.
+void define_sum_in_loop(DepthwiseStages &s, const Problem &problem, const Operands &operands) {
+    Halide::Region domain;
+    for (int taps : each(s.axes, &AxisMap::taps)) {
+        domain.emplace_back(0, taps);
+    }
+    RDom r(domain, "r");
+    std::vector<Var> at = {s.c};
+    std::vector<Expr> position = {s.c}, weight = {0, s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        const AxisMap &axis = s.axes[a];
+        const Expr tap = r[static_cast<int>(a)];
+        Expr in = s.q[a] * axis.step + constant(axis.offset(0)) + tap * axis.tap_step;
+        if (a > 0 && axis.reads_outside()) {
+            r.where(in >= 0 && in < axis.in);
+            in = Halide::clamp(in, 0, axis.in - 1);
+        }
+        at.push_back(s.q[a]);
+        position.push_back(in);
+        weight.push_back(tap);
+    }
+    at.push_back(s.n);
+    position.push_back(s.n);
+    weight.resize(weight.size() + s.axes.size(), 0);  // the only phase
+    const Halide::Type type = sum_type(problem);
+    Func sum("sum");
+    sum(at) = Halide::Internal::make_zero(type);
+    sum(at) += cast(type, operands.packed(weight)) * cast(type, s.padded(position));
+    s.tap_sums = {r, sum};
+}
+
+// The sum of the products of one phase of every axis.
+Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+            const Operands &operands, const std::vector<int> &phase) {
+    const Halide::Type type = sum_type(problem);
+    Expr sum;
+    for_each_index(each(s.axes, &AxisMap::taps), [&](const std::vector<int> &tap) {
+        std::vector<Expr> position = {s.c}, weight(tap.begin(), tap.end());
+        weight.insert(weight.end(), phase.begin(), phase.end());
+        weight.insert(schedule.has_row_lanes() ? weight.end() : weight.begin(), s.c);
+        weight.insert(weight.begin(), 0);
+        for (size_t a = 0; a < s.axes.size(); a++) {
+            const AxisMap &axis = s.axes[a];
+            if (axis.phases > 1 && !is_true(axis.is_tap(phase[a], tap[a]))) {
+                return;
+            }
+            position.push_back(s.q[a] * axis.step + constant(axis.offset(phase[a])) + tap[a] * axis.tap_step);
+        }
+        position.push_back(s.n);
+        if (s.merged_rows) {
+            const auto channels = static_cast<int>(problem.out_channels);
+            const int ahead = constant(s.axes[0].offset(0)) + tap[0] * s.axes[0].tap_step;
+            position.erase(position.begin());
+            position[0] = merged_position(s, problem) + (ahead * channels + s.merged_rows->before);
+            weight[1] = merged_position(s, problem) % schedule.period(problem);
+        }
+        const Expr product = cast(type, operands.packed(weight)) * cast(type, s.padded(position));
+        sum = sum.defined() ? sum + product : product;
+    });
+    return sum.defined() ? sum : Halide::Internal::make_zero(type);
+}
+
+}  // namespace
+
+bool starts_at_bias(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands) {
+    return schedule.sums<DotTaps>() && operands.bias.defined() && problem.bias_type != DType::f32;
+}
+
+Expr merged_position(const DepthwiseStages &s, const Problem &problem) {
+    return s.c + s.q[0] * static_cast<int>(problem.out_channels);
+}
+
+std::vector<Expr> define_sums(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                              const Operands &operands) {
+    if (schedule.sums<UnrolledTaps>()) {
+        std::vector<Expr> sums;
+        for_each_index(each(s.axes, &AxisMap::phases), [&](const std::vector<int> &phases) {
+            sums.push_back(sum_of(s, problem, schedule, operands, phases));
+        });
+        return sums;
+    }
+    if (schedule.sums<DotTaps>()) {
+        define_dotted_sum(s, problem, schedule, operands);
+    } else {
+        define_sum_in_loop(s, problem, operands);
+    }
+    const std::vector<Var> at = s.tap_sums->sums.args();  // they have one phase
+    return {s.tap_sums->sums(std::vector<Expr>(at.begin(), at.end()))};
+}
+
+}  // namespace kiln::depthwise

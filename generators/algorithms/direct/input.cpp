@@ -1,0 +1,204 @@
+// What the direct algorithm's products read: x itself, or a copy of it.
+#include <algorithm>
+
+#include "algorithms/direct/direct.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
+#include "lowering/amx/matrix_tiles.h"
+
+namespace kiln::dense {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+using Halide::Var;
+
+// Whether rows in the padding are skipped on this axis rather than read as zeros: not on the innermost, whose positions
+// share registers, nor where a tile spans several rows.
+bool skips_padding(const DirectSchedule &schedule, size_t axis, const AxisMap &map) {
+    if (schedule.with<AmxLanes>() != nullptr) {
+        // Sums of as many products everywhere overlap with the use of others (matrix_tiles.h): worth some zeros. Of a
+        // single tap, the condition is on the output's position, which then bounds the sums: matrix tiles need them at
+        // a place known beforehand.
+        const AxisMap::Range all = map.reads(), inside = map.reads_inside();
+        if (map.taps == 1 || 4 * (inside.last - inside.first + 1) >= 3 * (all.last - all.first + 1)) {
+            return false;
+        }
+    }
+    return axis > 1 || (axis == 1 && schedule.rows == 1);
+}
+
+// x as an operand of type `type`.
+Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const Expr &x) {
+    return type.bits() == 8 || type == x.type() ? narrow_x(type, x) : widen_x(problem, sizes, x);
+}
+
+// The input positions that are there, of those axes that pad; channels too, where more are read than there are.
+Halide::Region padded_bounds(const DirectStages &s, const Problem &problem) {
+    Halide::Region bounds(s.axes.size() + 2);
+    if (s.input_channels > problem.in_channels) {
+        bounds[0] = {0, static_cast<int>(problem.in_channels)};
+    }
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        if (s.pads[a]) {
+            bounds[a + 1] = {0, s.axes[a].in};
+        }
+    }
+    return bounds;
+}
+
+// `wide` inside bounds and zero outside, a row's positions and their channels being one dimension.
+Func flat_rows(const DirectStages &s, const Func &wide, const Expr &zero, const Halide::Region &bounds) {
+    std::vector<Var> row = vars("i", s.axes.size() + 2);  // as `padded` names the other axes
+    row.erase(row.begin());
+    std::vector<Expr> from = {row[0] % s.input_channels, row[0] / s.input_channels};
+    from.insert(from.end(), row.begin() + 1, row.end());
+    Func inside("inside"), flat("flat");
+    inside(row) = wide(from);
+    Halide::Region of_rows(bounds.begin() + 1, bounds.end());
+    if (of_rows[0].extent.defined()) {
+        of_rows[0].extent *= s.input_channels;
+    }
+    flat(row) = Halide::BoundaryConditions::constant_exterior(inside, zero, of_rows)(row);
+    return flat;
+}
+
+// `wide`, with `zero` around it where the axes pad. `copies_rows`: channels are no whole vectors, and rows of the copy
+// are what is copied by vectors.
+PaddedInput pad(const DirectStages &s, const Problem &problem, const Func &wide, const Expr &zero, bool copies_rows) {
+    const std::vector<Var> at = vars("i", s.axes.size() + 2);
+    Halide::Region bounds = padded_bounds(s, problem);
+    PaddedInput result = {Func("padded"), Func(), false, false};
+    // Channels that are no whole vectors lie side by side with those of the next position, and a row is copied as one;
+    // rows of a few channels-first planes are copied as they are.
+    if (copies_rows) {
+        result.rows_are_flat = problem.x_layout != Layout::ncx;
+        result.by_tile_rows = problem.op == Operator::conv && s.axes.size() > 1;
+        for (size_t a = 0; a < s.axes.size(); a++) {
+            if (result.by_tile_rows && s.axes[a].reads_outside()) {  // a tile reads as many rows everywhere
+                bounds[a + 1] = {0, s.axes[a].in};
+            }
+        }
+    }
+    if (result.rows_are_flat) {
+        result.stored = flat_rows(s, wide, zero, bounds);
+        std::vector<Expr> in_row(at.begin() + 1, at.end());
+        in_row[0] = at[1] * s.input_channels + at[0];
+        result.padded(at) = result.stored(in_row);
+    } else {
+        const bool pads =
+            std::any_of(bounds.begin(), bounds.end(), [](const Halide::Range &r) { return r.extent.defined(); });
+        result.padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at)
+                                 : wide(std::vector<Expr>(at.begin(), at.end()));
+        result.stored = result.padded;
+    }
+    return result;
+}
+
+// Rows of x are loaded, and as many as a lane sums stored together, with what stands for 0 around the image and beyond
+// the channels.
+InterleavedInput interleave_channels(const DirectStages &s, const Problem &problem, int dot, const Operands &operands,
+                                     Halide::Type type) {
+    const Var pair("pair"), step("step");
+    const std::vector<Var> i = vars("i", s.axes.size());
+    const int depth = static_cast<int>(problem.in_channels);
+    const AxisMap::Range row = s.axes[0].reads_inside();
+    const int width = row.last - row.first + 1, lanes = lanes_within(width, tile_lanes);
+    Halide::Region domain = {{0, lanes}, {0, ceil_div(width, lanes)}};
+    for (size_t a = 1; a < s.axes.size(); a++) {
+        const AxisMap::Range range = s.axes[a].reads_inside();
+        domain.emplace_back(range.first, range.last - range.first + 1);
+    }
+    const RDom rows(domain, "inside");
+    // The last vector of a row overlaps the one before.
+    const Expr x0 = row.first + Halide::min(rows[1] * lanes, width - lanes) + rows[0];
+    const Expr channel = step * dot + pair;
+    const bool whole = s.input_channels == depth;
+    std::vector<Var> at = {pair};
+    std::vector<Expr> to = {pair}, from = {whole ? channel : Halide::min(channel, depth - 1)};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        at.push_back(i[a]);
+        to.push_back(a == 0 ? x0 : Expr(rows[static_cast<int>(a) + 1]));
+        from.push_back(to.back());
+    }
+    at.insert(at.end(), {step, s.n});
+    to.insert(to.end(), {step, s.n});
+    from.push_back(s.n);
+    const Expr x = widen(problem, operands.sizes, type, operands.x(from)), zero = zero_point(problem, type);
+    const bool pads = std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
+    Func pairs("padded");
+    pairs(at) = pads ? zero : Halide::undef(type);
+    pairs(to) = whole ? x : Halide::select(channel < depth, x, zero);
+    return {pairs, rows};
+}
+
+// x over (c, position in flattened rows, q of the other axes, n).
+FlattenedRows flatten_rows(const DirectStages &s, const Operands &operands) {
+    FlattenedRows result;
+    const Expr p = result.position, row = s.axes[0].in;
+    std::vector<Var> at = {s.c, result.position};
+    std::vector<Expr> x = {s.c, p % row, p / row};
+    for (size_t a = 2; a < s.q.size(); a++) {
+        at.push_back(s.q[a]);
+        x.emplace_back(s.q[a]);
+    }
+    at.push_back(s.n);
+    x.emplace_back(s.n);
+    result.end_to_end = Func("end_to_end");
+    result.end_to_end(at) = operands.x(x);
+    return result;
+}
+
+}  // namespace
+
+void define_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
+                  const TargetModel &target, Halide::Type type, bool copies_x) {
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        // A copy of a tile is a whole one, whether all of it is read or not.
+        s.pads.push_back(copies_x || (s.axes[a].reads_outside() && (compensates_zero_point(problem, type) ||
+                                                                    !skips_padding(schedule, a, s.axes[a]))));
+    }
+    const auto *amx = schedule.with<AmxLanes>();
+    if (amx != nullptr && amx->pixel_lanes) {
+        s.interleaved_input = interleave_channels(s, problem, schedule.dot, operands, type);
+        s.input = s.interleaved_input->pairs;
+        return;
+    }
+    if (schedule.with<FlattenedRowLanes>() != nullptr) {
+        s.flattened_rows = flatten_rows(s, operands);
+        s.input = s.flattened_rows->end_to_end;
+        return;
+    }
+    const bool pads =
+        s.input_channels > problem.in_channels || std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
+    // All lanes of a panel read one element of x at a time, if they are of one group: then it may lie anywhere.
+    const bool broadcasts =
+        schedule.dot == 1 && is_panel_in_group(problem, schedule) && !stages_inputs(problem, schedule, target);
+    const bool planes = problem.x_layout == Layout::ncx;
+    if (!pads && (!planes || broadcasts) && type == halide_type(problem.x_type)) {
+        s.input = operands.x;
+        return;
+    }
+    Func wide("wide");
+    const std::vector<Var> at = vars("i", s.axes.size() + 2);
+    const std::vector<Expr> same(at.begin(), at.end());
+    wide(at) = widen(problem, operands.sizes, type, operands.x(same));
+    if (planes && !broadcasts) {
+        s.transposed_input = {Func("turned"), wide};
+        s.transposed_input->copy(at) = wide(same);
+        s.input = s.transposed_input->copy;
+        if (!pads) {
+            return;
+        }
+        wide = s.input;
+    }
+    const bool by_vectors = !target.is_gpu() && !target.lane_indexed_fma && amx == nullptr;
+    const bool copies_rows = by_vectors && pads && s.input_channels == problem.in_channels &&
+                             s.input_channels % schedule.lanes != 0 && (!planes || s.input_channels < schedule.lanes);
+    s.padded_input = pad(s, problem, wide, zero_point(problem, type), copies_rows);
+    s.input = s.padded_input->padded;
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,37 @@
+// The direct algorithm's packed weights: what the kernel and its pack function both know of them.
+#pragma once
+
+#include <Halide.h>
+
+#include <vector>
+
+#include "algorithms/direct/schedule.h"
+#include "axes/axis_map.h"
+#include "expressions/arithmetic.h"
+#include "kiln/problem.h"
+
+namespace kiln::dense {
+
+struct PackedWeights {
+    int panel;   // output channels of a panel
+    int panels;  // the last is filled up with zeros
+    int depth;   // input channels of a group
+    int dot;     // neighbouring input channels that one lane sums
+    std::vector<AxisMap> axes;
+    int tile_steps = 1;          // that one instruction takes
+    bool lanes_outside = false;  // whether those steps lie side by side within a lane
+
+    int steps() const { return round_up(ceil_div(depth, dot), tile_steps); }  // of the sum over input channels
+    // [dot][panel lane][steps][taps...][panels][phases...], the innermost first; with lanes outside,
+    // [dot][tile_steps][panel lane][steps / tile_steps][taps...] and so on.
+    std::vector<int> extents() const;
+    // Where output channel c's product of `pair`, `step` and these taps lies, of one of these phases.
+    std::vector<Halide::Expr> at(const Halide::Expr &c, const Halide::Expr &pair, const Halide::Expr &step,
+                                 const std::vector<Halide::Expr> &taps, const std::vector<Halide::Var> &phases) const;
+};
+PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule);
+
+// The weights as a kernel reads them, from w as Implementation::pack gets it.
+Halide::Func pack(const Problem &problem, const PackedWeights &packed, const Halide::Func &w);
+
+}  // namespace kiln::dense

@@ -1,0 +1,166 @@
+// The text of the direct algorithm's schedule, and which are legal.
+#include "algorithms/direct/schedule.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "expressions/types.h"
+#include "moves/transpose_block.h"
+
+namespace kiln::dense {
+namespace {
+
+constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall into two sets of a first cache
+
+// Of a tile, as the text has them: those that another kind has are 0, or 1 pixel.
+struct TileNumbers {
+    int pixels = 1, channels = 0, flattened_rows = 0, prefetch_distance = 0;
+};
+
+TileNumbers numbers_of(const DirectSchedule &schedule) {
+    TileNumbers numbers;
+    if (const auto *row = schedule.with<RowLanes>()) {
+        numbers.channels = row->channels;
+        numbers.prefetch_distance = row->prefetch_distance;
+    } else if (const auto *flattened = schedule.with<FlattenedRowLanes>()) {
+        numbers.channels = flattened->channels;
+        numbers.flattened_rows = flattened->rows;
+    } else {
+        numbers.pixels = schedule.width();
+    }
+    return numbers;
+}
+
+void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
+    if (numbers.channels == 0 && numbers.flattened_rows > 0) {
+        throw std::invalid_argument("schedule: \"joined\" must be 0 where \"channels\" is");
+    }
+    if (numbers.prefetch_distance > 0 && (numbers.channels == 0 || numbers.flattened_rows > 0)) {
+        throw std::invalid_argument("schedule: \"ahead\" must be 0: x is not read by vectors here");
+    }
+    if (numbers.flattened_rows > 0) {
+        schedule.tile = FlattenedRowLanes{numbers.channels, numbers.flattened_rows};
+    } else if (numbers.channels > 0) {
+        schedule.tile = RowLanes{numbers.channels, numbers.prefetch_distance};
+    } else if (schedule.with<F16Lanes>() != nullptr) {
+        schedule.tile = F16Lanes{numbers.pixels};
+    } else {
+        schedule.tile = ChannelLanes{numbers.pixels};
+    }
+}
+
+}  // namespace
+
+int DirectSchedule::flattened_rows() const {
+    const auto *flattened = with<FlattenedRowLanes>();
+    return flattened != nullptr ? flattened->rows : 1;
+}
+
+int DirectSchedule::panel() const {
+    if (const auto *row = with<RowLanes>()) {
+        return row->channels;
+    }
+    if (const auto *flattened = with<FlattenedRowLanes>()) {
+        return flattened->channels;
+    }
+    return lanes * vectors;
+}
+
+int DirectSchedule::width() const {
+    if (const auto *amx = with<AmxLanes>()) {
+        return amx->blocks * amx->pixels;
+    }
+    if (const auto *f16 = with<F16Lanes>()) {
+        return f16->pixels;
+    }
+    const auto *channel = with<ChannelLanes>();
+    return channel != nullptr ? channel->pixels : lanes * vectors;
+}
+
+void DirectSchedule::list(ScheduleText &text) {
+    TileNumbers numbers = numbers_of(*this);
+    text.number("lanes", lanes, 1, 64);
+    text.number("vectors", vectors, 1, 64);
+    text.number("pixels", numbers.pixels, 1, 64);
+    text.number("rows", rows, 1, 64);
+    text.number("unroll", unroll, 1, 64);
+    text.number("dot", dot);
+    text.flag("panels_outside", panels_outside);
+    text.flag("parallel", parallel);
+    text.optional("chunk", chunk, 0);
+    text.optional("channels", numbers.channels, 0);
+    text.optional("joined", numbers.flattened_rows, 0);
+    text.optional("ahead", numbers.prefetch_distance, 0);
+    set_tile(*this, numbers);
+}
+
+void DirectSchedule::check(const Problem &problem) const {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    const bool flattens = with<FlattenedRowLanes>() != nullptr;
+    if (flattens && (rows > 1 || !flattens_rows(problem))) {
+        throw std::invalid_argument("schedule: \"joined\" must be 0: rows cannot be joined here");
+    }
+    if (width() > axes[0].phase_extent * flattened_rows() || std::max(rows, flattened_rows()) > height) {
+        throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width()) +
+                                    " outputs is larger than the image of " + std::to_string(height) + " x " +
+                                    std::to_string(axes[0].phase_extent));
+    }
+    if (has_row_lanes() && (!dense::has_row_lanes(problem) || (rows > 1 && axes[1].reads_outside()))) {
+        throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
+    }
+    if (has_row_lanes() && problem.out_channels / problem.groups % panel() != 0 && problem.groups > 1) {
+        throw std::invalid_argument("schedule: \"channels\" must divide the " +
+                                    std::to_string(problem.out_channels / problem.groups) + " of a group");
+    }
+    if (!is_dot(problem, dot)) {
+        throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot) +
+                                    " neighbouring products of these types");
+    }
+    if (dot > 1 && problem.x_type == DType::bf16 && !is_panel_in_group(problem, *this)) {
+        throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) +
+                                    " channels is of several groups, whose pairs of bfloat16 cannot be one vector");
+    }
+}
+
+bool has_row_lanes(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const AxisMap &row = axes[0];
+    return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && problem.x_type == DType::f32 &&
+           problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.step == 1 && !row.reads_outside() &&
+           row.kernel % row.phases == 0 && row.offset_is_bounded() && phases_are_whole(axes) &&
+           (problem.groups == 1 || problem.out_channels > problem.groups);
+}
+
+bool flattens_rows(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    return has_row_lanes(problem) && axes.size() > 1 && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+               return axis.taps == 1 && axis.kernel == axis.phases && axis.phase_extent == axis.in &&
+                      !axis.reads_outside();
+           });
+}
+
+bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule) {
+    return problem.groups == 1 || problem.out_channels / problem.groups % schedule.panel() == 0;
+}
+
+bool transposes_output(const Problem &problem, const DirectSchedule &schedule) {
+    if (schedule.has_row_lanes()) {
+        return false;
+    }
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    int64_t channel_bytes = sizeof(float);
+    for (const AxisMap &axis : axes) {
+        channel_bytes *= axis.out;
+    }
+    return problem.y_layout == Layout::ncx && problem.y_type == DType::f32 && problem.x_type == DType::f32 &&
+           channel_bytes % crowding_bytes == 0 && problem.out_channels % transposed_channels == 0 &&
+           axes[0].out >= transposed_positions;
+}
+
+std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule) {
+    return transposes_output(problem, schedule) ? std::vector<int>(axis_maps(problem).size(), 1)
+                                                : whole_phases(problem);
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,102 @@
+// The numbers that a kernel of the direct algorithm is made by, and which of them are legal.
+#pragma once
+
+#include <Halide.h>
+
+#include <variant>
+#include <vector>
+
+#include "algorithms/schedule_space.h"
+#include "algorithms/schedule_text.h"
+#include "axes/axis_map.h"
+#include "kiln/problem.h"
+#include "targets/target_model.h"
+
+namespace kiln::dense {
+
+// What the lanes of a register tile's vectors are, and what the tile is besides `vectors` of them and rows:
+//
+// output channels, by positions along the innermost axis;
+struct ChannelLanes {
+    int pixels = 1;
+};
+// positions along the innermost axis, by channels, so that rows of x are read where they are and rows of y written
+// whole, while weights are broadcast: has_row_lanes();
+struct RowLanes {
+    int channels = 1;
+    int prefetch_distance = 0;  // steps of the sum before which x's vectors are fetched; 0: when they are read
+};
+// positions of several rows, which a copy of x has end to end: flattens_rows();
+struct FlattenedRowLanes {
+    int channels = 1;
+    int rows = 2;
+};
+// output channels, whose products are summed in f16 at first (f16_accumulate.h);
+struct F16Lanes {
+    int pixels = 1;
+};
+// those of AMX's matrix tiles (amx.h), of which there are `blocks` along the innermost axis.
+struct AmxLanes {
+    int blocks = 1;
+    int pixels = 1;            // of a matrix tile
+    int steps = 1;             // of the sum that an instruction takes
+    bool pixel_lanes = false;  // whether a row of a matrix tile is pixels of one channel
+};
+
+// The numbers a schedule of the direct algorithm is made of.
+struct DirectSchedule {
+    int lanes = 8;    // of a vector
+    int vectors = 1;  // a register tile is vectors
+    std::variant<ChannelLanes, RowLanes, FlattenedRowLanes, F16Lanes, AmxLanes> tile;
+    int rows = 1;                 //   by rows along the axis after the innermost
+    int unroll = 1;               // of the sum over input channels
+    int dot = 1;                  // neighbouring input channels that one lane of an instruction sums: is_dot()
+    bool panels_outside = false;  // whether a panel of weights sweeps the whole image, or each row all panels
+    bool parallel = false;        // whether the caller's threads share the outermost loop
+    int chunk = 0;  // where panels are outside, how much of the image, in iterations of its outermost loop, all of
+                    // them sweep before they sweep the next part; 0: all of it
+
+    template <class Lanes>
+    const Lanes *with() const {
+        return std::get_if<Lanes>(&tile);
+    }
+    bool has_row_lanes() const { return with<RowLanes>() != nullptr || with<FlattenedRowLanes>() != nullptr; }
+    int flattened_rows() const;  // 1 where none are
+    int panel() const;           // output channels of a tile
+    int width() const;           // of a tile, along the innermost axis
+
+    void list(ScheduleText &text);
+    // Throws std::invalid_argument unless a tile fits into the problem's image.
+    void check(const Problem &problem) const;
+};
+
+// Whether vectors may be of row lanes: float32, channels-first x and y, stride 1 and no padding along the innermost
+// axis, whose phases all have as many taps. Those phases' vectors are interleaved to rows.
+bool has_row_lanes(const Problem &problem);
+
+// Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
+// their length matter to its sums.
+bool flattens_rows(const Problem &problem);
+
+// Whether all lanes of a panel are of one group.
+bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule);
+
+// Whether channels-first y is written in rows, by blocks of sums that are transposed in registers: a vector of sums is
+// one channel after the other there, and those may lie so far apart that they fall into few sets of a cache.
+bool transposes_output(const Problem &problem, const DirectSchedule &schedule);
+
+// In how many phases direct() sees each axis of y on a processor (Implementation::output_phases); on a GPU
+// whole_phases().
+std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule);
+
+// cost.cpp: what the direct algorithm is compiled with where nobody tuned it.
+DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target);
+int default_prefetch_distance(const Problem &problem);
+
+// An estimate of what a call costs with everything in caches, in cycles.
+double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
+
+// space.cpp: what may be tuned of it.
+ScheduleSpace direct_space(const Problem &problem, const TargetModel &target);
+
+}  // namespace kiln::dense

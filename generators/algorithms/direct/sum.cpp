@@ -1,0 +1,223 @@
+// The direct algorithm's sums: what they start from, and what is added to it.
+#include <map>
+#include <string>
+
+#include "algorithms/direct/direct.h"
+#include "algorithms/f16_accumulate/f16_accumulate.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
+
+namespace kiln::dense {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+using Halide::Var;
+
+// The dimensions of what each output channel has of its own: (c, phase of each axis).
+std::vector<Var> channel_and_phases(const DirectStages &s) {
+    std::vector<Var> at = {s.c};
+    append(at, s.phase);
+    return at;
+}
+
+// Those of a reduction domain's taps.
+std::vector<Expr> taps_of(const DirectStages &s, const RDom &r) {
+    std::vector<Expr> taps;
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        taps.emplace_back(r[static_cast<int>(a) + 2]);
+    }
+    return taps;
+}
+
+// The input channel that output channel c's group reads at depth k.
+Expr input_channel(const Problem &problem, const Expr &c, const Expr &k) {
+    if (problem.groups == 1) {
+        return k;
+    }
+    const int out = static_cast<int>(problem.out_channels / problem.groups);
+    const int in = static_cast<int>(problem.in_channels / problem.groups);
+    return in == 1 && out == 1 ? c : c / out * in + k;
+}
+
+ZeroPointCompensation compensation_of(const DirectStages &s, const Problem &problem, const PackedWeights &packed,
+                                      const Halide::Region &domain, const Operands &operands, Halide::Type type) {
+    RDom all(domain, "all");
+    const std::vector<Expr> taps = taps_of(s, all);
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        if (s.axes[a].has_uneven_phases()) {
+            all.where(s.axes[a].is_tap(s.phase[a], taps[a]));
+        }
+    }
+    const Expr weight = operands.packed(packed.at(s.c, all[0], all[1], taps, s.phase));
+    return define_zero_point_compensation(channel_and_phases(s), weight, all, zero_point(problem, type));
+}
+
+// bias - compensation; beyond the last channel, anything.
+Func accumulator_init_of(const DirectStages &s, const Problem &problem, const Operands &operands, bool pixel_lanes) {
+    std::vector<Var> at = channel_and_phases(s);
+    const int last = static_cast<int>(problem.out_channels) - 1;
+    Expr value = sums_bias(problem, operands) ? Halide::cast(sum_type(problem), operands.bias(Halide::min(s.c, last)))
+                                              : Halide::Internal::make_zero(sum_type(problem));
+    if (s.compensation) {
+        value -= s.compensation->sum(std::vector<Expr>(at.begin(), at.end()));
+    }
+    if (pixel_lanes) {
+        at.insert(at.begin(), Var("lane"));
+    }
+    Func init("start");
+    init(at) = value;
+    return init;
+}
+
+// What every sum starts from.
+Expr start_of_sums(const DirectStages &s, const Problem &problem) {
+    const std::vector<Var> of_channel = channel_and_phases(s);
+    std::vector<Expr> at(of_channel.begin(), of_channel.end());
+    if (s.accumulator_init) {
+        if (s.accumulator_init->dimensions() > static_cast<int>(at.size())) {
+            at.insert(at.begin(), 0);  // any lane
+        }
+        return (*s.accumulator_init)(at);
+    }
+    return s.compensation ? -s.compensation->sum(at) : Halide::Internal::make_zero(sum_type(problem));
+}
+
+// Where products at tap j of an axis read the input, for the output that is q and phase there. Adds to the sum's
+// domain what it does not take.
+Expr input_position(DirectStages &s, size_t a, const Expr &j) {
+    const AxisMap &axis = s.axes[a];
+    Expr in = s.q[a] * axis.step + axis.offset(s.phase[a]) + j * axis.tap_step;
+    if (axis.has_uneven_phases()) {
+        s.r.where(axis.is_tap(s.phase[a], j));
+    }
+    if (axis.kernel < axis.phases) {
+        // Phases without a tap start anywhere, and what is behind a condition may be read ahead of it.
+        const AxisMap::Range range = axis.reads();
+        in = Halide::clamp(in, range.first, std::max(range.first, range.last));
+    }
+    if (axis.reads_outside() && !s.pads[a]) {
+        s.r.where(in >= 0 && in < axis.in);
+        in = s.padded_input && s.padded_input->by_tile_rows ? in : Halide::clamp(in, 0, axis.in - 1);
+    }
+    return in;
+}
+
+// The sum of packed(weight) * input(position), which are those of a product of s.r, in f16 for one block of input
+// channels and one tap of each axis: variables in place of s.r's.
+F16Sums f16_sums_of(const DirectStages &s, std::vector<Var> at, std::vector<Expr> weight, std::vector<Expr> position,
+                    const Func &packed, int block) {
+    const Var part("block");
+    const std::vector<Var> tap = vars("tap", s.axes.size());
+    at.push_back(part);
+    append(at, tap);
+    const RDom in_block(0, block, "in_block");
+    std::map<std::string, Expr> instead = {{s.r[0].name(), Expr(0)}, {s.r[1].name(), part * block + in_block.x}};
+    for (size_t a = 0; a < tap.size(); a++) {
+        instead[s.r[static_cast<int>(a) + 2].name()] = tap[a];
+    }
+    for (std::vector<Expr> *list : {&weight, &position}) {
+        for (Expr &e : *list) {
+            e = Halide::Internal::substitute(instead, e);
+        }
+    }
+    Func part_sums("part");
+    part_sums(at) = Halide::Internal::make_zero(Halide::Float(16));
+    part_sums(at) += packed(weight) * s.input(position);
+    return {part_sums, in_block};
+}
+
+// acc += weight * input, over q and phase of every axis.
+Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const PackedWeights &packed,
+                              const Operands &operands, int f16_block) {
+    const std::vector<Expr> taps = taps_of(s, s.r);
+    std::vector<Var> at = {s.c};
+    std::vector<Expr> position = {s.interleaved_input ? Expr(s.r[0])
+                                                      : input_channel(problem, s.c, s.r[1] * packed.dot + s.r[0])};
+    std::vector<Expr> from = {s.c};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        at.insert(at.end(), {s.q[a], s.phase[a]});
+        position.push_back(input_position(s, a, taps[a]));
+        from.insert(from.end(), {s.q[a], s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0)});
+    }
+    if (s.interleaved_input) {
+        position.emplace_back(s.r[1]);
+    }
+    at.push_back(s.n);
+    position.emplace_back(s.n);
+    from.emplace_back(s.n);
+    const std::vector<Expr> weight = packed.at(s.c, s.r[0], s.r[1], taps, s.phase);
+    const Halide::Type sum = sum_type(problem);
+    s.acc(at) = start_of_sums(s, problem);
+    if (f16_block > 0) {
+        s.f16_sums = f16_sums_of(s, at, weight, position, operands.packed, f16_block);
+        std::vector<Expr> block_at(at.begin(), at.end());
+        block_at.emplace_back(s.r[1]);
+        append(block_at, taps);
+        s.acc(at) += Halide::cast(sum, s.f16_sums->sums(block_at));
+    } else {
+        s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, s.input(position));
+    }
+    return s.acc(from);
+}
+
+// The same over flattened rows.
+Expr define_sums_of_rows(DirectStages &s, const Problem &problem, const PackedWeights &packed,
+                         const Operands &operands) {
+    FlattenedRows &rows = *s.flattened_rows;
+    std::vector<Var> others(s.q.begin() + 2, s.q.end()), at = {s.c, rows.position};
+    others.push_back(s.n);
+    append(at, s.phase);
+    append(at, others);
+    std::vector<Expr> input = {input_channel(problem, s.c, s.r[1]), rows.position};
+    std::vector<Expr> from = {s.c, s.q[0] + s.q[1] * s.axes[0].in};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        from.push_back(s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0));
+    }
+    append(input, others);
+    append(from, others);
+    const std::vector<Expr> only_tap(s.axes.size(), 0);
+    s.acc(at) = Halide::Internal::make_zero(sum_type(problem));
+    s.acc(at) += operands.packed(packed.at(s.c, s.r[0], s.r[1], only_tap, s.phase)) * s.input(input);
+    rows.sums = Func("joined");
+    rows.sums(at) = s.acc(std::vector<Expr>(at.begin(), at.end()));
+    return rows.sums(from);
+}
+
+}  // namespace
+
+bool compensates_zero_point(const Problem &problem, Halide::Type type) {
+    return type.bits() == 8 && narrow_zero_point(problem, type) != 0;
+}
+
+Expr zero_point(const Problem &problem, Halide::Type type) {
+    return compensates_zero_point(problem, type) ? Halide::cast(type, narrow_zero_point(problem, type))
+                                                 : Halide::Internal::make_zero(type);
+}
+
+bool sums_bias(const Problem &problem, const Operands &operands) {
+    return operands.bias.defined() && !problem.open_epilogue &&
+           (!problem.is_quantized() || problem.bias_type != DType::f32);
+}
+
+Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const PackedWeights &packed,
+                 const Operands &operands, Halide::Type type) {
+    const int f16_block = schedule.with<F16Lanes>() != nullptr ? half_block(problem) : 0;
+    Halide::Region domain = {{0, packed.dot}, {0, packed.steps() / std::max(f16_block, 1)}};
+    for (const AxisMap &axis : s.axes) {
+        domain.emplace_back(0, axis.taps);
+    }
+    s.r = RDom(domain, "r");
+    if (compensates_zero_point(problem, type)) {
+        s.compensation = compensation_of(s, problem, packed, domain, operands, type);
+    }
+    if (const auto *amx = schedule.with<AmxLanes>()) {
+        s.accumulator_init = accumulator_init_of(s, problem, operands, amx->pixel_lanes);
+    }
+    s.acc = Func("acc");
+    return s.flattened_rows ? define_sums_of_rows(s, problem, packed, operands)
+                            : define_sums_of_positions(s, problem, packed, operands, f16_block);
+}
+
+}  // namespace kiln::dense

@@ -1,0 +1,57 @@
+#include "moves/tile_sum.h"
+
+namespace kiln {
+
+using Halide::RVar;
+using Halide::Stage;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+std::vector<VarOrRVar> unroll_tile(Stage stage, const TileLoops &tile, TailStrategy tail) {
+    const Var vector("vector");
+    stage.split(tile.along, vector, tile.along, tile.lanes, tail).vectorize(tile.along).unroll(vector);
+    std::vector<VarOrRVar> order = {tile.along};
+    order.insert(order.end(), tile.interleaved.begin(), tile.interleaved.end());
+    order.emplace_back(vector);
+    order.insert(order.end(), tile.others.begin(), tile.others.end());
+    for (const std::vector<Var> &vars : {tile.interleaved, tile.others}) {
+        for (const Var &var : vars) {
+            stage.unroll(var);
+        }
+    }
+    return order;
+}
+
+SumSteps schedule_tile_sum(Halide::Func sum, const TileLoops &tile, const SumLoops &sums, TailStrategy tail) {
+    Stage start = sum, update = sum.update();
+    start.reorder(unroll_tile(start, tile, tail));
+
+    std::vector<VarOrRVar> order = unroll_tile(update, tile);
+    if (sums.neighbours) {
+        order.insert(order.begin(), *sums.neighbours);
+    }
+    SumSteps result = {sums.loops[0], sums.loops[0]};
+    if (sums.unroll > 1) {
+        result = {RVar("steps"), RVar("of_step")};
+        update.split(sums.loops[0], result.steps, result.innermost, sums.unroll).unroll(result.innermost);
+        order.emplace_back(result.innermost);
+    }
+    order.emplace_back(result.steps);
+    order.insert(order.end(), sums.loops.begin() + 1, sums.loops.end());
+    update.reorder(order);
+    if (sums.dot_width > 1) {
+        update.atomic().vectorize(*sums.neighbours);
+    }
+    return result;
+}
+
+std::vector<RVar> loops_from(const Halide::RDom &r, int first) {
+    std::vector<RVar> loops;
+    for (int i = first; i < r.dimensions(); i++) {
+        loops.emplace_back(r[i]);
+    }
+    return loops;
+}
+
+}  // namespace kiln
