@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "algorithms/algorithm.h"
+#include "algorithms/schedule_text.h"
 #include "axes/simplify_problem.h"
 #include "expressions/types.h"
 #include "lowering/amx/matrix_tiles.h"
@@ -298,13 +299,28 @@ std::string emulation_note(const Problem &problem, const Decision &decision) {
     return std::string(problem.x_type == DType::f16 ? "float16" : "bfloat16") + " is computed in float32";
 }
 
-std::string current_algorithm_name(const std::string &name) {
+Decision current_names(const Decision &decision, std::vector<std::string> *renamed) {
+    Decision current = decision;
+    const auto rename = [renamed](const std::string &what, std::string &name, const char *now) {
+        if (renamed != nullptr) {
+            renamed->push_back(what + " " + name + " is called " + now + " now");
+        }
+        name = now;
+    };
     for (const Algorithm &algorithm : algorithms()) {
-        if (!name.empty() && name == algorithm.former_name) {
-            return algorithm.name;
+        if (!decision.algorithm.empty() && decision.algorithm == algorithm.former_name) {
+            rename("algorithm", current.algorithm, algorithm.name);
         }
     }
-    return name;
+    for (const auto &[former, now] : former_numbers) {
+        const size_t at = (";" + current.schedule).find(";" + std::string(former) + ":");
+        if (at != std::string::npos) {
+            std::string name = former;
+            rename("a schedule's", name, now);
+            current.schedule.replace(at, std::string(former).size(), name);
+        }
+    }
+    return current;
 }
 
 int algorithm_revision(const std::string &algorithm) {

@@ -41,8 +41,9 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
 // float32"; empty where nothing is.
 std::string emulation_note(const Problem &problem, const Decision &decision);
 
-// What an algorithm is called now that decisions and records of one release before may call otherwise.
-std::string current_algorithm_name(const std::string &name);
+// A decision in today's names: decisions and records of one release before call some algorithms, and numbers of
+// schedules, otherwise. `renamed`, where it is not null, is told of each: "algorithm tiles is called amx now".
+Decision current_names(const Decision &decision, std::vector<std::string> *renamed = nullptr);
 
 // The revision of an algorithm, for decisions and manifests.
 int algorithm_revision(const std::string &algorithm);

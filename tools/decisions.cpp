@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 #include "candidates.h"
 #include "fmt/format.h"
@@ -21,16 +23,23 @@ bool is_legal(const Problem &problem, const Decision &decision, const TargetMode
     return false;
 }
 
-// A warning where an algorithm has another name by now, else "".
-std::string renamed(const std::string &name, const std::string &origin) {
-    const std::string current = current_algorithm_name(name);
-    return current == name ? "" : fmt::format("{}: algorithm {} is called {} now", origin, name, current);
+void warn_once(std::vector<std::string> *warnings, const std::vector<std::string> &texts) {
+    for (const std::string &text : texts) {
+        if (std::find(warnings->begin(), warnings->end(), text) == warnings->end()) {
+            warnings->push_back(text);
+        }
+    }
 }
 
-void warn_once(std::vector<std::string> *warnings, const std::string &text) {
-    if (!text.empty() && std::find(warnings->begin(), warnings->end(), text) == warnings->end()) {
-        warnings->push_back(text);
+// The decision of a line in today's names, with warnings where those are not the line's.
+std::pair<Decision, std::vector<std::string>> current_decision(const nlohmann::json &entry, const std::string &schedule,
+                                                               const std::string &origin) {
+    std::vector<std::string> renamed;
+    const Decision decision = current_names({entry.at("algorithm"), schedule}, &renamed);
+    for (std::string &text : renamed) {
+        text = origin + ": " + text;
     }
+    return {decision, renamed};
 }
 
 }  // namespace
@@ -39,7 +48,7 @@ Decisions::Decisions(const std::string &path) {
     for (const auto &[number, line] : read_lines("decisions file", path)) {
         try {
             const nlohmann::json entry = nlohmann::json::parse(line);
-            const std::string origin = fmt::format("{}:{}", path, number), name = entry.value("algorithm", "");
+            const std::string origin = fmt::format("{}:{}", path, number);
             if (const int format = entry.value("format", decisions_format); format != decisions_format) {
                 throw Error(
                     fmt::format("{}: format is {}: this Kiln, {}, reads decisions of format {}; a newer one wrote it",
@@ -49,18 +58,16 @@ Decisions::Decisions(const std::string &path) {
                 if (entry.contains("draw")) {
                     draw_ = entry.at("draw").get<uint64_t>();
                 } else {
-                    algorithm_ = current_algorithm_name(entry.at("algorithm"));
-                    schedule_ = entry.value("schedule", "");
-                    algorithm_renamed_ = renamed(name, origin);
+                    std::tie(for_others_, others_renamed_) =
+                        current_decision(entry, entry.value("schedule", ""), origin);
                 }
                 others_origin_ = origin;
                 continue;
             }
+            const auto [decision, renamed] = current_decision(entry, entry.at("schedule"), origin);
             entries_[{entry.at("problem").get<std::string>(), entry.at("target").get<std::string>()}] = {
-                {current_algorithm_name(entry.at("algorithm")), entry.at("schedule").get<std::string>()},
-                entry.at("revision").get<int>(),
-                origin + (entry.value("caches", "warm") == "cold" ? ", cold caches" : ""),
-                renamed(name, origin)};
+                decision, entry.at("revision").get<int>(),
+                origin + (entry.value("caches", "warm") == "cold" ? ", cold caches" : ""), renamed};
         } catch (const nlohmann::json::exception &error) {
             throw Error(fmt::format("{}:{}: not a decision: {}", path, number, error.what()));
         }
@@ -89,11 +96,11 @@ Decision Decisions::decide(const Problem &problem, const TargetModel &target, st
         from = others_origin_;
         return drawn_decision(problem, target, *draw_);
     }
-    if (!algorithm_.empty()) {
-        if (const std::optional<Decision> decision = default_decision(problem, target, algorithm_)) {
+    if (!for_others_.algorithm.empty()) {
+        if (const std::optional<Decision> decision = default_decision(problem, target, for_others_.algorithm)) {
             from = others_origin_;
-            warn_once(warnings, algorithm_renamed_);
-            return is_legal(problem, {algorithm_, schedule_}, target) ? Decision{algorithm_, schedule_} : *decision;
+            warn_once(warnings, others_renamed_);
+            return is_legal(problem, for_others_, target) ? for_others_ : *decision;
         }
     }
     return default_decision(problem, target);

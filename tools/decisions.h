@@ -25,7 +25,7 @@ class Decisions {
     explicit Decisions(const std::string &path);
 
     // The file's decision, or the default where it has none, or where the algorithm's revision has changed or the
-    // schedule is illegal: then `warnings` says so, and where the file calls an algorithm by a name of before.
+    // schedule is illegal: then `warnings` says so, and where the file has names of before.
     // `origin`, where it is not null, becomes "FILE:LINE" or "default". Throws Error where no kernel can be made.
     Decision decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings,
                     std::string *origin = nullptr) const;
@@ -35,14 +35,14 @@ class Decisions {
         Decision decision;
         int revision;
         std::string origin;
-        std::string renamed;  // a warning where the algorithm is given a name of before; "" elsewhere
+        std::vector<std::string> renamed;  // warnings where it is in names of before
     };
     std::map<std::pair<std::string, std::string>, Entry> entries_;  // by problem and target
     std::optional<uint64_t> draw_;                                  // the seed
-    std::string algorithm_;                                         // for all others; "": whichever is best
-    std::string schedule_;                                          // "": the algorithm's default
+    // For all others. No algorithm: whichever is best; no schedule: the algorithm's default.
+    Decision for_others_;
     std::string others_origin_;
-    std::string algorithm_renamed_;  // a warning where that is a name of before
+    std::vector<std::string> others_renamed_;
 };
 
 }  // namespace kiln::tools

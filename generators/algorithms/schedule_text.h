@@ -41,6 +41,13 @@ class ScheduleText {
     Values values_;                    // that were listed
 };
 
+// Numbers that texts of one release before call otherwise: their names there, and now.
+inline constexpr std::pair<const char *, const char *> former_numbers[] = {{"ahead", "prefetch_distance"},
+                                                                           {"cut", "clipped_tail"},
+                                                                           {"dot", "dot_width"},
+                                                                           {"joined", "flattened_rows"},
+                                                                           {"rolled", "taps_in_loop"}};
+
 std::string print_numbers(const std::vector<std::pair<std::string, int>> &numbers);
 
 // Throws std::invalid_argument, naming the pair, unless `text` gives each number that Schedule lists once, within its

@@ -148,7 +148,7 @@ struct Direct {
         return stages.y;
     }
     static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
-        return dot_types(problem, schedule.dot).w;
+        return dot_types(problem, schedule.dot_width).w;
     }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
         return constants(dense::packed_weights(problem, schedule).extents());

@@ -22,6 +22,9 @@ DEFAULT = "default"
 # What builds from before these names call an algorithm.
 FORMER_NAMES = {"tiles": "amx", "open": "dynamic", "half": "f16_accumulate", "sampled": "deformable",
                 "gpu_sampled": "gpu_deformable"}
+# And what they call a schedule's numbers.
+FORMER_NUMBERS = {"prefetch_distance": "ahead", "clipped_tail": "cut", "dot_width": "dot", "flattened_rows": "joined",
+                  "taps_in_loop": "rolled"}
 
 
 def run(*command):
@@ -117,8 +120,13 @@ def algorithms_of(kiln, folder):
     return names[1].split(", ")
 
 
-def write_decisions(path, names, copy):
-    """A decisions file with its algorithms called as a build calls them, which has these `names`."""
+def has_former_numbers(kiln, folder):
+    """Whether a build calls numbers of schedules as FORMER_NUMBERS has it."""
+    return bool(re.search(r"[;: ]dot:\d", run(kiln, "explain", folder / "one.toml").stdout))
+
+
+def write_decisions(path, names, numbers, copy):
+    """A decisions file in the names that a build has: of algorithms these `names`, and its `numbers`, a dictionary."""
     formerly = {current: former for former, current in FORMER_NAMES.items()}
     with copy.open("w") as file:
         for line in path.read_text().splitlines():
@@ -126,6 +134,8 @@ def write_decisions(path, names, copy):
             name = entry["algorithm"]
             if name not in names:
                 entry["algorithm"] = formerly.get(name, FORMER_NAMES.get(name, name))
+            for current, former in numbers.items():
+                entry["schedule"] = re.sub(rf"\b{current}:", f"{former}:", entry["schedule"])
             file.write(json.dumps(entry) + "\n")
     return copy
 
@@ -162,8 +172,10 @@ class Plan:
         self.spec.write_text(layers_text(self.problems))
         self.decisions = {DEFAULT: ()}  # the options of each variant
         names = algorithms_of(kiln, folder)
+        numbers = FORMER_NUMBERS if has_former_numbers(kiln, folder) else {}
         for path in DECISIONS:
-            self.decisions[path] = ("--decisions", write_decisions(ROOT / path, names, folder / path.replace("/", "-")))
+            copy = write_decisions(ROOT / path, names, numbers, folder / path.replace("/", "-"))
+            self.decisions[path] = ("--decisions", copy)
         for algorithm in names:
             path = folder / f"{algorithm}.jsonl"
             path.write_text(json.dumps({"problem": "*", "algorithm": algorithm}) + "\n")

@@ -102,14 +102,15 @@ TEST(Candidates, are_none_that_take_minutes_to_compile) {
         return space.allows(problem, ScheduleNumbers(schedule));
     };
     const auto woven = [&](const std::string &rows) {
-        return allows("convtranspose2d-f32-n1-c64-i56x56-m64-o112x112-k4x4-s2x2-d1x1-p1x1,1x1-g64-ncx,ncx-bias",
-                      "lanes:16;vectors:1;pixels:1;rows:" + rows + ";dot:1;along_row:1;channels_outside:0;parallel:1");
+        return allows(
+            "convtranspose2d-f32-n1-c64-i56x56-m64-o112x112-k4x4-s2x2-d1x1-p1x1,1x1-g64-ncx,ncx-bias",
+            "lanes:16;vectors:1;pixels:1;rows:" + rows + ";dot_width:1;along_row:1;channels_outside:0;parallel:1");
     };
     EXPECT_TRUE(woven("2"));
     EXPECT_FALSE(woven("7"));
     const auto scattered = [&](const std::string &tile) {
         return allows("conv2d-u8.s8.u8-n1-c128-i56x56-m128-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g128-xz0-yz0-ncx,ncx-bias",
-                      "lanes:16;vectors:1;" + tile + ";dot:4;along_row:0;channels_outside:0;parallel:1");
+                      "lanes:16;vectors:1;" + tile + ";dot_width:4;along_row:0;channels_outside:0;parallel:1");
     };
     EXPECT_TRUE(scattered("pixels:2;rows:2"));
     EXPECT_FALSE(scattered("pixels:6;rows:8"));

@@ -158,18 +158,19 @@ TEST(Decision, refuses_deformable_schedules_with_vectors_beyond_the_last_group) 
 TEST(Decision, fetches_rows_ahead) {
     const TargetModel &target = find_target("x86-64-avx512");
     const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");
-    const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot:1;panels_outside:0;parallel:1;";
-    EXPECT_EQ(default_decision(rows, target).schedule, lanes + "chunk:0;channels:13;joined:0;ahead:8");
+    const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
+    EXPECT_EQ(default_decision(rows, target).schedule,
+              lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8");
     const auto check = [&](const Problem &problem, const std::string &rest) {
         const std::string algorithm = problem.op == Operator::conv ? "direct" : "polyphase";
         return error_of([&] { check_decision(problem, {algorithm, lanes + rest}, algorithm_revision(algorithm)); });
     };
-    EXPECT_EQ(check(rows, "channels:13;ahead:3"), "");
+    EXPECT_EQ(check(rows, "channels:13;prefetch_distance:3"), "");
     const Problem up = parsed("convtranspose2d-f32-n1-c8-i28x28-m16-o56x56-k2x2-s2x2-d1x1-p0x0,0x0-g1-ncx,ncx");
-    EXPECT_EQ(check(up, "channels:6;joined:2"), "");
-    const std::string refused = "schedule: \"ahead\" must be 0: x is not read by vectors here";
-    EXPECT_EQ(check(up, "channels:6;joined:2;ahead:8"), refused);
-    EXPECT_EQ(check(rows, "ahead:8"), refused);
+    EXPECT_EQ(check(up, "channels:6;flattened_rows:2"), "");
+    const std::string refused = "schedule: \"prefetch_distance\" must be 0: x is not read by vectors here";
+    EXPECT_EQ(check(up, "channels:6;flattened_rows:2;prefetch_distance:8"), refused);
+    EXPECT_EQ(check(rows, "prefetch_distance:8"), refused);
 }
 
 TEST(Decision, takes_winograd_for_narrow_floats_too) {
@@ -212,8 +213,8 @@ TEST(Decision, takes_winograd_for_bytes_where_it_is_exact) {
     EXPECT_NO_THROW(check("3600", "128", 2, 2));  // data are 128 at the most
 }
 
-// A row that is turned to NCX is cut at chunks first, so that no vector reaches from one into the next.
-TEST(Decision, a_turned_row_may_be_taken_in_chunks) {
+// A row that is transposed to NCX is cut at chunks first, so that no vector reaches from one into the next.
+TEST(Decision, a_transposed_row_may_be_taken_in_chunks) {
     const Problem problem = parsed("conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-ncx,ncx-bias");
     for (const TargetModel &target : target_models()) {
         if (target.is_gpu()) continue;
@@ -231,8 +232,9 @@ TEST(Decision, far_weights_are_fetched_ahead) {
     const Problem near = parsed("conv2d-f32-n1-c32-i14x14-m32-o14x14-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
     for (const TargetModel &target : target_models()) {
         if (target.is_gpu()) continue;
-        EXPECT_EQ(dense::default_winograd_schedule(far, target).ahead > 0, !target.lane_indexed_fma) << target.name;
-        EXPECT_EQ(dense::default_winograd_schedule(near, target).ahead, 0) << target.name;
+        EXPECT_EQ(dense::default_winograd_schedule(far, target).prefetch_distance > 0, !target.lane_indexed_fma)
+            << target.name;
+        EXPECT_EQ(dense::default_winograd_schedule(near, target).prefetch_distance, 0) << target.name;
     }
 }
 
@@ -243,7 +245,8 @@ TEST(Decision, few_chunks_are_even) {
     EXPECT_EQ(dense::winograd_shape(problem, schedule).axes.back().chunks, 14);
 }
 
-// Groups of 4 and 8 channels are products of joined groups at each point: measured faster than the direct algorithm.
+// Groups of 4 and 8 channels are products of groups packed together at each point: measured faster than the direct
+// algorithm.
 TEST(Decision, narrow_groups_take_winograd) {
     for (const char *text : {"conv2d-f32-n1-c256-i28x28-m256-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc",
                              "conv2d-f32-n1-c128-i56x56-m128-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g32-ncx,ncx"}) {
@@ -253,21 +256,21 @@ TEST(Decision, narrow_groups_take_winograd) {
     }
 }
 
-// Rows of tiles that y is no whole number of are cut, which saves a copy, where that costs few products.
-TEST(Decision, tiles_that_reach_beyond_y_are_cut) {
+// Rows of tiles that y is no whole number of are clipped, which saves a copy, where that costs few products.
+TEST(Decision, tiles_that_reach_beyond_y_are_clipped) {
     const TargetModel &target = find_target("x86-64-avx512");
     const Problem stem = parsed("conv2d-f32-n1-c3-i224x224-m64-o112x112-k7x7-s2x2-d1x1-p3x3,2x2-g1-nxc,nxc-bias");
     const Problem channels_first =
         parsed("conv2d-f32-n1-c3-i224x224-m64-o112x112-k7x7-s2x2-d1x1-p3x3,2x2-g1-nxc,ncx-bias");
     dense::WinogradSchedule schedule = dense::default_winograd_schedule(stem, target);
-    EXPECT_TRUE(schedule.cut);
+    EXPECT_TRUE(schedule.clipped_tail);
     EXPECT_TRUE(dense::winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
-    schedule.cut = false;
+    schedule.clipped_tail = false;
     EXPECT_FALSE(dense::winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
     schedule = dense::default_winograd_schedule(channels_first, target);
-    EXPECT_FALSE(schedule.cut);
-    schedule.cut = true;
-    EXPECT_THAT(error_of([&] { schedule.check(channels_first); }), testing::HasSubstr("\"cut\" is 1"));
+    EXPECT_FALSE(schedule.clipped_tail);
+    schedule.clipped_tail = true;
+    EXPECT_THAT(error_of([&] { schedule.check(channels_first); }), testing::HasSubstr("\"clipped_tail\" is 1"));
 }
 
 // Winograd's groups that fill a vector together are interleaved: no product is by a zero between them.
@@ -304,18 +307,20 @@ TEST(Decision, refuses_other_revisions_and_illegal_schedules) {
     EXPECT_THAT(error_of([&] { check_decision(problem, {"direct", "lanes:8"}, 1); }), testing::HasSubstr("lacks"));
     EXPECT_THAT(error_of([&] { check_decision(problem, {"polyphase", good.schedule}, 1); }),
                 testing::HasSubstr("apply"));
-    EXPECT_THAT(error_of([&] {
-                    check_decision(
-                        problem,
-                        {"direct", "lanes:0;vectors:1;pixels:1;rows:1;unroll:1;dot:1;panels_outside:0;parallel:0"}, 1);
-                }),
-                testing::HasSubstr("lanes"));
-    EXPECT_THAT(error_of([&] {
-                    check_decision(
-                        problem,
-                        {"direct", "lanes:8;vectors:1;pixels:6;rows:1;unroll:1;dot:1;panels_outside:0;parallel:0"}, 1);
-                }),
-                testing::HasSubstr("larger than the image"));
+    EXPECT_THAT(
+        error_of([&] {
+            check_decision(
+                problem,
+                {"direct", "lanes:0;vectors:1;pixels:1;rows:1;unroll:1;dot_width:1;panels_outside:0;parallel:0"}, 1);
+        }),
+        testing::HasSubstr("lanes"));
+    EXPECT_THAT(
+        error_of([&] {
+            check_decision(
+                problem,
+                {"direct", "lanes:8;vectors:1;pixels:6;rows:1;unroll:1;dot_width:1;panels_outside:0;parallel:0"}, 1);
+        }),
+        testing::HasSubstr("larger than the image"));
 }
 
 TEST(Targets, are_found_by_any_of_their_names) {

@@ -6,7 +6,8 @@
 
 #include <stdexcept>
 
-#include "algorithms/direct/direct.h"
+#include "algorithms/depthwise/schedule.h"
+#include "algorithms/direct/schedule.h"
 
 namespace kiln {
 namespace {
@@ -64,17 +65,42 @@ TEST(ScheduleText, names_what_is_wrong) {
     }
 }
 
+// Each kind of tile.
 TEST(DirectSchedule, prints_what_it_parses) {
-    const std::string text =
-        "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot:1;panels_outside:0;parallel:0;chunk:7;channels:13;joined:0;"
-        "ahead:8";
-    EXPECT_EQ(print_schedule(parse_schedule<dense::DirectSchedule>(text)), text);
+    const std::string numbers = ";rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:0;chunk:7;";
+    for (const std::string &text :
+         {"lanes:16;vectors:2;pixels:14" + numbers + "channels:0;flattened_rows:0;prefetch_distance:0",
+          "lanes:16;vectors:2;pixels:1" + numbers + "channels:13;flattened_rows:0;prefetch_distance:8",
+          "lanes:16;vectors:2;pixels:1" + numbers + "channels:6;flattened_rows:2;prefetch_distance:0"}) {
+        EXPECT_EQ(print_schedule(parse_schedule<dense::DirectSchedule>(text)), text);
+    }
+    EXPECT_THROW(parse_schedule<dense::DirectSchedule>("lanes:16;vectors:2;pixels:1" + numbers +
+                                                       "channels:0;flattened_rows:2;prefetch_distance:0"),
+                 std::invalid_argument);
+}
+
+// Each kind of tile and of sums.
+TEST(DepthwiseSchedule, prints_what_it_parses) {
+    const std::string tile = "lanes:8;vectors:1;pixels:", rest = ";parallel:1;merged:";
+    for (const std::string &text :
+         {tile + "2;rows:2;dot_width:1;along_row:0;channels_outside:0" + rest + "0;taps_in_loop:0",
+          tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1",
+          tile + "4;rows:2;dot_width:4;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:0",
+          tile + "1;rows:4;dot_width:2;along_row:1;channels_outside:0" + rest + "0;taps_in_loop:0",
+          tile + "1;rows:4;dot_width:1;along_row:0;channels_outside:0" + rest + "1;taps_in_loop:0"}) {
+        EXPECT_EQ(print_schedule(parse_schedule<depthwise::DepthwiseSchedule>(text)), text);
+    }
+    for (const std::string &text :
+         {tile + "1;rows:4;dot_width:1;along_row:1;channels_outside:0" + rest + "1;taps_in_loop:0",
+          tile + "1;rows:4;dot_width:2;along_row:0;channels_outside:0" + rest + "0;taps_in_loop:1"}) {
+        EXPECT_THROW(parse_schedule<depthwise::DepthwiseSchedule>(text), std::invalid_argument) << text;
+    }
 }
 
 TEST(DirectSchedule, reads_texts_from_before_chunks_and_row_lanes) {
-    const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot:1;panels_outside:1;parallel:0";
+    const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot_width:1;panels_outside:1;parallel:0";
     EXPECT_EQ(print_schedule(parse_schedule<dense::DirectSchedule>(text)),
-              text + ";chunk:0;channels:0;joined:0;ahead:0");
+              text + ";chunk:0;channels:0;flattened_rows:0;prefetch_distance:0");
 }
 
 }  // namespace

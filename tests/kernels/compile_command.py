@@ -164,7 +164,7 @@ class CompileCommand(unittest.TestCase):
             "target": "x86-64-avx2",
             "algorithm": "direct",
             "revision": 1,
-            "schedule": "lanes:4;vectors:1;pixels:6;rows:1;unroll:1;dot:1;panels_outside:0;parallel:0",
+            "schedule": "lanes:4;vectors:1;pixels:6;rows:1;unroll:1;dot_width:1;panels_outside:0;parallel:0",
         }
         decisions = self.folder / "decisions.jsonl"
         options = ("--target", "x86-64-avx2", "--decisions", str(decisions))
@@ -187,7 +187,14 @@ class CompileCommand(unittest.TestCase):
             self.assertIn(part, process.stderr)
             self.assertNotEqual(self.manifest()["kernels"][0]["schedule"], entry["schedule"])
 
-        # An algorithm's name of one release before.
+        # Names of one release before: a number of a schedule's,
+        decisions.write_text(json.dumps({**entry, "schedule": entry["schedule"].replace("dot_width:", "dot:")}) + "\n")
+        process = self.compile(GOOD, *options)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn(f"warning: {decisions}:1: a schedule's dot is called dot_width now", process.stderr)
+        self.assertEqual(self.manifest()["kernels"][0]["schedule"], entry["schedule"])
+
+        # an algorithm.
         decisions.write_text('{"problem":"*","algorithm":"sampled"}\n')
         process = self.compile(GOOD.replace("Conv", "DeformConv"), *options)
         self.assertEqual(process.returncode, 0, process.stderr)

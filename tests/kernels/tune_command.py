@@ -327,7 +327,7 @@ class TuneCommand(unittest.TestCase):
         problem = json.loads(self.kiln("explain", self.spec, "--target", TARGET, "--json").stdout)
         problem = problem["layers"][0]["problem"]
         good = {"problem": problem, "target": TARGET, "algorithm": "direct", "revision": 1, "schedule":
-                "lanes:8;vectors:2;pixels:3;rows:1;unroll:2;dot:1;panels_outside:0;parallel:0"}
+                "lanes:8;vectors:2;pixels:3;rows:1;unroll:2;dot_width:1;panels_outside:0;parallel:0"}
         cases = [({}, "direct, schedule lanes:8;vectors:2", "(%s:1)", ""),
                  ({"revision": 99}, "(default)", "", "algorithm direct is at revision 1, the decision at 99"),
                  ({"algorithm": "fast"}, "(default)", "", 'algorithm "fast" is not one of'),

@@ -42,16 +42,16 @@ class Winograd(unittest.TestCase):
             (chunks, "rows:1;images:1;by_phase:0;by_point:0;by_panel:0", ""),
             (chunks, "rows:2;images:1;by_phase:0;by_point:0;by_panel:0", ""),
             ("tile_([xyz]):[2-9];", r"tile_\1:2;", ""),
-            (chunks + "(.*);cut:[01]", r"rows:0;images:1;by_phase:0;by_point:1;by_panel:0\1;cut:0", "three_axes"),
+            (chunks + "(.*);clipped_tail:[01]", r"rows:0;images:1;by_phase:0;by_point:1;by_panel:0\1;clipped_tail:0", "three_axes"),
             (everything, small + "rows:0;images:1;by_phase:1;by_point:0;by_panel:0", "up_whole"),
             (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:0", "up_whole"),
             (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:1", "up_whole$"),
             (everything, small + "rows:0;images:1;by_phase:0;by_point:0;by_panel:1", "(plain_ncx|groups|groups_narrow|up_whole)$"),
             (everything, small + "rows:2;images:1;by_phase:0;by_point:0;by_panel:1", whole_panels),
-            ("ahead:[0-9]+", "ahead:48", "(plain_ncx|strided|groups|up_whole|stem_ncx|three_axes)$"),
-            ("unroll:[0-9]+;(.*);ahead:[0-9]+", r"unroll:2;\1;ahead:5", "(plain_ncx|up_whole)$"),
+            ("prefetch_distance:[0-9]+", "prefetch_distance:48", "(plain_ncx|strided|groups|up_whole|stem_ncx|three_axes)$"),
+            ("unroll:[0-9]+;(.*);prefetch_distance:[0-9]+", r"unroll:2;\1;prefetch_distance:5", "(plain_ncx|up_whole)$"),
             ("interleaved:1", "interleaved:0", "(groups_narrow|up_groups_interleaved)$"),
-            (chunks + "(.*);cut:[01]", r"rows:1;images:1;by_phase:0;by_point:0;by_panel:0\1;cut:1", "(plain|masked|three_axes_dilated|stem|dilated_ends|groups_int8)$"),
+            (chunks + "(.*);clipped_tail:[01]", r"rows:1;images:1;by_phase:0;by_point:0;by_panel:0\1;clipped_tail:1", "(plain|masked|three_axes_dilated|stem|dilated_ends|groups_int8)$"),
         ):
             chosen = [row for row in rows if re.match(among, row["layer"])]
             decisions = kiln_run.changed_decisions(chosen, 4, pattern, replacement)

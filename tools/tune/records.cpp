@@ -49,7 +49,7 @@ Record parse(const std::string &line) {
     Record record;
     record.problem = json.at("problem");
     record.target = json.at("target");
-    record.decision = {current_algorithm_name(json.at("algorithm")), json.at("schedule")};
+    record.decision = current_names({json.at("algorithm"), json.at("schedule")});
     record.revision = json.at("revision");
     record.verdict = json.at("verdict");
     if (record.ok()) {

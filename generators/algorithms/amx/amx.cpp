@@ -92,7 +92,7 @@ DirectSchedule AmxSchedule::direct(const Problem &problem) const {
     s.vectors = vectors;
     s.tile = AmxLanes{blocks, pixels, steps, has_pixel_lanes(problem)};
     s.rows = rows;
-    s.dot = pairs(problem);
+    s.dot_width = pairs(problem);
     s.panels_outside = panels_outside;
     s.parallel = parallel;
     return s;

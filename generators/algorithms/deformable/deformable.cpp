@@ -19,13 +19,13 @@ using Halide::Type;
 using Halide::Var;
 
 // A copy of `value`, an expression of (c, p, n).
-DeformableStages::Copy copy(const DeformableStages &s, const std::string &name, const Expr &value, bool turns) {
+DeformableStages::Copy copy(const DeformableStages &s, const std::string &name, const Expr &value, bool transposes) {
     DeformableStages::Copy c;
     c.result = Func(name);
-    if (turns) {
-        c.squares = Func(name + "_squares");
-        c.squares(s.c, s.p, s.n) = value;
-        c.result(s.c, s.p, s.n) = c.squares(s.c, s.p, s.n);
+    if (transposes) {
+        c.blocks = Func(name + "_squares");
+        c.blocks(s.c, s.p, s.n) = value;
+        c.result(s.c, s.p, s.n) = c.blocks(s.c, s.p, s.n);
     } else {
         c.result(s.c, s.p, s.n) = value;
     }
@@ -38,7 +38,7 @@ bool known(const Expr &size) {
 
 void define_image(DeformableStages &s, const Problem &problem, const DeformableSizes &derived,
                   const Operands &operands) {
-    const bool open = !known(derived.in_points), turns = problem.x_layout == Layout::ncx;
+    const bool open = !known(derived.in_points), transposes = problem.x_layout == Layout::ncx;
     if (problem.x_layout == Layout::nxc && !open && halide_type(problem.x_type) == sum_type(problem)) {
         return;
     }
@@ -49,7 +49,7 @@ void define_image(DeformableStages &s, const Problem &problem, const DeformableS
         s.x_is_empty = derived.in_points == 0;
         value = Halide::select(s.x_is_empty, Halide::Internal::make_zero(value.type()), value);
     }
-    s.image = copy(s, "image", value, turns && known(operands.sizes.in_channels));
+    s.image = copy(s, "image", value, transposes && known(operands.sizes.in_channels));
 }
 
 // Offsets and masks of chunks whose points are whole vectors, whatever there is beyond the last point.
@@ -58,13 +58,14 @@ void define_offsets(DeformableStages &s, const Problem &problem, const Deformabl
     if (problem.x_layout == Layout::ncx && derived.whole_chunks) {
         return;
     }
-    const bool turns = problem.x_layout == Layout::nxc && known(operands.sizes.offset_groups) && known(derived.taps);
+    const bool transposes =
+        problem.x_layout == Layout::nxc && known(operands.sizes.offset_groups) && known(derived.taps);
     const Expr p = derived.whole_chunks ? Expr(s.p)
-                   : turns              ? Halide::min(s.p, derived.out_points - 1)
+                   : transposes         ? Halide::min(s.p, derived.out_points - 1)
                                         : Halide::min(Halide::likely(s.p), derived.out_points - 1);
-    s.offset = copy(s, "offsets", operands.offset(s.c, p, s.n), turns);
+    s.offset = copy(s, "offsets", operands.offset(s.c, p, s.n), transposes);
     if (operands.mask.defined()) {
-        s.mask = copy(s, "masks", operands.mask(s.c, p, s.n), turns);
+        s.mask = copy(s, "masks", operands.mask(s.c, p, s.n), transposes);
     }
 }
 
@@ -177,9 +178,9 @@ void define_output(DeformableStages &s, const Problem &problem, const Operands &
     if (problem.y_layout == Layout::ncx && !splits && known(operands.sizes.out_channels)) {
         s.product = Func("product");
         s.product(vars) = s.acc(at);
-        s.squares = Func("y_squares");
-        s.squares(vars) = s.product(at);
-        sum = s.squares;
+        s.blocks = Func("y_squares");
+        s.blocks(vars) = s.product(at);
+        sum = s.blocks;
     }
     s.y(vars) = epilogue(problem, sum(at), operands, at, channel);
 }

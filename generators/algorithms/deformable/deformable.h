@@ -67,9 +67,9 @@ struct DeformableStages {
     Halide::Var q{"q"}, c{"c"}, p{"p"}, k{"k"}, g{"g"}, h{"h"}, n{"n"}, a{"a"};
     Halide::RDom r;  // input channel of the group, tap
     // Copies, over (c, p, n); undefined where the operand will do: of x widened, with channels innermost; of offset and
-    // mask, with points innermost. Those that turn a layout do so in squares.
+    // mask, with points innermost. Those that transpose a layout do so in blocks.
     struct Copy {
-        Halide::Func result, squares;
+        Halide::Func result, blocks;
     };
     Copy image, offset, mask;
     Halide::Expr x_is_empty;  // undefined where x cannot be
@@ -80,9 +80,9 @@ struct DeformableStages {
     Halide::Func sample;  // (c, g, p, k, n): an expression of all its corners, or a sum over `rq` where they are many
     Halide::RDom rq;
     Halide::Func acc;  // (channel, p, n)
-    // (channel, p, n): the finished sums, a register tile at a time: y itself, unless it is turned; then `squares` are
-    // on their way there.
-    Halide::Func product, squares, y;
+    // (channel, p, n): the finished sums, a register tile at a time: y itself, unless it is transposed; then `blocks`
+    // are on their way there.
+    Halide::Func product, blocks, y;
 };
 
 // Whether a sample's corners are few enough to be written out.

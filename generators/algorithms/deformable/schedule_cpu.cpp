@@ -141,12 +141,12 @@ void split_chunks(const Context &at, Func &f) {
             at.derived.whole_chunks ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf);
 }
 
-// y channels first is turned a chunk at a time.
-void schedule_turned_output(const Context &at) {
+// y channels first is transposed a chunk at a time.
+void schedule_transposed_output(const Context &at) {
     DeformableStages &s = at.s;
     const Var inner("inner"), outer("outer");
     split_chunks(at, s.y);
-    schedule_transpose(s.y, s.squares, s.p, s.c, lanes_within(at.schedule.chunk(), 8, true),
+    schedule_transpose(s.y, s.blocks, s.p, s.c, lanes_within(at.schedule.chunk(), 8, true),
                        lanes_within(known(at.sizes.out_channels), 8, false), inner, outer, TailStrategy::ShiftInwards);
     s.y.reorder(inner, outer, at.chunk, s.n);
     s.product.compute_at(s.y, at.chunk).bound_extent(s.p, at.schedule.chunk());
@@ -253,8 +253,8 @@ void schedule_offsets(const Context &at, DeformableStages::Copy &copy, const Exp
         .bound(s.c, 0, channels)
         .bound_extent(s.p, at.schedule.chunk())
         .reorder_storage(s.p, s.c, s.n);
-    if (copy.squares.defined()) {
-        schedule_transpose(copy.result, copy.squares, s.p, s.c, lanes_within(at.schedule.chunk(), 8, false),
+    if (copy.blocks.defined()) {
+        schedule_transpose(copy.result, copy.blocks, s.p, s.c, lanes_within(at.schedule.chunk(), 8, false),
                            lanes_within(known(channels), 8, false), Var("inner"), Var("outer"),
                            TailStrategy::ShiftInwards);
     } else {
@@ -275,10 +275,10 @@ void schedule_image(const Context &at) {
     const Expr points = at.derived.in_points, channels = at.sizes.in_channels;
     image.compute_root().bound(s.c, 0, channels).bound(s.p, 0, known(points) ? points : Halide::max(points, 1));
     Var rows = s.p;
-    if (s.image.squares.defined()) {
-        rows = Var("squares");
+    if (s.image.blocks.defined()) {
+        rows = Var("blocks");
         const Vectors along(points, 8);
-        schedule_transpose(image, s.image.squares, s.c, s.p,
+        schedule_transpose(image, s.image.blocks, s.c, s.p,
                            lanes_within(known(channels), at.schedule.sample_lanes, false), along.lanes, Var("inner"),
                            rows, along.tail);
     } else {
@@ -321,7 +321,7 @@ void schedule_deformable(DeformableStages &s, const Problem &problem, const Defo
         s.y.bound(s.c, 0, sizes.out_channels);
     }
     if (s.product.name() != s.y.name()) {
-        schedule_turned_output(at);
+        schedule_transposed_output(at);
     }
     schedule_product(at);
     schedule_sum(at);

@@ -17,8 +17,8 @@ constexpr int most_outputs = 8;
 
 // Of lanes and taps, as the text has them.
 struct Kinds {
-    int pixels = 1, dot = 1;
-    bool along_row = false, channels_outside = false, merged = false, rolled = false;
+    int pixels = 1, dot_width = 1;
+    bool along_row = false, channels_outside = false, merged = false, taps_in_loop = false;
 };
 
 Kinds kinds_of(const DepthwiseSchedule &schedule) {
@@ -34,8 +34,8 @@ void set_kinds(DepthwiseSchedule &schedule, const Kinds &kinds) {
     if (kinds.merged && kinds.along_row) {
         throw std::invalid_argument("schedule: \"merged\" must be 0 where \"along_row\" is 1");
     }
-    if (kinds.rolled && kinds.dot > 1) {
-        throw std::invalid_argument("schedule: \"rolled\" must be 0 where \"dot\" is more than 1");
+    if (kinds.taps_in_loop && kinds.dot_width > 1) {
+        throw std::invalid_argument("schedule: \"taps_in_loop\" must be 0 where \"dot_width\" is more than 1");
     }
     if (kinds.along_row) {
         schedule.tile = RowLanes();
@@ -44,10 +44,10 @@ void set_kinds(DepthwiseSchedule &schedule, const Kinds &kinds) {
     } else {
         schedule.tile = ChannelLanes{kinds.pixels, kinds.channels_outside};
     }
-    if (kinds.rolled) {
+    if (kinds.taps_in_loop) {
         schedule.taps = TapsInLoop();
-    } else if (kinds.dot != 1) {
-        schedule.taps = DotTaps{kinds.dot};
+    } else if (kinds.dot_width != 1) {
+        schedule.taps = DotTaps{kinds.dot_width};
     } else {
         schedule.taps = UnrolledTaps();
     }
@@ -69,12 +69,12 @@ void DepthwiseSchedule::list(ScheduleText &text) {
     text.number("vectors", vectors, 1, 64);
     text.number("pixels", kinds.pixels, 1, 64);
     text.number("rows", rows, 1, 64);
-    text.number("dot", kinds.dot);
+    text.number("dot_width", kinds.dot_width);
     text.flag("along_row", kinds.along_row);
     text.flag("channels_outside", kinds.channels_outside);
     text.flag("parallel", parallel);
     text.optional("merged", kinds.merged, false);
-    text.optional("rolled", kinds.rolled, false);
+    text.optional("taps_in_loop", kinds.taps_in_loop, false);
     set_kinds(*this, kinds);
 }
 
@@ -92,7 +92,7 @@ void DepthwiseSchedule::check(const Problem &problem) const {
                                     " neighbouring taps");
     }
     if (sums<TapsInLoop>() && (!loops_over_taps(problem) || with<ChannelLanes>() == nullptr || rows > 1)) {
-        throw std::invalid_argument("schedule: \"rolled\" must be 0: rows of taps cannot be a loop here");
+        throw std::invalid_argument("schedule: \"taps_in_loop\" must be 0: rows of taps cannot be a loop here");
     }
     if (has_merged_rows() && (!merges_rows(problem) || sums<DotTaps>())) {
         throw std::invalid_argument(

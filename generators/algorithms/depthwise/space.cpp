@@ -28,29 +28,29 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
         choices.push_back({"merged", {0, 1}});
     }
     if (loops_over_taps(problem)) {
-        choices.push_back({"rolled", {0, 1}});
+        choices.push_back({"taps_in_loop", {0, 1}});
     }
     return {choices, [=, &target](const ScheduleNumbers &n) {
                 const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
-                const bool rolled = n.has("rolled") && n["rolled"];
-                const int width = n["lanes"] * (n["dot"] > 1 || rolled ? n["vectors"] : 1);
-                if (rolled && (n["along_row"] || n["rows"] > 1 || (n.has("merged") && n["merged"]))) {
+                const bool loops = n.has("taps_in_loop") && n["taps_in_loop"];
+                const int width = n["lanes"] * (n["dot_width"] > 1 || loops ? n["vectors"] : 1);
+                if (loops && (n["along_row"] || n["rows"] > 1 || (n.has("merged") && n["merged"]))) {
                     return false;
                 }
                 if (n.has("merged") && n["merged"]) {
-                    return n["dot"] == 1 && n["vectors"] == 1 && n["pixels"] == 1 && n["channels_outside"] == 0;
+                    return n["dot_width"] == 1 && n["vectors"] == 1 && n["pixels"] == 1 && n["channels_outside"] == 0;
                 }
                 // Halide takes minutes over woven rows of several phases, and over sums of several taps whose channels
                 // are written one by one.
                 if (n["along_row"] && axes[0].phases > 1 && n["rows"] > 2) {
                     return false;
                 }
-                if (!n["along_row"] && n["dot"] > 1 && problem.y_layout == Layout::ncx && sums > 8) {
+                if (!n["along_row"] && n["dot_width"] > 1 && problem.y_layout == Layout::ncx && sums > 8) {
                     return false;
                 }
                 // Sums of several taps a lane take one vector's registers after the other. Where vectors run along a
                 // row, neither pixels nor the channels' place in the loops means anything.
-                return sums <= (n["dot"] > 1 ? 64 : target.vector_registers) &&
+                return sums <= (n["dot_width"] > 1 ? 64 : target.vector_registers) &&
                        (n["along_row"] || width <= problem.out_channels) &&
                        (!n["along_row"] || (n["pixels"] == 1 && n["channels_outside"] == 0));
             }};

@@ -173,9 +173,9 @@ Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSch
         position.push_back(s.n);
         if (s.merged_rows) {
             const auto channels = static_cast<int>(problem.out_channels);
-            const int ahead = constant(s.axes[0].offset(0)) + tap[0] * s.axes[0].tap_step;
+            const int offset = constant(s.axes[0].offset(0)) + tap[0] * s.axes[0].tap_step;
             position.erase(position.begin());
-            position[0] = merged_position(s, problem) + (ahead * channels + s.merged_rows->before);
+            position[0] = merged_position(s, problem) + (offset * channels + s.merged_rows->before);
             weight[1] = merged_position(s, problem) % schedule.period(problem);
         }
         const Expr product = cast(type, operands.packed(weight)) * cast(type, s.padded(position));

@@ -145,17 +145,17 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
             best.lanes /= 2;
         }
     }
-    best.dot = dot_products(problem, target);
+    best.dot_width = dot_products(problem, target);
     // Channels-first x has each step's inputs in another page: longer loops hide what that takes (C4 is 6% faster with
     // AVX-512, 10% with AVX2), and elsewhere gain nothing.
     const bool steps_by_pages =
         problem.x_layout == Layout::ncx && problem.x_type == DType::f32 && !target.lane_indexed_fma;
     const int depth = static_cast<int>(problem.in_channels / problem.groups);
-    best.unroll = largest_divisor(ceil_div(depth, best.dot), steps_by_pages ? 8 : 4);
-    const int64_t weights = dot_types(problem, best.dot).w.bytes() * problem.w_elements();
+    best.unroll = largest_divisor(ceil_div(depth, best.dot_width), steps_by_pages ? 8 : 4);
+    const int64_t weights = dot_types(problem, best.dot_width).w.bytes() * problem.w_elements();
     best.panels_outside = weights > target.l2_bytes / 2;
     // Halide does not see that a fourth vector's bytes lie side by side.
-    const int most_vectors = best.dot == 4 ? 3 : 4;
+    const int most_vectors = best.dot_width == 4 ? 3 : 4;
     const auto with = [&best](const RegisterTile &tile) {
         DirectSchedule s = best;
         s.vectors = tile.vectors;
@@ -187,8 +187,8 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     const std::vector<AxisMap> axes = axis_maps(problem);
     const double share = share_of_peak(axes, problem.out_channels, schedule, target);
     // 16-bit products take an instruction for two and another to sum them.
-    const int products = problem.is_quantized() && schedule.dot == 2 ? 1 : schedule.dot;
-    const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot);
+    const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
+    const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
     return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * share * pairs);
 }
 

@@ -18,7 +18,7 @@ using Halide::Var;
 int channels_read(const Problem &problem, const PackedWeights &packed) {
     const int out = static_cast<int>(problem.out_channels / problem.groups);
     const int groups = problem.groups == 1 ? 1 : (packed.panels * packed.panel - 1) / out + 1;
-    return (groups - 1) * packed.depth + packed.steps() * packed.dot;
+    return (groups - 1) * packed.depth + packed.steps() * packed.dot_width;
 }
 
 // Of each axis q, and phase where there are several.
@@ -67,7 +67,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     Operands operands = given;
     const Halide::Type type = schedule.with<F16Lanes>() != nullptr
                                   ? Halide::Float(16)
-                                  : dot_types(problem, schedule.dot, target.signed_dot).x;
+                                  : dot_types(problem, schedule.dot_width, target.signed_dot).x;
     const PackedWeights packed = packed_weights(problem, schedule);
     DirectStages s;
     s.axes = axis_maps(problem);

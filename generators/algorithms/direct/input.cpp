@@ -99,8 +99,8 @@ PaddedInput pad(const DirectStages &s, const Problem &problem, const Func &wide,
 
 // Rows of x are loaded, and as many as a lane sums stored together, with what stands for 0 around the image and beyond
 // the channels.
-InterleavedInput interleave_channels(const DirectStages &s, const Problem &problem, int dot, const Operands &operands,
-                                     Halide::Type type) {
+InterleavedInput interleave_channels(const DirectStages &s, const Problem &problem, int dot_width,
+                                     const Operands &operands, Halide::Type type) {
     const Var pair("pair"), step("step");
     const std::vector<Var> i = vars("i", s.axes.size());
     const int depth = static_cast<int>(problem.in_channels);
@@ -114,7 +114,7 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
     const RDom rows(domain, "inside");
     // The last vector of a row overlaps the one before.
     const Expr x0 = row.first + Halide::min(rows[1] * lanes, width - lanes) + rows[0];
-    const Expr channel = step * dot + pair;
+    const Expr channel = step * dot_width + pair;
     const bool whole = s.input_channels == depth;
     std::vector<Var> at = {pair};
     std::vector<Expr> to = {pair}, from = {whole ? channel : Halide::min(channel, depth - 1)};
@@ -162,7 +162,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     }
     const auto *amx = schedule.with<AmxLanes>();
     if (amx != nullptr && amx->pixel_lanes) {
-        s.interleaved_input = interleave_channels(s, problem, schedule.dot, operands, type);
+        s.interleaved_input = interleave_channels(s, problem, schedule.dot_width, operands, type);
         s.input = s.interleaved_input->pairs;
         return;
     }
@@ -175,7 +175,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         s.input_channels > problem.in_channels || std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
     // All lanes of a panel read one element of x at a time, if they are of one group: then it may lie anywhere.
     const bool broadcasts =
-        schedule.dot == 1 && is_panel_in_group(problem, schedule) && !stages_inputs(problem, schedule, target);
+        schedule.dot_width == 1 && is_panel_in_group(problem, schedule) && !stages_inputs(problem, schedule, target);
     const bool planes = problem.x_layout == Layout::ncx;
     if (!pads && (!planes || broadcasts) && type == halide_type(problem.x_type)) {
         s.input = operands.x;

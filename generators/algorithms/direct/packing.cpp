@@ -12,7 +12,8 @@ using Halide::Var;
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {
     const int panel = schedule.panel();
     PackedWeights packed = {panel, ceil_div(static_cast<int>(problem.out_channels), panel),
-                            static_cast<int>(problem.in_channels / problem.groups), schedule.dot, axis_maps(problem)};
+                            static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width,
+                            axis_maps(problem)};
     if (const auto *amx = schedule.with<AmxLanes>()) {
         packed.tile_steps = amx->steps;
         packed.lanes_outside = amx->pixel_lanes;
@@ -21,9 +22,9 @@ PackedWeights packed_weights(const Problem &problem, const DirectSchedule &sched
 }
 
 std::vector<int> PackedWeights::extents() const {
-    std::vector<int> result = {dot, panel, steps()};
+    std::vector<int> result = {dot_width, panel, steps()};
     if (lanes_outside) {
-        result = {dot, tile_steps, panel, steps() / tile_steps};
+        result = {dot_width, tile_steps, panel, steps() / tile_steps};
     }
     for (const AxisMap &axis : axes) {
         result.push_back(axis.taps);
@@ -54,7 +55,7 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     const bool transposed = problem.op == Operator::conv_transpose;
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
     const Expr channel = block * packed.panel + lane;
-    const Expr k = (packed.lanes_outside ? steps * packed.tile_steps + step : Expr(step)) * packed.dot + j0;
+    const Expr k = (packed.lanes_outside ? steps * packed.tile_steps + step : Expr(step)) * packed.dot_width + j0;
 
     std::vector<Var> order = {j0, lane, step};
     if (packed.lanes_outside) {
@@ -78,7 +79,8 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     const Expr zero = Halide::Internal::make_zero(w.type());
     const Expr value = Halide::BoundaryConditions::constant_exterior(w, zero, bounds)(at);
     // A transposed convolution's next input channel may be the next group's.
-    result(order) = packed.steps() * packed.dot > packed.depth ? Halide::select(k < packed.depth, value, zero) : value;
+    result(order) =
+        packed.steps() * packed.dot_width > packed.depth ? Halide::select(k < packed.depth, value, zero) : value;
     return result;
 }
 

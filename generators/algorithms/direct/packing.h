@@ -13,17 +13,17 @@
 namespace kiln::dense {
 
 struct PackedWeights {
-    int panel;   // output channels of a panel
-    int panels;  // the last is filled up with zeros
-    int depth;   // input channels of a group
-    int dot;     // neighbouring input channels that one lane sums
+    int panel;      // output channels of a panel
+    int panels;     // the last is filled up with zeros
+    int depth;      // input channels of a group
+    int dot_width;  // neighbouring input channels that one lane sums
     std::vector<AxisMap> axes;
     int tile_steps = 1;          // that one instruction takes
     bool lanes_outside = false;  // whether those steps lie side by side within a lane
 
-    int steps() const { return round_up(ceil_div(depth, dot), tile_steps); }  // of the sum over input channels
-    // [dot][panel lane][steps][taps...][panels][phases...], the innermost first; with lanes outside,
-    // [dot][tile_steps][panel lane][steps / tile_steps][taps...] and so on.
+    int steps() const { return round_up(ceil_div(depth, dot_width), tile_steps); }  // of the sum over input channels
+    // [dot_width][panel lane][steps][taps...][panels][phases...], the innermost first; with lanes outside,
+    // [dot_width][tile_steps][panel lane][steps / tile_steps][taps...] and so on.
     std::vector<int> extents() const;
     // Where output channel c's product of `pair`, `step` and these taps lies, of one of these phases.
     std::vector<Halide::Expr> at(const Halide::Expr &c, const Halide::Expr &pair, const Halide::Expr &step,

@@ -33,10 +33,10 @@ TileNumbers numbers_of(const DirectSchedule &schedule) {
 
 void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
     if (numbers.channels == 0 && numbers.flattened_rows > 0) {
-        throw std::invalid_argument("schedule: \"joined\" must be 0 where \"channels\" is");
+        throw std::invalid_argument("schedule: \"flattened_rows\" must be 0 where \"channels\" is");
     }
     if (numbers.prefetch_distance > 0 && (numbers.channels == 0 || numbers.flattened_rows > 0)) {
-        throw std::invalid_argument("schedule: \"ahead\" must be 0: x is not read by vectors here");
+        throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: x is not read by vectors here");
     }
     if (numbers.flattened_rows > 0) {
         schedule.tile = FlattenedRowLanes{numbers.channels, numbers.flattened_rows};
@@ -84,13 +84,13 @@ void DirectSchedule::list(ScheduleText &text) {
     text.number("pixels", numbers.pixels, 1, 64);
     text.number("rows", rows, 1, 64);
     text.number("unroll", unroll, 1, 64);
-    text.number("dot", dot);
+    text.number("dot_width", dot_width);
     text.flag("panels_outside", panels_outside);
     text.flag("parallel", parallel);
     text.optional("chunk", chunk, 0);
     text.optional("channels", numbers.channels, 0);
-    text.optional("joined", numbers.flattened_rows, 0);
-    text.optional("ahead", numbers.prefetch_distance, 0);
+    text.optional("flattened_rows", numbers.flattened_rows, 0);
+    text.optional("prefetch_distance", numbers.prefetch_distance, 0);
     set_tile(*this, numbers);
 }
 
@@ -99,7 +99,7 @@ void DirectSchedule::check(const Problem &problem) const {
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const bool flattens = with<FlattenedRowLanes>() != nullptr;
     if (flattens && (rows > 1 || !flattens_rows(problem))) {
-        throw std::invalid_argument("schedule: \"joined\" must be 0: rows cannot be joined here");
+        throw std::invalid_argument("schedule: \"flattened_rows\" must be 0: rows cannot be flattened here");
     }
     if (width() > axes[0].phase_extent * flattened_rows() || std::max(rows, flattened_rows()) > height) {
         throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width()) +
@@ -113,11 +113,11 @@ void DirectSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: \"channels\" must divide the " +
                                     std::to_string(problem.out_channels / problem.groups) + " of a group");
     }
-    if (!is_dot(problem, dot)) {
-        throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot) +
+    if (!is_dot(problem, dot_width)) {
+        throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot_width) +
                                     " neighbouring products of these types");
     }
-    if (dot > 1 && problem.x_type == DType::bf16 && !is_panel_in_group(problem, *this)) {
+    if (dot_width > 1 && problem.x_type == DType::bf16 && !is_panel_in_group(problem, *this)) {
         throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) +
                                     " channels is of several groups, whose pairs of bfloat16 cannot be one vector");
     }

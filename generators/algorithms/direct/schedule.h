@@ -50,7 +50,7 @@ struct DirectSchedule {
     std::variant<ChannelLanes, RowLanes, FlattenedRowLanes, F16Lanes, AmxLanes> tile;
     int rows = 1;                 //   by rows along the axis after the innermost
     int unroll = 1;               // of the sum over input channels
-    int dot = 1;                  // neighbouring input channels that one lane of an instruction sums: is_dot()
+    int dot_width = 1;            // neighbouring input channels that one lane of an instruction sums: is_dot()
     bool panels_outside = false;  // whether a panel of weights sweeps the whole image, or each row all panels
     bool parallel = false;        // whether the caller's threads share the outermost loop
     int chunk = 0;  // where panels are outside, how much of the image, in iterations of its outermost loop, all of

@@ -234,7 +234,7 @@ SumSteps schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var
     if (schedule.has_row_lanes()) {
         return schedule_row_sum(s, schedule);
     }
-    const SumLoops sums = {loops_from(s.r, 1), f16 ? 1 : schedule.unroll, s.r[0], schedule.dot};
+    const SumLoops sums = {loops_from(s.r, 1), f16 ? 1 : schedule.unroll, s.r[0], schedule.dot_width};
     // No shift: it reads the compensation.
     return schedule_tile_sum(s.acc, tile_loops(s, schedule, true), sums, TailStrategy::RoundUp);
 }

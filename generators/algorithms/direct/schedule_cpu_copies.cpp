@@ -21,7 +21,7 @@ using Halide::VarOrRVar;
 void schedule_compensation(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const Var panel("panel"), vector("vector");
     auto &[compensation, zero_point, r] = *s.compensation;
-    zero_point.compute_root().bound(zero_point.args()[0], 0, schedule.dot).store_in(Halide::MemoryType::Stack);
+    zero_point.compute_root().bound(zero_point.args()[0], 0, schedule.dot_width).store_in(Halide::MemoryType::Stack);
     const int panels = ceil_div(static_cast<int>(problem.out_channels), schedule.panel());
     compensation.compute_root().bound(s.c, 0, panels * schedule.panel()).vectorize(s.c, schedule.lanes);
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -149,14 +149,14 @@ void schedule_interleaved_input(DirectStages &s, const Problem &problem, const D
     auto &[pairs, rows] = *s.interleaved_input;
     const std::vector<Var> at = pairs.args();
     const Var pair = at[0], step = at[rank + 1];
-    pairs.compute_root().bound(pair, 0, schedule.dot).bound(step, 0, s.input_channels / schedule.dot);
+    pairs.compute_root().bound(pair, 0, schedule.dot_width).bound(step, 0, s.input_channels / schedule.dot_width);
     pairs.bound(s.n, 0, static_cast<int>(problem.batch));
     for (size_t a = 0; a < rank; a++) {
         const AxisMap::Range range = s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_inside();
         pairs.bound(at[a + 1], range.first, range.last - range.first + 1);
     }
     const Var bytes("bytes");
-    pairs.fuse(pair, at[1], bytes).vectorize(bytes, 64 / (4 / schedule.dot), TailStrategy::GuardWithIf);
+    pairs.fuse(pair, at[1], bytes).vectorize(bytes, 64 / (4 / schedule.dot_width), TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {RVar(rows[0]), pair};
     for (size_t d = 1; d <= rank; d++) {
         order.push_back(RVar(rows[static_cast<int>(d)]));

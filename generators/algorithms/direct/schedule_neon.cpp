@@ -24,7 +24,7 @@ void stage_inputs(DirectStages &s, const DirectSchedule &schedule, const Halide:
     Halide::Func staged = s.input.in(sum);
     const std::vector<Var> at = staged.args();
     staged.compute_at(sum, steps).store_in(Halide::MemoryType::Register);
-    staged.bound_extent(at[0], schedule.unroll * schedule.dot).vectorize(at[0]);
+    staged.bound_extent(at[0], schedule.unroll * schedule.dot_width).vectorize(at[0]);
     const int tile[] = {schedule.width(), schedule.rows};
     for (size_t a = 0; a < std::min<size_t>(s.axes.size(), 2); a++) {
         staged.bound_extent(at[a + 1], (tile[a] - 1) * s.axes[a].step + 1).unroll(at[a + 1]);

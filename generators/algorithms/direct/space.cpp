@@ -16,11 +16,11 @@ bool fits_registers(const ScheduleNumbers &n, int rows, const TargetModel &targe
 
 // The same of a tile whose vectors are pixels, which must fit into the image too.
 bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, const TargetModel &target) {
-    const int joined = n["joined"];
-    const int broadcasts = joined > 0 ? n["channels"] : n["channels"] * axes[0].phases;
-    return n["pixels"] == 1 && (joined == 0 || n["ahead"] == 0) &&
-           n["lanes"] * n["vectors"] <= axes[0].phase_extent * std::max(joined, 1) &&
-           (n["rows"] == 1 || (joined == 0 && !axes[1].reads_outside())) &&
+    const int flattened_rows = n["flattened_rows"];
+    const int broadcasts = flattened_rows > 0 ? n["channels"] : n["channels"] * axes[0].phases;
+    return n["pixels"] == 1 && (flattened_rows == 0 || n["prefetch_distance"] == 0) &&
+           n["lanes"] * n["vectors"] <= axes[0].phase_extent * std::max(flattened_rows, 1) &&
+           (n["rows"] == 1 || (flattened_rows == 0 && !axes[1].reads_outside())) &&
            registers_of_tile(n["vectors"] * n["rows"], broadcasts, target) <= target.vector_registers;
 }
 
@@ -35,15 +35,15 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
     const int chunk = default_direct_schedule(problem, target).chunk;
-    std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, joined = {0}, ahead = {0};
+    std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, flattened_rows = {0}, distances = {0};
     if (has_row_lanes(problem) && !target.lane_indexed_fma) {
         lanes = halves(target.lanes(32), std::min(lanes.front(), target.lanes(32) / 2));
         channels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14};
-        ahead = halves(default_prefetch_distance(problem), default_prefetch_distance(problem) / 2);
-        ahead.insert(ahead.begin(), 0);
+        distances = halves(default_prefetch_distance(problem), default_prefetch_distance(problem) / 2);
+        distances.insert(distances.begin(), 0);
         if (flattens_rows(problem)) {
-            joined = divisors_among(height, {2, 4, 7, 8, 14, 16});
-            joined.insert(joined.begin(), 0);
+            flattened_rows = divisors_among(height, {2, 4, 7, 8, 14, 16});
+            flattened_rows.insert(flattened_rows.begin(), 0);
         }
     }
     const std::vector<int> chunks =
@@ -59,24 +59,24 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"pixels", whole_range(1, std::min(axes[0].phase_extent, 28))},
              {"rows", whole_range(1, std::min(height, 4))},
              {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
-             {"dot", dots},
+             {"dot_width", dots},
              {"panels_outside", {0, 1}},
              {"chunk", chunks},
              {"channels", channels},
-             {"joined", joined},
-             {"ahead", ahead}},
+             {"flattened_rows", flattened_rows},
+             {"prefetch_distance", distances}},
             [=, &target](const ScheduleNumbers &n) {
                 if (n["channels"] > 0) {
                     return n["panels_outside"] == 0 && n["chunk"] == chunk && rows_suit(n, axes, target) &&
                            (problem.groups == 1 || out_of_group % n["channels"] == 0);
                 }
-                if (n["lanes"] > most_lanes || n["joined"] > 0 || n["ahead"] > 0) {
+                if (n["lanes"] > most_lanes || n["flattened_rows"] > 0 || n["prefetch_distance"] > 0) {
                     return false;
                 }
                 // A panel stays within its group, so that its input is one broadcast. Halide does not see that a fourth
                 // vector's bytes lie side by side.
                 return (n["panels_outside"] != 0 || n["chunk"] == chunk) &&  // which means nothing then
-                       fits_registers(n, n["rows"], target) && (n["dot"] < 4 || n["vectors"] < 4) &&
+                       fits_registers(n, n["rows"], target) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
                        (!grouped || out_of_group % (n["lanes"] * n["vectors"]) == 0);
             }};
 }

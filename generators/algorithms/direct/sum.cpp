@@ -133,8 +133,8 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
                               const Operands &operands, int f16_block) {
     const std::vector<Expr> taps = taps_of(s, s.r);
     std::vector<Var> at = {s.c};
-    std::vector<Expr> position = {s.interleaved_input ? Expr(s.r[0])
-                                                      : input_channel(problem, s.c, s.r[1] * packed.dot + s.r[0])};
+    std::vector<Expr> position = {
+        s.interleaved_input ? Expr(s.r[0]) : input_channel(problem, s.c, s.r[1] * packed.dot_width + s.r[0])};
     std::vector<Expr> from = {s.c};
     for (size_t a = 0; a < s.axes.size(); a++) {
         at.insert(at.end(), {s.q[a], s.phase[a]});
@@ -204,7 +204,7 @@ bool sums_bias(const Problem &problem, const Operands &operands) {
 Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const PackedWeights &packed,
                  const Operands &operands, Halide::Type type) {
     const int f16_block = schedule.with<F16Lanes>() != nullptr ? half_block(problem) : 0;
-    Halide::Region domain = {{0, packed.dot}, {0, packed.steps() / std::max(f16_block, 1)}};
+    Halide::Region domain = {{0, packed.dot_width}, {0, packed.steps() / std::max(f16_block, 1)}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);
     }

@@ -77,15 +77,16 @@ int64_t bytes_of_sums(const Problem &problem, const StrassenSchedule &schedule) 
     return products.x_elements() / products.batch * halide_type(products.x_type).bytes();
 }
 
-// So much of the image that its sums stay in the second cache while all weights pass, with as few turns done twice as
-// may be, where the last chunk overlaps the one before.
+// So much of the image that its sums stay in the second cache while all weights pass, with as few iterations done twice
+// as may be, where the last chunk overlaps the one before.
 int default_chunk(const Problem &problem, const StrassenSchedule &schedule, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int turns = strassen_turns(axes, axes.size() - 1, schedule);
-    const int most = ceil_div(turns, static_cast<int>(ceil_div(bytes_of_sums(problem, schedule), target.l2_bytes)));
+    const int iterations = strassen_iterations(axes, axes.size() - 1, schedule);
+    const int most =
+        ceil_div(iterations, static_cast<int>(ceil_div(bytes_of_sums(problem, schedule), target.l2_bytes)));
     int best = most;
     for (int chunk = most; chunk > most / 2; chunk--) {
-        best = ceil_div(turns, chunk) * chunk < ceil_div(turns, best) * best ? chunk : best;
+        best = ceil_div(iterations, chunk) * chunk < ceil_div(iterations, best) * best ? chunk : best;
     }
     return best;
 }
@@ -97,11 +98,11 @@ double strassen_cycles(const Problem &problem, const StrassenSchedule &schedule,
     constexpr double sums = 7, outputs = 5, weights = 22;
     const Problem products = strassen_products(problem, schedule);
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int turns = strassen_turns(axes, axes.size() - 1, schedule);
-    const double chunks = ceil_div(turns, schedule.chunk);
+    const int iterations = strassen_iterations(axes, axes.size() - 1, schedule);
+    const double chunks = ceil_div(iterations, schedule.chunk);
     const double batch = static_cast<double>(problem.batch);
     const double more_bytes = problem.w_elements() * 0.75 * halide_type(problem.w_type).bytes();
-    return direct_cycles(products, schedule.direct(), target) * chunks * schedule.chunk / turns +
+    return direct_cycles(products, schedule.direct(), target) * chunks * schedule.chunk / iterations +
            (sums * products.x_elements() * 4 / 7 + outputs * problem.y_elements()) / schedule.lanes +
            chunks * batch * more_bytes / weights;
 }
@@ -145,7 +146,7 @@ bool strassen_is_profitable(const Problem &problem, const TargetModel &target) {
     // Where caches are cold its weights cost more than it gains, unless it gains much: 1x1 256->1024 at 14x14, of which
     // 5% were promised, took as long as the direct algorithm, and 11 to 16% longer with weights in no cache.
     constexpr double least_gain = 0.06;
-    // Channels-first y is turned, where the direct algorithm has vectors of positions: T1 takes as long by either.
+    // Channels-first y is transposed, where the direct algorithm has vectors of positions: T1 takes as long by either.
     return problem.y_layout == Layout::nxc &&
            strassen_cycles(problem, default_strassen_schedule(problem, target), target) <
                (1 - least_gain) * direct_cycles(problem, default_direct_schedule(problem, target), target);

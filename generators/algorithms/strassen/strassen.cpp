@@ -103,7 +103,7 @@ Func sums_as_x(const StrassenStages &s, const Problem &problem, const StrassenSc
     return x;
 }
 
-// The numbers of outputs that one turn of y's loops writes.
+// The numbers of outputs that one iteration of y's loops writes.
 struct OutputTile {
     int lanes = 1, rows = 1;         // vectors of them by how many: of channels by 1, or of positions by channels
     int vectors = 1, positions = 1;  // by channels and along the innermost axis
@@ -125,9 +125,9 @@ void define_loops(StrassenStages &s, const Problem &problem, const StrassenSched
     Halide::Region domain = {{0, tile.lanes},     {0, tile.rows},    {0, 2}, {0, 2}, {0, tile.vectors},
                              {0, tile.positions}, {0, schedule.rows}};
     const int around_tile = static_cast<int>(domain.size()), rank = static_cast<int>(axes.size());
-    const int last = strassen_turns(axes, axes.size() - 1, schedule), chunk = std::min(schedule.chunk, last);
+    const int last = strassen_iterations(axes, axes.size() - 1, schedule), chunk = std::min(schedule.chunk, last);
     for (size_t a = 0; a < axes.size(); a++) {
-        domain.emplace_back(0, a + 1 == axes.size() ? chunk : strassen_turns(axes, a, schedule));
+        domain.emplace_back(0, a + 1 == axes.size() ? chunk : strassen_iterations(axes, a, schedule));
     }
     for (size_t a = 0; a < axes.size(); a++) {
         domain.emplace_back(0, a == 0 && problem.y_layout == Layout::ncx ? 1 : axes[a].phases);
@@ -158,7 +158,7 @@ Expr quarter_of(const Func &product, std::vector<Expr> at, const Expr &half, con
 }
 
 // Of `from`, a position of the products whose pixel and phase of the innermost axis are those of `u`, which counts
-// outputs of a half's row: a square of outputs that is turned in registers.
+// outputs of a half's row: a block of outputs that is transposed in registers.
 void define_transposed_block(StrassenStages &s, const StrassenSchedule &schedule) {
     const Func &product = s.products.product;
     const AxisMap &axis = s.products.axes[0];
@@ -179,15 +179,15 @@ void define_transposed_block(StrassenStages &s, const StrassenSchedule &schedule
 
 // Where y's loops are along axis a: at which block, or the first of how many positions. A chunk that is not whole
 // overlaps the one before.
-Expr turn_of(const StrassenStages &s, size_t a, const StrassenSchedule &schedule) {
+Expr iteration_of(const StrassenStages &s, size_t a, const StrassenSchedule &schedule) {
     const std::vector<AxisMap> &axes = s.products.axes;
     const int extent = a == 0 ? blocks(axes[0], schedule) : axes[a].phase_extent, size = a == 1 ? schedule.rows : 1;
     const int chunk = schedule.chunk * size;
-    const Expr turn = s.loops.image[a];
+    const Expr iteration = s.loops.image[a];
     if (a + 1 < axes.size() || chunk >= extent) {
-        return start_of_tile(extent, size, turn);
+        return start_of_tile(extent, size, iteration);
     }
-    return start_of_tile(extent, chunk, s.loops.chunk) + turn * size;
+    return start_of_tile(extent, chunk, s.loops.chunk) + iteration * size;
 }
 
 void define_output(StrassenStages &s, const Problem &problem, const StrassenSchedule &schedule,
@@ -201,22 +201,22 @@ void define_output(StrassenStages &s, const Problem &problem, const StrassenSche
     std::vector<Expr> to = {loops.channel_half * columns(problem) + c}, from = {c, 0};
     for (size_t a = 0; a < axes.size(); a++) {
         const int phases = axes[a].phases;
-        const Expr turn = turn_of(s, a, schedule);
+        const Expr iteration = iteration_of(s, a, schedule);
         at.emplace_back("x" + std::to_string(a));
         Expr position;
         if (a == 0) {
-            const Expr first = start_of_block(axes[0], schedule, turn) + loops.half * schedule.pixels;
+            const Expr first = start_of_block(axes[0], schedule, iteration) + loops.half * schedule.pixels;
             if (turns_y) {
                 const int row = schedule.pixels * phases;
                 const Expr u = Halide::min(loops.position * tile.lanes, row - tile.lanes) + loops.lane;
-                from = {c, u, turn, loops.half, loops.channel_half};
+                from = {c, u, iteration, loops.half, loops.channel_half};
                 to.push_back(first * phases + u);
                 continue;
             }
-            from.push_back(turn * schedule.pixels + loops.position);
+            from.push_back(iteration * schedule.pixels + loops.position);
             position = first + loops.position;
         } else {
-            position = a == 1 ? turn + loops.tile_row : turn;
+            position = a == 1 ? iteration + loops.tile_row : iteration;
             from.push_back(position);
         }
         to.push_back(position * phases + loops.phases[a]);
@@ -275,7 +275,7 @@ void StrassenSchedule::check(const Problem &problem) const {
     }
 }
 
-int strassen_turns(const std::vector<AxisMap> &axes, size_t a, const StrassenSchedule &schedule) {
+int strassen_iterations(const std::vector<AxisMap> &axes, size_t a, const StrassenSchedule &schedule) {
     return a == 0 ? blocks(axes[0], schedule) : ceil_div(axes[a].phase_extent, a == 1 ? schedule.rows : 1);
 }
 

@@ -29,7 +29,7 @@ struct StrassenSchedule {
     int pixels = 1;   //   by positions of half a block
     int rows = 1;     //   by rows along the next axis
     int unroll = 1;   // of the sum over input channels
-    int chunk = 1;    // how much of the image, in turns of its outermost loop, is summed before all weights pass it
+    int chunk = 1;  // how much of the image, in iterations of its outermost loop, is summed before all weights pass it
     bool parallel = false;
 
     int panel() const { return lanes * vectors; }
@@ -46,8 +46,8 @@ struct StrassenSchedule {
 // of a block's half, block by block.
 Problem strassen_products(const Problem &problem, const StrassenSchedule &schedule);
 
-// How many turns of the loop along axis a cover the image: blocks, rows of tiles, positions.
-int strassen_turns(const std::vector<AxisMap> &axes, size_t a, const StrassenSchedule &schedule);
+// How many iterations of the loop along axis a cover the image: blocks, rows of tiles, positions.
+int strassen_iterations(const std::vector<AxisMap> &axes, size_t a, const StrassenSchedule &schedule);
 
 // The weights that those take, from w as Implementation::pack gets it, over the same dimensions.
 Halide::Func strassen_weights(const Problem &problem, const Halide::Func &w);

@@ -18,20 +18,20 @@ constexpr double near_cycles = 1.5;            // of a vector that products and 
 constexpr double nearest_cycles = 0.5;         //   of a panel's products that the first cache holds
 constexpr double nearest_bytes = 24e3;         //     beside weights and inputs
 constexpr double copy_cycles = 2,
-                 turn_cycles = 6;      // of a vector that is copied, or turned from one layout to the other
-constexpr double cut_cycles = 10;      // of a vector that is turned but may not be needed
-constexpr double merged_cycles = 8;    // of a vector of merged columns, 21 channels by 8 phases
-constexpr double panel_gain = 0.97;    // panels go one by one where that takes a smaller share of the cycles
-constexpr double near_share = 0.8;     // of the second cache, that weights may take
-constexpr double far_bytes = 14;       // a cycle, of what the second cache does not hold
-constexpr double ahead_bytes = 9.5;    //   of weights that are fetched ahead while others are multiplied
-constexpr double late_share = 0.25;    //   and how much of the time they would take otherwise they still do
-constexpr double fetch_cycles = 0.15;  // to ask for a line of the cache, for each block of tiles
-constexpr double unroll_gain = 0.05;   // of products, that sums of several steps in a loop's body take less
-constexpr double wait_cycles = 10;     // for a line that nothing fetched ahead
-constexpr double cold_bytes = 10;      // a cycle, of weights that no cache holds
-constexpr double cold_share = 0.5;     //   and how much of that counts
-constexpr int lines_ahead = 64;        // by which weights are fetched ahead
+                 transpose_cycles = 6;  // of a vector that is copied, or transposed from one layout to the other
+constexpr double clipped_transpose_cycles = 10;  // of a vector that is transposed but may not be needed
+constexpr double merged_cycles = 8;              // of a vector of merged columns, 21 channels by 8 phases
+constexpr double panel_gain = 0.97;              // panels go one by one where that takes a smaller share of the cycles
+constexpr double near_share = 0.8;               // of the second cache, that weights may take
+constexpr double far_bytes = 14;                 // a cycle, of what the second cache does not hold
+constexpr double ahead_bytes = 9.5;              //   of weights that are fetched ahead while others are multiplied
+constexpr double late_share = 0.25;              //   and how much of the time they would take otherwise they still do
+constexpr double fetch_cycles = 0.15;            // to ask for a line of the cache, for each block of tiles
+constexpr double unroll_gain = 0.05;             // of products, that sums of several steps in a loop's body take less
+constexpr double wait_cycles = 10;               // for a line that nothing fetched ahead
+constexpr double cold_bytes = 10;                // a cycle, of weights that no cache holds
+constexpr double cold_share = 0.5;               //   and how much of that counts
+constexpr int lines_ahead = 64;                  // by which weights are fetched ahead
 constexpr int line_bytes = 64;
 constexpr double least_share = 0.51;        // of panels, that channels of groups take
 constexpr double thread_weight = 1;         // of what several threads leave unused against the cycles of one
@@ -42,7 +42,7 @@ constexpr int most_unrolled_products = 48;  // of the steps of a sum in one loop
 struct Work {
     double products = 0;                        // cycles
     double waits = 0;                           //   that products wait for weights no near cache holds
-    double ahead_waits = 0;                     //     though they are fetched ahead
+    double prefetch_waits = 0;                  //     though they are fetched ahead
     double fetches = 0;                         //   to ask for those
     double points = 0;                          // tiles times points
     double plane_points = 0, outer_points = 0;  //   of planes, and of products transformed on the outermost axis
@@ -109,7 +109,7 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         const double bytes = schedule.panel() * shape.weight_bytes();
         work.fetches += steps * ceil_div(count, block) * bytes / line_bytes * fetch_cycles;
         work.waits += steps * std::max(0.0, bytes / far_bytes - step);
-        work.ahead_waits += steps * std::max(0.0, bytes / ahead_bytes - step);
+        work.prefetch_waits += steps * std::max(0.0, bytes / ahead_bytes - step);
     }
     return work;
 }
@@ -117,7 +117,7 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
 // Of a copy of x with whole vectors of channels.
 double image_cycles(const Problem &problem, int lanes) {
     const double vectors = problem.x_elements() / std::min<double>(lanes, problem.in_channels);
-    return vectors * (problem.x_layout != Layout::nxc    ? turn_cycles
+    return vectors * (problem.x_layout != Layout::nxc    ? transpose_cycles
                       : problem.in_channels % lanes != 0 ? copy_cycles
                                                          : 0);
 }
@@ -218,13 +218,15 @@ double weight_cycles(const WinogradShape &shape, WinogradSchedule &schedule, con
     // The weights of one phase may stay near while its chunks pass.
     const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.l2_bytes;
     const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes;
-    const double rolled = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
-    const double ahead = work.fetches + rolled + read * work.ahead_waits + late_share * packed_bytes / far_bytes;
-    if (!target.lane_indexed_fma && ahead < when_read) {  // measured on x86 alone
-        schedule.ahead = static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
+    const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
+    const double prefetched =
+        work.fetches + single_steps + read * work.prefetch_waits + late_share * packed_bytes / far_bytes;
+    if (!target.lane_indexed_fma && prefetched < when_read) {  // measured on x86 alone
+        schedule.prefetch_distance =
+            static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
         schedule.unroll = 1;  // fetches of several steps at once took up to 10% longer
     }
-    return (schedule.ahead > 0 ? ahead : when_read) / (stay ? shape.axes.back().chunks : 1);
+    return (schedule.prefetch_distance > 0 ? prefetched : when_read) / (stay ? shape.axes.back().chunks : 1);
 }
 
 // Cycles to copy a chunk's outputs to y. In place, chunks store y as slowly as they would copy it.
@@ -241,12 +243,13 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
     const double copied = shape.pads_groups()
                               ? shape.columns / shape.group_columns * tile.phases * ceil_div(shape.group_columns, width)
                               : tile.columns;
-    const bool turns = problem.y_layout != Layout::nxc && !shape.merges_phases;
-    // A row that is turned in chunks must be cut into whole blocks, or they are stored under conditions.
-    const bool cuts = turns && problem.rank == 1 && axis.chunks > 1 && axis.out % (axis.covered() * axis.phases) != 0;
-    const double cycles = cuts                               ? cut_cycles
-                          : turns                            ? turn_cycles
-                          : shape.cut                        ? 0
+    const bool transposes = problem.y_layout != Layout::nxc && !shape.merges_phases;
+    // A row that is transposed in chunks must be cut into whole blocks, or they are stored under conditions.
+    const bool cuts =
+        transposes && problem.rank == 1 && axis.chunks > 1 && axis.out % (axis.covered() * axis.phases) != 0;
+    const double cycles = cuts                               ? clipped_transpose_cycles
+                          : transposes                       ? transpose_cycles
+                          : shape.clipped_tail               ? 0
                           : shape.merges_phases && !in_place ? merged_cycles
                                                              : copy_cycles;
     return work.outputs * copied * cycles +
@@ -255,7 +258,7 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
 
 // Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
 Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
-    schedule.ahead = 0;
+    schedule.prefetch_distance = 0;
     const WinogradShape shape = winograd_shape(problem, schedule);
     const Work work = work_of(shape, schedule, target);
     const TileVectors tile(problem, shape, schedule.lanes);
@@ -363,16 +366,16 @@ Choice with_even_chunks(const Problem &problem, const Choice &choice, const Targ
     return best;
 }
 
-// The same, or with tiles cut where y is then written in place and that costs less than copying it.
-Choice with_cut_tiles(const Problem &problem, const Choice &choice, const TargetModel &target) {
+// The same, or with the tail clipped where y is then written in place and that costs less than copying it.
+Choice with_clipped_tail(const Problem &problem, const Choice &choice, const TargetModel &target) {
     WinogradSchedule schedule = choice.schedule;
     if (schedule.rows == 0 || winograd_shape(problem, schedule).covers_exactly(problem, schedule.lanes) ||
-        !schedule.allows_cut(problem)) {
+        !schedule.allows_clipped_tail(problem)) {
         return choice;
     }
-    schedule.cut = true;
-    const Choice cut = estimate(problem, schedule, target);
-    return cut.cycles < choice.cycles ? cut : choice;
+    schedule.clipped_tail = true;
+    const Choice clipped = estimate(problem, schedule, target);
+    return clipped.cycles < choice.cycles ? clipped : choice;
 }
 
 // What all tiles share: vectors of so many lanes that panels are not mostly empty.
@@ -453,7 +456,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
             best = best_of_size;
         }
     }
-    best = with_cut_tiles(problem, best, target);
+    best = with_clipped_tail(problem, best, target);
     return best.schedule.parallel ? with_even_chunks(problem, best, target) : best;
 }
 
@@ -482,7 +485,7 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     if (!target.lane_indexed_fma && !problem.is_quantized()) {  // measured so
         direct += group_waits(problem, other);
     }
-    if (problem.x_layout != Layout::nxc) {  // turned by both, which only this estimate counts
+    if (problem.x_layout != Layout::nxc) {  // transposed by both, which only this estimate counts
         direct += image_cycles(problem, target.lanes(32));
     }
     const Choice winograd = choose(problem, target);

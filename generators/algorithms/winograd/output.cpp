@@ -157,7 +157,7 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
             const Expr t = s.in_place && axis.chunks > 1 ? rows * axis.whole + tile.t[a] : tile.t[a];
             const Expr v = shape.tile_class(bits, a).start + t * axis.outputs + tile.inner[a];
             position.push_back(v * axis.subs + tile.u[a]);
-            if (shape.cut && axis.chunks * axis.covered() > axis.out) {
+            if (shape.clipped_tail && axis.chunks * axis.covered() > axis.out) {
                 transform.r.domain().where(position[a] < axis.out);
             }
         }
@@ -228,9 +228,9 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
     const std::vector<Expr> y_at(at.begin(), at.end());
     Expr value = (*s.result)(from);
     if (problem.y_layout != Layout::nxc && !shape.merges_phases) {
-        s.turned_y = Func("turned_y");
-        (*s.turned_y)(at) = value;
-        value = (*s.turned_y)(y_at);
+        s.transposed_y = Func("transposed_y");
+        (*s.transposed_y)(at) = value;
+        value = (*s.transposed_y)(y_at);
     }
     s.y(at) = s.finished ? value : finish(s, problem, value, from[0], operands, y_at);
 }

@@ -75,8 +75,8 @@ Func taps_of(const Problem &problem, const WinogradShape &shape, const PackedVar
     const int depth = static_cast<int>(problem.in_channels / problem.groups);
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
     Expr group = from.channel / out_of_group;
-    if (shape.joined > 1 && shape.interleaved == 1) {
-        from.input = Halide::select(from.input / depth == group % shape.joined, from.input % depth, -1);
+    if (shape.packed_groups > 1 && shape.interleaved == 1) {
+        from.input = Halide::select(from.input / depth == group % shape.packed_groups, from.input % depth, -1);
         group = Halide::select(from.input < 0, static_cast<int>(-problem.groups), group);
     }
     std::vector<Expr> source = {from.channel, from.input};

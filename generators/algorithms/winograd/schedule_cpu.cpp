@@ -50,8 +50,8 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
         image.bound(s.c, 0, channels);
     }
     Var row_blocks;
-    if (s.turned_x) {
-        row_blocks = schedule_transpose(image, *s.turned_x, s.c, channels, schedule.lanes * s.shape.pair, at[1],
+    if (s.transposed_x) {
+        row_blocks = schedule_transpose(image, *s.transposed_x, s.c, channels, schedule.lanes * s.shape.pair, at[1],
                                         s.shape.axes[0].in, 8);
     } else if (!s.shape.merges_folds) {
         vectorize_channels(image, s.c, channels, schedule.lanes);
@@ -61,7 +61,7 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     }
     std::vector<SharedLoop> loops = {{s.n, batch}};
     for (size_t a = s.shape.axes.size(); a-- > 0;) {
-        if (a > 0 || !s.turned_x) {
+        if (a > 0 || !s.transposed_x) {
             loops.push_back({at[a + 1], extents[a]});
         } else {  // the row itself is cut into vectors
             loops.push_back({row_blocks, ceil_div(extents[a], std::min(8, power_of_two(extents[a])))});
@@ -167,8 +167,8 @@ RVar schedule_sum(const WinogradStages &s, WinogradStages::Product &stage, const
     stage.acc.compute_at(stage.product, tiles).store_in(MemoryType::Register);
     const SumSteps sum =
         schedule_tile_sum(stage.acc, {s.c, schedule.lanes, {}, {s.tile}}, {loops_from(stage.r, 0), schedule.unroll});
-    if (schedule.ahead > 0) {
-        prefetch(stage.acc.update(), s.packed, sum.steps, ceil_div(schedule.ahead, schedule.unroll));
+    if (schedule.prefetch_distance > 0) {
+        prefetch(stage.acc.update(), s.packed, sum.steps, ceil_div(schedule.prefetch_distance, schedule.unroll));
     }
     return sum.steps;
 }

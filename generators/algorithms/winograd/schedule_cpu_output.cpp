@@ -150,10 +150,10 @@ CopyLoops schedule_copy_vectors(WinogradStages &s, const Problem &problem, const
     } else if (shape.merges_phases) {
         s.y.reorder({s.p[0], at[1], s.c});
         vectorize_channels(s.y, s.p[0], seen, schedule.lanes);
-    } else if (s.turned_y) {
+    } else if (s.transposed_y) {
         const bool by_chunks = rank == 1 && shape.axes[0].chunks > 1;
         const int extent = by_chunks ? chunk : static_cast<int>(problem.out[problem.rank - 1]) / seen;
-        const Var blocks = schedule_transpose(s.y, *s.turned_y, at[1], extent, schedule.lanes, s.c, channels,
+        const Var blocks = schedule_transpose(s.y, *s.transposed_y, at[1], extent, schedule.lanes, s.c, channels,
                                               transposed_channels, groups);
         const bool shares_row = rank == 1 && !by_chunks && problem.batch == 1;
         return {blocks, transposed_channels, shares_row ? std::optional(blocks) : std::nullopt};

@@ -1,5 +1,5 @@
 // What inputs and outputs share of the Winograd algorithm's schedule for processors: transforms of tiles, and blocks
-// that are turned from one layout to the other.
+// that are transposed from one layout to the other.
 #include <algorithm>
 
 #include "algorithms/winograd/schedule_cpu.h"
@@ -59,9 +59,9 @@ void schedule_step(const WinogradStages::Step &of_axis, const WinogradStages &s,
     for (size_t d = 1 + rank; d < at.size(); d++) {
         step.bound_extent(at[d], 1);
     }
-    // Of a tile that is cut, too, so that all are of one size; rows of outputs, one after the other, are one.
+    // Of a tile that is clipped, too, so that all are of one size; rows of outputs, one after the other, are one.
     const bool is_row = by_rows && axis == 0;
-    for (size_t a = 0; a < rank && s.shape.cut && target.name() == s.y.name(); a++) {
+    for (size_t a = 0; a < rank && s.shape.clipped_tail && target.name() == s.y.name(); a++) {
         if (a == 0 || !is_row) {
             step.bound(at[1 + a], 0, a < axis ? s.shape.axes[a].points : s.shape.axes[a].outputs);
         }

@@ -76,28 +76,28 @@ void WinogradSchedule::list(ScheduleText &text) {
     text.flag("by_phase", by_phase);
     text.flag("by_point", by_point);
     text.flag("by_panel", by_panel);
-    text.optional("ahead", ahead, 0);
+    text.optional("prefetch_distance", prefetch_distance, 0);
     text.optional("interleaved", interleaved, false);
-    text.optional("cut", cut, false);
+    text.optional("clipped_tail", clipped_tail, false);
     text.flag("parallel", parallel);
 }
 
 namespace {
 
 // How many groups share a panel: whole ones, and as many in each.
-int joined_groups(const Problem &problem, int panel) {
+int groups_of_panel(const Problem &problem, int panel) {
     const int of_group = static_cast<int>(problem.out_channels / problem.groups);
-    int joined = problem.groups == 1 ? 1 : std::max(1, panel / of_group);
-    while (problem.groups % joined != 0) {
-        joined--;
+    int packed_groups = problem.groups == 1 ? 1 : std::max(1, panel / of_group);
+    while (problem.groups % packed_groups != 0) {
+        packed_groups--;
     }
-    return joined;
+    return packed_groups;
 }
 
 }  // namespace
 
 double share_of_panels(const Problem &problem, int panel) {
-    const int columns = joined_groups(problem, panel) * static_cast<int>(problem.out_channels / problem.groups);
+    const int columns = groups_of_panel(problem, panel) * static_cast<int>(problem.out_channels / problem.groups);
     return problem.groups == 1 ? 1 : static_cast<double>(columns) / round_up(columns, panel);
 }
 
@@ -113,16 +113,16 @@ bool WinogradSchedule::allows_by_panel(const Problem &problem) const {
            (!shape.covers_exactly(problem, lanes) || shape.tile_classes().size() == 1);
 }
 
-bool WinogradSchedule::allows_cut(const Problem &problem) const {
+bool WinogradSchedule::allows_clipped_tail(const Problem &problem) const {
     WinogradSchedule schedule = *this;
-    schedule.cut = true;
+    schedule.clipped_tail = true;
     return !by_point && winograd_shape(problem, schedule).covers_exactly(problem, lanes);
 }
 
 bool WinogradSchedule::allows_interleaved(const Problem &problem) const {
     const int of_group = static_cast<int>(problem.out_channels / problem.groups);
     return vectors == 1 && !problem.is_quantized() && problem.in_channels == problem.out_channels && of_group < lanes &&
-           joined_groups(problem, lanes) * of_group == lanes;
+           groups_of_panel(problem, lanes) * of_group == lanes;
 }
 
 void WinogradSchedule::check(const Problem &problem) const {
@@ -154,9 +154,9 @@ void WinogradSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: \"by_point\" is 1 for " + std::to_string(problem.rank) +
                                     " axes and \"rows\" " + std::to_string(rows));
     }
-    if (cut && !allows_cut(problem)) {
+    if (clipped_tail && !allows_clipped_tail(problem)) {
         throw std::invalid_argument(
-            "schedule: \"cut\" is 1, but y is not channels last, of whole vectors and one phase");
+            "schedule: \"clipped_tail\" is 1, but y is not channels last, of whole vectors and one phase");
     }
     if (interleaved && !allows_interleaved(problem)) {
         throw std::invalid_argument("schedule: \"interleaved\" is 1, but \"vectors\" is " + std::to_string(vectors) +
@@ -203,7 +203,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
             const int tiles = ceil_div(axis.length, axis.outputs);
             axis.whole = std::min(schedule.rows, tiles);
             axis.chunks = ceil_div(tiles, axis.whole);
-        } else if (a < 2 && !schedule.cut) {  // on a third axis, some point's tiles would not be contiguous
+        } else if (a < 2 && !schedule.clipped_tail) {  // on a third axis, some point's tiles would not be contiguous
             axis.rest = axis.length % axis.outputs;
             axis.rest_points = axis.rest + axis.taps - 1;
         } else {
@@ -216,8 +216,8 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.columns = static_cast<int>(problem.out_channels) * (shape.merges_phases ? shape.axes[0].phases : 1);
     shape.panel = schedule.panel();
     const int of_group = shape.columns / static_cast<int>(problem.groups);
-    shape.joined = joined_groups(problem, shape.panel);
-    shape.depth = static_cast<int>(problem.in_channels / problem.groups) * shape.joined;
+    shape.packed_groups = groups_of_panel(problem, shape.panel);
+    shape.depth = static_cast<int>(problem.in_channels / problem.groups) * shape.packed_groups;
     for (const WinogradAxis &axis : shape.axes) {
         shape.depth *= shape.merges_folds ? axis.folds : 1;
     }
@@ -225,8 +225,8 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         shape.pair = 2;
         shape.scale = exact_scale(shape.axes, schedule.tile);
     }
-    shape.interleaved = schedule.interleaved ? shape.joined : 1;
-    shape.group_columns = of_group * shape.joined;
+    shape.interleaved = schedule.interleaved ? shape.packed_groups : 1;
+    shape.group_columns = of_group * shape.packed_groups;
     shape.group_panels = ceil_div(shape.group_columns, shape.panel);
     shape.group_chunks = shape.columns / shape.group_columns;
     shape.panels = shape.group_chunks * shape.group_panels;
@@ -239,7 +239,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         schedule.by_phase || schedule.by_point || schedule.by_panel) {
         shape.group_chunks = 1;
     }
-    shape.cut = schedule.cut;
+    shape.clipped_tail = schedule.clipped_tail;
     shape.images = schedule.images;
     shape.image_chunks = static_cast<int>(problem.batch) / schedule.images;
     return shape;
@@ -326,7 +326,7 @@ bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
                  !(merges_phases && problem.residual);
     exact = exact && !pads_groups();
     for (const WinogradAxis &axis : axes) {
-        exact = exact && (axis.chunks * axis.covered() * axis.phases == axis.out || (cut && axis.phases == 1));
+        exact = exact && (axis.chunks * axis.covered() * axis.phases == axis.out || (clipped_tail && axis.phases == 1));
     }
     // Chunks of several combinations would be as many updates of y, which cannot share a loop.
     const bool chunks = axes.back().chunks > 1 || image_chunks > 1 || group_chunks > 1;

@@ -15,18 +15,19 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
     const int most_lanes = groups > 1 ? target.lanes(32) : lanes_around(of_group, target.lanes(32));
     const int batch = static_cast<int>(problem.batch);
     ScheduleSpace space;
-    space.choices = {{"lanes", halves(most_lanes, most_lanes / 2)},
-                     {"vectors", whole_range(1, 4)},
-                     {"block", whole_range(2, 20)},
-                     {"unroll", divisors_among(shape.steps(), {1, 2, 4})},
-                     {"rows", {0, 1, 2, 4, 8, 16}},
-                     {"images", divisors_among(batch, {1, 2, 4, 8, 16})},
-                     {"by_phase", whole_range(0, problem.op == Operator::conv_transpose ? 1 : 0)},
-                     {"by_point", whole_range(0, axes.size() == 3 ? 1 : 0)},
-                     {"by_panel", whole_range(0, shape.merges_phases ? 0 : 1)},
-                     {"ahead", {0, 16, 32, 64}},
-                     {"interleaved", whole_range(0, groups > 1 && !target.lane_indexed_fma ? 1 : 0)},
-                     {"cut", whole_range(0, problem.y_layout == Layout::nxc && !problem.is_quantized() ? 1 : 0)}};
+    space.choices = {
+        {"lanes", halves(most_lanes, most_lanes / 2)},
+        {"vectors", whole_range(1, 4)},
+        {"block", whole_range(2, 20)},
+        {"unroll", divisors_among(shape.steps(), {1, 2, 4})},
+        {"rows", {0, 1, 2, 4, 8, 16}},
+        {"images", divisors_among(batch, {1, 2, 4, 8, 16})},
+        {"by_phase", whole_range(0, problem.op == Operator::conv_transpose ? 1 : 0)},
+        {"by_point", whole_range(0, axes.size() == 3 ? 1 : 0)},
+        {"by_panel", whole_range(0, shape.merges_phases ? 0 : 1)},
+        {"prefetch_distance", {0, 16, 32, 64}},
+        {"interleaved", whole_range(0, groups > 1 && !target.lane_indexed_fma ? 1 : 0)},
+        {"clipped_tail", whole_range(0, problem.y_layout == Layout::nxc && !problem.is_quantized() ? 1 : 0)}};
     const char *names[] = {"tile_x", "tile_y", "tile_z"};
     for (size_t a = 0; a < axes.size(); a++) {
         const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - axes[a].taps);
@@ -36,7 +37,8 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
         const int panel = n["lanes"] * n["vectors"];
         return registers_of_tile(n["vectors"], n["block"], target) <= target.vector_registers &&
                panel <= 2 * round_up(of_group, n["lanes"]) && share_of_panels(problem, panel) >= 0.5 &&
-               (n["cut"] == 0 || n["rows"] > 0) && (n["rows"] == 0 || (n["images"] == 1 && n["by_point"] == 0));
+               (n["clipped_tail"] == 0 || n["rows"] > 0) &&
+               (n["rows"] == 0 || (n["images"] == 1 && n["by_point"] == 0));
     };
     return space;
 }

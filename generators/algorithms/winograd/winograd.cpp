@@ -121,11 +121,11 @@ Func define_image(WinogradStages &s, const Problem &problem, const WinogradSched
     if (copies) {
         std::vector<Expr> from(at.begin(), at.end());
         if (problem.x_layout != Layout::nxc) {
-            s.turned_x = Func("turned_x");
-            (*s.turned_x)(at) = x(from);
+            s.transposed_x = Func("transposed_x");
+            (*s.transposed_x)(at) = x(from);
         }
         s.image = Func("image");
-        (*s.image)(at) = s.turned_x.value_or(x)(from);
+        (*s.image)(at) = s.transposed_x.value_or(x)(from);
         // Products do not read the channels that fill up the last vector: anything may lie there.
         from[0] = Halide::unsafe_promise_clamped(s.c, 0, channels - 1);
         source = Func("filled_up");

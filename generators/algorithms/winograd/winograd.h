@@ -26,7 +26,7 @@
 //
 // An axis that m does not divide ends in one smaller tile. It has fewer points, the first ones of the larger, and
 // shares their filter: so each point has a range of tiles, in whose order the ranges are contiguous. Or it ends in a
-// tile that is cut, as chunks of rows may: what lies beyond y is not written then.
+// tile that is clipped, as chunks of rows may: what lies beyond y is not written then.
 #pragma once
 
 #include <Halide.h>
@@ -57,9 +57,10 @@ struct WinogradSchedule {
     bool by_phase = false;  // whether one output phase after the other is multiplied and written
     bool by_point = false;  // whether the outermost axis is transformed apart, for one point of the others at a time
     bool by_panel = false;  // whether one panel after the other is multiplied and written
-    int ahead = 0;          // steps of the sum before which weights are fetched; 0: when they are read
-    bool interleaved = false;  // whether groups that share a vector lie in it lane by lane
-    bool cut = false;       // whether tiles are of one size and those that reach beyond y are cut, to write it in place
+    int prefetch_distance = 0;  // steps of the sum before which weights are fetched; 0: when they are read
+    bool interleaved = false;   // whether groups that share a vector lie in it lane by lane
+    bool clipped_tail =
+        false;  // whether tiles are of one size and those that reach beyond y are clipped, to write it in place
     bool parallel = false;  // whether the caller's threads share the work
 
     int panel() const { return lanes * vectors; }
@@ -68,8 +69,8 @@ struct WinogradSchedule {
     // Whether panels may be: they are whole blocks of channels, and y is not written in place by tiles of several
     // sizes.
     bool allows_by_panel(const Problem &problem) const;
-    // Whether tiles may be cut: y is then written in place.
-    bool allows_cut(const Problem &problem) const;
+    // Whether tiles may be clipped: y is then written in place.
+    bool allows_clipped_tail(const Problem &problem) const;
     // Whether groups may be interleaved: those of a vector are whole and have as many inputs as outputs.
     bool allows_interleaved(const Problem &problem) const;
 
@@ -102,19 +103,19 @@ struct WinogradShape {
     std::vector<WinogradAxis> axes;  // the innermost first
     int columns;                     // output channels, times the innermost axis' phases where those are merged
     int panel, panels;               // of columns; the last panel, of each group_columns, is filled up with zeros
-    int joined;                      // groups that share a panel, whose weights are zero between them
+    int packed_groups;               // groups that share a panel, whose weights are zero between them
     int interleaved = 1;             //   or, where those are so many and not 1, which lie in it lane by lane
-    int depth;                       // input channels of a group, times joined or, where those are merged, folds
-    int group_columns;               // columns that read the same inputs: of joined groups
+    int depth;                       // input channels of a group, times those or, where those are merged, folds
+    int group_columns;               // columns that read the same inputs: of the groups of a panel
     int group_panels;                // panels of those
     int group_chunks;                // 1, or how many times those, with their inputs, pass all stages by themselves
     bool panel_inputs;               // whether panels follow one another and each reads inputs that no other does
     bool merges_phases, merges_folds;
-    bool channels_first;       // whether merged columns number channels first, then phases, or the other way around
-    int images, image_chunks;  // the batch
-    int pair = 1;              // neighbours along depth that one lane sums: 2 of 8-bit problems
-    int64_t scale = 1;         // by which products are too large (winograd_exact.h)
-    bool cut = false;          // whether outputs beyond y are computed but not written
+    bool channels_first;        // whether merged columns number channels first, then phases, or the other way around
+    int images, image_chunks;   // the batch
+    int pair = 1;               // neighbours along depth that one lane sums: 2 of 8-bit problems
+    int64_t scale = 1;          // by which products are too large (winograd_exact.h)
+    bool clipped_tail = false;  // whether outputs beyond y are computed but not written
 
     int weight_bytes() const { return 4 / pair; }
     int steps() const { return (depth + pair - 1) / pair / interleaved; }  // of the sum over depth
@@ -142,7 +143,7 @@ struct WinogradShape {
     };
     Range tiles_of_points(int bits) const;
     Range points(int bits, size_t axis) const;
-    // Whether products have more columns than channels in each group, or joined groups.
+    // Whether products have more columns than channels in each group, or in those of a panel.
     bool pads_groups() const { return panels > group_panels && group_columns % panel != 0; }
     // Whether the innermost axis' phases are channels of y too.
     bool y_has_columns() const { return merges_phases && channels_first; }
@@ -219,11 +220,11 @@ struct WinogradStages {
     };
     int channels = 0;                   // input channels that `transformed` holds: whole vectors
     std::optional<Halide::Func> image;  // x with channels innermost and room for whole vectors, where x will not do
-    std::optional<Halide::Func> column_bias;         // of every column, where phases are merged
-    std::optional<Halide::Func> turned_x, turned_y;  // blocks of x and y on their way from or to channels first
-    Halide::Func packed;                             // the operand
-    Halide::Func transformed;                        // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
-                               //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
+    std::optional<Halide::Func> column_bias;                 // of every column, where phases are merged
+    std::optional<Halide::Func> transposed_x, transposed_y;  // blocks of x and y on their way from or to channels first
+    Halide::Func packed;                                     // the operand
+    Halide::Func transformed;       // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
+                                    //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
     std::vector<Transform> inputs;  // of `transformed`
     std::vector<Product> products;  // (c, tile, j, p, rows, images)
     std::vector<Transform> outputs;
