@@ -24,8 +24,8 @@ DeformableStages::Copy copy(const DeformableStages &s, const std::string &name, 
     c.result = Func(name);
     if (transposes) {
         c.blocks = Func(name + "_squares");
-        c.blocks(s.c, s.p, s.n) = value;
-        c.result(s.c, s.p, s.n) = c.blocks(s.c, s.p, s.n);
+        (*c.blocks)(s.c, s.p, s.n) = value;
+        c.result(s.c, s.p, s.n) = (*c.blocks)(s.c, s.p, s.n);
     } else {
         c.result(s.c, s.p, s.n) = value;
     }
@@ -47,7 +47,7 @@ void define_image(DeformableStages &s, const Problem &problem, const DeformableS
     Expr value = widen_x(problem, operands.sizes, operands.x(s.c, p, s.n));
     if (open) {
         s.x_is_empty = derived.in_points == 0;
-        value = Halide::select(s.x_is_empty, Halide::Internal::make_zero(value.type()), value);
+        value = Halide::select(*s.x_is_empty, Halide::Internal::make_zero(value.type()), value);
     }
     s.image = copy(s, "image", value, transposes && known(operands.sizes.in_channels));
 }
@@ -135,9 +135,9 @@ void define_sample(DeformableStages &s, const Problem &problem, const Deformable
         s.sample(s.c, s.g, s.p, s.k, s.n) = Halide::select(inside, sum, zero);
     } else {
         s.rq = Halide::RDom(0, corners, "rq");
-        s.rq.where(inside);
+        s.rq->where(inside);
         s.sample(s.c, s.g, s.p, s.k, s.n) = zero;
-        s.sample(s.c, s.g, s.p, s.k, s.n) += term(s.rq);
+        s.sample(s.c, s.g, s.p, s.k, s.n) += term(*s.rq);
     }
 }
 
@@ -179,8 +179,8 @@ void define_output(DeformableStages &s, const Problem &problem, const Operands &
         s.product = Func("product");
         s.product(vars) = s.acc(at);
         s.blocks = Func("y_squares");
-        s.blocks(vars) = s.product(at);
-        sum = s.blocks;
+        (*s.blocks)(vars) = s.product(at);
+        sum = *s.blocks;
     }
     s.y(vars) = epilogue(problem, sum(at), operands, at, channel);
 }
@@ -247,8 +247,8 @@ DeformableSizes::DeformableSizes(const Problem &problem, const DeformableSchedul
 DeformableStages deformable(const Problem &problem, const DeformableSchedule &schedule, const Operands &operands) {
     const DeformableSizes derived(problem, schedule, operands.sizes);
     DeformableStages s;
-    const auto or_operand = [](const DeformableStages::Copy &c, const Func &operand) {
-        return c.result.defined() ? c.result : operand;
+    const auto or_operand = [](const std::optional<DeformableStages::Copy> &c, const Func &operand) {
+        return c ? c->result : operand;
     };
     define_image(s, problem, derived, operands);
     define_offsets(s, problem, derived, operands);

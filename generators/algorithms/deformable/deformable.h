@@ -11,6 +11,7 @@
 
 #include <Halide.h>
 
+#include <optional>
 #include <vector>
 
 #include "algorithms/algorithm.h"
@@ -66,23 +67,24 @@ struct DeformableStages {
     // Corner, channel, output point, tap, offset group, group, batch, axis.
     Halide::Var q{"q"}, c{"c"}, p{"p"}, k{"k"}, g{"g"}, h{"h"}, n{"n"}, a{"a"};
     Halide::RDom r;  // input channel of the group, tap
-    // Copies, over (c, p, n); undefined where the operand will do: of x widened, with channels innermost; of offset and
-    // mask, with points innermost. Those that transpose a layout do so in blocks.
+    // Copies, over (c, p, n), where the operand will not do: of x widened, with channels innermost; of offset and mask,
+    // with points innermost. Those that transpose a layout do so in blocks.
     struct Copy {
-        Halide::Func result, blocks;
+        Halide::Func result;
+        std::optional<Halide::Func> blocks;
     };
-    Copy image, offset, mask;
-    Halide::Expr x_is_empty;  // undefined where x cannot be
-    Halide::Func origin;      // (a, p): where the kernel's first tap lies on axis a, the innermost first
+    std::optional<Copy> image, offset, mask;
+    std::optional<Halide::Expr> x_is_empty;  // where x can be
+    Halide::Func origin;                     // (a, p): where the kernel's first tap lies on axis a, the innermost first
     // (q, p, k, g, n): weight, and point of x as the bits of a float; of q = 2^rank: 0, and whether any corner is
     // inside.
     Halide::Func corner;
     Halide::Func sample;  // (c, g, p, k, n): an expression of all its corners, or a sum over `rq` where they are many
-    Halide::RDom rq;
-    Halide::Func acc;  // (channel, p, n)
-    // (channel, p, n): the finished sums, a register tile at a time: y itself, unless it is transposed; then `blocks`
-    // are on their way there.
-    Halide::Func product, blocks, y;
+    std::optional<Halide::RDom> rq;
+    Halide::Func acc;                    // (channel, p, n)
+    Halide::Func product;                // (channel, p, n): the finished sums, a register tile at a time: y itself, or
+    std::optional<Halide::Func> blocks;  // what is transposed to y, by these
+    Halide::Func y;
 };
 
 // Whether a sample's corners are few enough to be written out.

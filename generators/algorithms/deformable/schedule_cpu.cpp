@@ -14,6 +14,7 @@ namespace {
 
 using Halide::Expr;
 using Halide::Func;
+using Halide::RVar;
 using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
@@ -146,7 +147,7 @@ void schedule_transposed_output(const Context &at) {
     DeformableStages &s = at.s;
     const Var inner("inner"), outer("outer");
     split_chunks(at, s.y);
-    schedule_transpose(s.y, s.blocks, s.p, s.c, lanes_within(at.schedule.chunk(), 8, true),
+    schedule_transpose(s.y, *s.blocks, s.p, s.c, lanes_within(at.schedule.chunk(), 8, true),
                        lanes_within(known(at.sizes.out_channels), 8, false), inner, outer, TailStrategy::ShiftInwards);
     s.y.reorder(inner, outer, at.chunk, s.n);
     s.product.compute_at(s.y, at.chunk).bound_extent(s.p, at.schedule.chunk());
@@ -158,7 +159,7 @@ void schedule_product(const Context &at) {
     const DeformableSchedule &schedule = at.schedule;
     const Var vector("vector");
     std::vector<VarOrRVar> order = {s.c, vector, s.p, at.tile, at.panel, at.block};
-    if (s.product.name() == s.y.name()) {
+    if (!s.blocks) {
         split_chunks(at, s.product);
         order.push_back(at.chunk);
     }
@@ -217,7 +218,8 @@ void schedule_samples(const Context &at) {
     };
     split(s.sample, vectors.tail).reorder({s.c, vector, strip, s.g, s.k, s.p, s.n});
     if (!unrolls_corners(at.problem)) {
-        split(s.sample.update(), TailStrategy::GuardWithIf).reorder({s.c, vector, strip, s.rq, s.g, s.k, s.p, s.n});
+        split(s.sample.update(), TailStrategy::GuardWithIf)
+            .reorder({s.c, vector, strip, RVar((*s.rq)[0]), s.g, s.k, s.p, s.n});
     }
 }
 
@@ -245,16 +247,13 @@ void schedule_corners(const Context &at) {
 
 // The offsets or masks of a chunk, points innermost.
 void schedule_offsets(const Context &at, DeformableStages::Copy &copy, const Expr &channels) {
-    if (!copy.result.defined()) {
-        return;
-    }
     const DeformableStages &s = at.s;
     copy.result.compute_at(s.y, at.chunk)
         .bound(s.c, 0, channels)
         .bound_extent(s.p, at.schedule.chunk())
         .reorder_storage(s.p, s.c, s.n);
-    if (copy.blocks.defined()) {
-        schedule_transpose(copy.result, copy.blocks, s.p, s.c, lanes_within(at.schedule.chunk(), 8, false),
+    if (copy.blocks) {
+        schedule_transpose(copy.result, *copy.blocks, s.p, s.c, lanes_within(at.schedule.chunk(), 8, false),
                            lanes_within(known(channels), 8, false), Var("inner"), Var("outer"),
                            TailStrategy::ShiftInwards);
     } else {
@@ -268,17 +267,14 @@ void schedule_offsets(const Context &at, DeformableStages::Copy &copy, const Exp
 // The copy of x, ahead of everything else.
 void schedule_image(const Context &at) {
     DeformableStages &s = at.s;
-    Func &image = s.image.result;
-    if (!image.defined()) {
-        return;
-    }
+    Func &image = s.image->result;
     const Expr points = at.derived.in_points, channels = at.sizes.in_channels;
     image.compute_root().bound(s.c, 0, channels).bound(s.p, 0, known(points) ? points : Halide::max(points, 1));
     Var rows = s.p;
-    if (s.image.blocks.defined()) {
+    if (s.image->blocks) {
         rows = Var("blocks");
         const Vectors along(points, 8);
-        schedule_transpose(image, s.image.blocks, s.c, s.p,
+        schedule_transpose(image, *s.image->blocks, s.c, s.p,
                            lanes_within(known(channels), at.schedule.sample_lanes, false), along.lanes, Var("inner"),
                            rows, along.tail);
     } else {
@@ -288,8 +284,8 @@ void schedule_image(const Context &at) {
     if (at.schedule.parallel) {
         image.parallel(rows, 32, TailStrategy::GuardWithIf);
     }
-    if (s.x_is_empty.defined()) {
-        image.specialize(s.x_is_empty);
+    if (s.x_is_empty) {
+        image.specialize(*s.x_is_empty);
     }
     if (at.problem.x_layout == Layout::open) {
         image.specialize(at.sizes.x_is_nxc);
@@ -320,16 +316,22 @@ void schedule_deformable(DeformableStages &s, const Problem &problem, const Defo
     if (!splits_groups(problem)) {
         s.y.bound(s.c, 0, sizes.out_channels);
     }
-    if (s.product.name() != s.y.name()) {
+    if (s.blocks) {
         schedule_transposed_output(at);
     }
     schedule_product(at);
     schedule_sum(at);
     schedule_samples(at);
     schedule_corners(at);
-    schedule_offsets(at, s.offset, Halide::Internal::simplify(samples * problem.rank));
-    schedule_offsets(at, s.mask, Halide::Internal::simplify(samples));
-    schedule_image(at);
+    if (s.offset) {
+        schedule_offsets(at, *s.offset, Halide::Internal::simplify(samples * problem.rank));
+    }
+    if (s.mask) {
+        schedule_offsets(at, *s.mask, Halide::Internal::simplify(samples));
+    }
+    if (s.image) {
+        schedule_image(at);
+    }
     if (schedule.parallel) {
         share_work(at);
     }

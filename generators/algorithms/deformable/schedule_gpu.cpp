@@ -67,7 +67,7 @@ void schedule_samples(DeformableStages &s) {
     if (s.sample.has_update_definition()) {
         const Var block("block"), thread("thread");
         Halide::Stage sum = s.sample.update();
-        std::vector<VarOrRVar> order = {s.rq[0]};
+        std::vector<VarOrRVar> order = {(*s.rq)[0]};
         for (const Var &v : s.sample.args()) {
             order.emplace_back(v);
         }

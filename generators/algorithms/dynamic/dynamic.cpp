@@ -60,7 +60,7 @@ Func pad(const Problem &problem, const DynamicStages &s, const Operands &operand
     wide(at) = widen_x(problem, sizes, operands.x(same));
     const Expr zero = Halide::Internal::make_zero(operand_type(problem));
     const Expr value = Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at);
-    padded(at) = s.x_is_empty.defined() ? Halide::select(s.x_is_empty, zero, value) : value;
+    padded(at) = s.x_is_empty ? Halide::select(*s.x_is_empty, zero, value) : value;
     return padded;
 }
 
@@ -141,8 +141,8 @@ void define_output(DynamicStages &s, const Problem &problem, const Operands &ope
             continue;
         }
         pure.push_back(s.phase[a]);
-        const Expr q = s.out[next], phase = s.out[next + 1];
-        s.out.where(q * s.phases[a] + phase < operands.sizes.out[a]);
+        const Expr q = (*s.out)[next], phase = (*s.out)[next + 1];
+        s.out->where(q * s.phases[a] + phase < operands.sizes.out[a]);
         at.insert(at.end(), {q, phase});
         sum_at.insert(sum_at.end(), {q, phase});
         next += 2;

@@ -6,6 +6,7 @@
 
 #include <Halide.h>
 
+#include <optional>
 #include <vector>
 
 #include "algorithms/algorithm.h"
@@ -36,14 +37,15 @@ struct DynamicStages {
     std::vector<Halide::Expr> phases;   // of each axis: the stride of a ConvTranspose, else 1
     std::vector<Halide::Expr> phase_extent;
     bool splits_groups = false;
-    Halide::RDom r;       // pair and step of the input channel, taps
-    Halide::RDom out;     // q and phase of the axes that have several phases: y is written where they are in the image
+    Halide::RDom r;  // pair and step of the input channel, taps
+    // q and phase of the axes that have several phases, where there are any: y is written where they are in the image.
+    std::optional<Halide::RDom> out;
     Halide::Func padded;  // the input with channels innermost and zeros around its innermost axis
     std::vector<Halide::Expr> padded_min, padded_extent;  // of padded's dimensions
     Halide::Func acc;                                     // (c, g, q and phase of each axis, n)
     Halide::Func sums;  // acc as it comes out of the registers, so that y's code is there once, not for each pixel
     Halide::Func y;     // (c, g, q and, where there are several, phase of each axis, n)
-    Halide::Expr x_is_empty;  // undefined where x cannot be
+    std::optional<Halide::Expr> x_is_empty;  // where x can be
 };
 
 DynamicStages dynamic(const Problem &problem, const DynamicSchedule &schedule, const Operands &operands);

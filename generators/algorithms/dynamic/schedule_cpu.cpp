@@ -68,12 +68,12 @@ VarOrRVar output_loop(const DynamicStages &s, size_t axis, bool phase) {
     if (is_one(s.phases[axis])) {
         return s.q[axis];
     }
-    return RVar(s.out[next + (phase ? 1 : 0)]);
+    return RVar((*s.out)[next + (phase ? 1 : 0)]);
 }
 
 // Splits y into register tiles. Returns the innermost loop around one.
 VarOrRVar schedule_output(DynamicStages &s, const Problem &problem, const DynamicSchedule &schedule) {
-    const bool phased = s.out.defined();
+    const bool phased = s.out.has_value();
     Halide::Stage y = phased ? Halide::Stage(s.y.update()) : Halide::Stage(s.y);
     const Var panel("panel"), vector("vector");
     const bool whole =
@@ -86,7 +86,7 @@ VarOrRVar schedule_output(DynamicStages &s, const Problem &problem, const Dynami
         y.split(s.q[0], Var(tile.name()), s.q[0], schedule.pixels, TailStrategy::GuardWithIf);
     } else {
         const RVar outer("tile"), inner("pixel");
-        y.split(s.out[0], outer, inner, schedule.pixels, TailStrategy::GuardWithIf);
+        y.split((*s.out)[0], outer, inner, schedule.pixels, TailStrategy::GuardWithIf);
         tile = outer;
         pixel = inner;
     }
@@ -140,8 +140,8 @@ void schedule_dynamic(DynamicStages &s, const Problem &problem, const DynamicSch
     if (schedule.parallel) {
         s.padded.parallel(at[at.size() > 3 ? at.size() - 2 : at.size() - 1]);
     }
-    if (s.x_is_empty.defined()) {
-        s.padded.specialize(s.x_is_empty);
+    if (s.x_is_empty) {
+        s.padded.specialize(*s.x_is_empty);
     }
     if (problem.x_layout == Layout::open) {
         s.padded.specialize(sizes.x_is_nxc);
