@@ -25,7 +25,7 @@ set(CPACK_DEBIAN_KILN_DESCRIPTION "Compiles convolutions ahead of time
  Layers of a TOML file or an ONNX model become a static library, a C and C++
  header and a manifest: one specialised kernel a layer, made with Halide.")
 # What bin/kiln and libHalide.so are linked with, as old as they allow.
-set(CPACK_DEBIAN_KILN_PACKAGE_DEPENDS "libc6 (>= 2.34), libgcc-s1 (>= 3.4), libstdc++6 (>= 11)")
+set(CPACK_DEBIAN_KILN_PACKAGE_DEPENDS "libc6 (>= 2.34), libgcc-s1 (>= 3.4), libstdc++6 (>= 12)")
 set(CPACK_DEBIAN_KILN_PACKAGE_RECOMMENDS "g++")
 set(CPACK_DEBIAN_KILN_PACKAGE_SUGGESTS "libkiln-dev, python3-onnx, cmake")
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libkiln-dev)

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 
 step 'python3 -m venv' python3 -m venv /tmp/venv
-export PATH=/tmp/venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1
+export PATH=/tmp/venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 CMAKE_GENERATOR=Ninja
 wheel=$(echo /dist/kiln_conv-*.whl)
 step "pip install $(basename "$wheel")" pip install "$wheel"
 prints 'kiln ' kiln --version
@@ -16,7 +16,7 @@ printf '%6.1f s  a program runs, from nothing but python3 and g++\n' "$(echo "$(
 step 'pip install kiln-conv[onnx]' pip install "$wheel[onnx]"
 step 'write model.onnx' python3 /src/write_model.py /tmp/model.onnx
 step 'kiln compile model.onnx' kiln compile /tmp/model.onnx -o /tmp/model
-step 'the Python snippet of the README' python3 /src/snippet.py
+step 'the Python snippet of the README' prints '(1, 32, 56, 56) 30.0' bash -c 'cd /src && python3 try.py'
 step 'the tests of the Python package' python3 /src/tests/package_test.py
 use_kiln "$(kiln --cmake-dir)"
 
