@@ -20,6 +20,23 @@ from loading import drop_initializer_inputs  # noqa: E402
 GUARD = 64  # bytes around outputs, which no kernel may write
 
 
+TASK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)
+PARALLEL_FOR = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, TASK, ctypes.c_void_p, ctypes.c_int32)
+WORKERS = 3
+
+
+@PARALLEL_FOR
+def in_reverse(_, task, closure, count):
+    """The pieces of a kernel by several workers in turn, the last piece first."""
+    return max((task(closure, index, index % WORKERS) for index in reversed(range(count))), default=0)
+
+
+class Threads(ctypes.Structure):
+    """kiln_threads."""
+
+    _fields_ = [("context", ctypes.c_void_p), ("workers", ctypes.c_int32), ("parallel_for", PARALLEL_FOR)]
+
+
 def graph_of(model):
     drop_initializer_inputs(model)
     return Graph(Folder(model, ".", True), [])
@@ -103,14 +120,22 @@ class Kernels:
                         os.environ["KILN_RUNTIME"], "-Wl,--no-whole-archive", "-lstdc++"], check=True)
         self.library = ctypes.CDLL(library)
 
-    def run(self, text, arrays, dtype, shape, threads=None):
+    def run(self, text, arrays, dtype, shape):
+        """The result by one thread, which is that of several."""
+        alone = self.call(text, arrays, dtype, shape, None)
+        shared = self.call(text, arrays, dtype, shape, ctypes.byref(Threads(None, WORKERS, in_reverse)))
+        if alone.tobytes() != shared.tobytes():
+            raise RuntimeError(f"{text} computes other numbers with several threads")
+        return alone
+
+    def call(self, text, arrays, dtype, shape, threads):
         facts = self.facts[text]
         if "error" in facts:
             raise RuntimeError(f"{text}: {facts['error']}")
         dtype = np.dtype(dtype)
         size = int(np.prod(shape)) * dtype.itemsize
         memory = np.full(size + 2 * GUARD, 0xA5, np.uint8)
-        workspace = np.zeros(facts["workspace"] + 128, np.uint8)
+        workspace = np.zeros(facts["workspace"] + (WORKERS - 1) * facts["worker_workspace"] + 128, np.uint8)
         aligned = workspace.ctypes.data + -workspace.ctypes.data % 64
         pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
         code = getattr(self.library, facts["symbol"])(*pointers, ctypes.c_void_p(memory.ctypes.data + GUARD),
