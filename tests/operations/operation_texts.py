@@ -3,7 +3,9 @@
 import tempfile
 import unittest
 
+import numpy as np
 import operation_runs
+from operations.base import number_text
 
 BAD = {
     "copy-f32[4],s32[4]-f32[4]-n4-i0,1": "not as many inputs",
@@ -54,6 +56,12 @@ class OperationTexts(unittest.TestCase):
         for text, words in BAD.items():
             with self.subTest(text):
                 self.assertIn(words, answers[text].get("error", "it was compiled"))
+
+    def test_numbers(self):
+        for value, text in ((np.float32(255), "255"), (np.float32([255]), "255"), (np.float32([[0.1]]), "0.1"),
+                            (np.int64([-3]), "-3"), (np.array([True]), "1"), (np.float32([np.nan]), "nan")):
+            with self.subTest(repr(value)):
+                self.assertEqual(number_text(value), text)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ def tensor_text(dtype, shape):
 
 
 def number_text(value):
-    """The shortest text that stands for a number of NumPy's."""
-    value = np.asarray(value)[()]
+    """The shortest text that stands for a number of NumPy's, or an array of one."""
+    value = np.asarray(value).reshape(-1)[0]
     if value.dtype.kind == "b":
         return str(int(value))
     if value.dtype.kind in "iu":
