@@ -101,6 +101,8 @@ def taps(axis, positions, reach, weight, antialias, exclude_outside):
 def resize(values):
     node, attributes, shape = values.node, attribute_values(values.node), values.shape(0)
     result, rank = values.output_shape(), len(values.shape(0))
+    if values.dtype(0).kind != "f" and attributes.get("mode", b"nearest") != b"nearest":
+        raise NodeError(f"a Resize of mode \"{attributes['mode'].decode()}\" of {values.dtype(0).name}", "unsupported")
     is_upsample = node.op_type == "Upsample" or values.graph.opset < 11
     mode = attributes.get("mode", b"nearest").decode()
     coordinates = "asymmetric" if is_upsample else attributes.get("coordinate_transformation_mode", b"half_pixel").decode()
