@@ -4,7 +4,7 @@
 
 Kiln is built with headers of fmt, nlohmann-json, toml++ and CLI11, which are the system's (system_requirements installs them
 where Conan may), and with Halide's wheel, which pip brings. What is packaged needs none of them: Halide's library lies beside
-the command. user.kiln:source names a checkout, where the recipe does not lie in one.
+the command.
 """
 
 import os
@@ -13,7 +13,6 @@ import sys
 
 from conan import ConanFile
 from conan.tools.cmake import CMake, CMakeToolchain
-from conan.tools.env import Environment
 from conan.tools.files import copy
 from conan.tools.system.package_manager import Apt
 
@@ -29,10 +28,6 @@ class Kiln(ConanFile):
     topics = ("convolution", "compiler", "halide", "onnx", "embedded")
     package_type = "application"
     settings = "os", "arch", "compiler", "build_type"
-
-    def _checkout(self):
-        named = self.conf.get("user.kiln:source", check_type=str)
-        return named or os.path.normpath(os.path.join(self.recipe_folder, "..", ".."))
 
     def set_version(self):
         lists = os.path.join(self.recipe_folder, "..", "..", "CMakeLists.txt")
