@@ -74,7 +74,7 @@ def environment() -> dict[str, str]:
 
 def run(arguments: Sequence[str | os.PathLike[str]]) -> subprocess.CompletedProcess[str]:
     """Runs the command to its end; what it says is kept."""
-    return subprocess.run([PROGRAM, *map(os.fspath, arguments)], capture_output=True, text=True, check=False,
+    return subprocess.run([PROGRAM, *(os.fspath(one) for one in arguments)], capture_output=True, text=True, check=False,
                           stdin=subprocess.DEVNULL, env=environment())
 
 

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from ctypes import byref, c_int64
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,11 @@ def _dtype(name: str) -> np.dtype[Any]:
     if name != "bf16":
         return np.dtype(DTYPES[name])
     try:
-        import ml_dtypes
+        import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         return np.dtype(np.uint16)
-    return np.dtype(ml_dtypes.bfloat16)
+    result: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return result
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:
@@ -51,7 +53,7 @@ def as_array(value: object) -> npt.NDArray[Any]:
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)  # type: ignore[arg-type]
+        return np.from_dlpack(value)  # type: ignore[arg-type, unused-ignore]
     raise InvalidArgument(f"a {type(value).__name__} is no tensor: give a NumPy array, or what has __dlpack__")
 
 
@@ -108,6 +110,10 @@ class Plan:
         self.tensors = {name: Tensor(name, facts) for name, facts in self.facts["tensors"].items()}
 
 
+def _known(shape: Sequence[int | None]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size is not None)
+
+
 class PackedWeights:
     """Weights as one layer's kernel reads them, from Layer.pack. They may be used in many calls, and in threads."""
 
@@ -148,7 +154,7 @@ class Layer:
         if None in x + w:
             raise InvalidArgument(f"the layer leaves sizes open: say x_shape and w_shape; they are {list(x)} and {list(w)}",
                                   self.name)
-        return dict(self._plan(x, w).facts)
+        return dict(self._plan(_known(x), _known(w)).facts)
 
     def pack(self, w: object, x_shape: Sequence[int] | None = None) -> PackedWeights:
         """Weights in the order that the kernel reads them.
@@ -161,7 +167,7 @@ class Layer:
         x = tuple(x_shape) if x_shape is not None else self.x_shape
         if None in x:
             raise InvalidArgument(f"x_shape is {list(x)}: weights are packed for known sizes, so say it", self.name)
-        plan = self._plan(x, weights.shape)  # type: ignore[arg-type]
+        plan = self._plan(_known(x), weights.shape)
         source = plan.tensors["w"].in_memory(weights, self.name)
         memory = _aligned(plan.facts["packed_bytes"])
         _native.call("kiln_python_pack", plan.handle, source.ctypes.data, memory.ctypes.data, layer=self.name)
@@ -246,11 +252,6 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     return manifest
 
 
-class _NoTurn:
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...
-
-
 class Library(Mapping[str, Layer]):
     """Compiled layers by name: `library["up"](x, w)`. `compile` makes it."""
 
@@ -265,7 +266,8 @@ class Library(Mapping[str, Layer]):
         compiled = {layer["name"] for layer in self.manifest["layers"]}
         facts = json.loads(_native.bridge().kiln_python_spec_text(spec))["layers"]
         self._layers = {layer["name"]: Layer(self, layer) for layer in facts if layer["name"] in compiled}
-        self._team, self._turn = None, _NoTurn()
+        self._team = None
+        self._turn: AbstractContextManager[object] = nullcontext()
         if threads > 1:  # they do one call's work at a time
             self._team, self._turn = _native.made("kiln_python_make_team", threads), threading.Lock()
             weakref.finalize(self, _native.bridge().kiln_python_free_team, self._team)
