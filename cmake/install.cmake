@@ -12,7 +12,7 @@
 # Components: kiln, the command and what it uses; dev, what only other projects' builds read.
 include(CMakePackageConfigHelpers)
 
-set(kiln_shipped_folders runtime tools/harness tests/reference)
+set(kiln_shipped_folders runtime tools/harness tools/network_program tests/reference)
 
 set_target_properties(kiln PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" INSTALL_RPATH "$ORIGIN/../lib/kiln")
 if(SKBUILD)
@@ -30,8 +30,9 @@ foreach(folder IN LISTS kiln_shipped_folders)
     file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/share/kiln/${parent}")
     file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/${folder}" "${CMAKE_BINARY_DIR}/share/kiln/${folder}" SYMBOLIC)
 endforeach()
-install(FILES tools/generic.toml tools/page.py tools/tune_report.py DESTINATION share/kiln COMPONENT kiln)
-foreach(script IN ITEMS page.py tune_report.py)
+install(FILES tools/generic.toml tools/network_report.py tools/page.py tools/tune_report.py DESTINATION share/kiln
+        COMPONENT kiln)
+foreach(script IN ITEMS network_report.py page.py tune_report.py)
     file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/tools/${script}" "${CMAKE_BINARY_DIR}/share/kiln/${script}" SYMBOLIC)
 endforeach()
 # What draws figures in pages; without it they say so, and the rest is there.

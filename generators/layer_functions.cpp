@@ -6,104 +6,25 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "function_parts.h"
 #include "kiln/kernel.h"
 #include "lowering/object_symbols.h"
 
 namespace kiln {
 namespace {
 
-using namespace Halide::Internal;
 using Halide::Expr;
-using Halide::Handle;
-using Halide::Int;
 using Halide::Target;
-using Halide::UInt;
-using IrStmt = Halide::Internal::Stmt;  // Halide::Stmt is another thing
-
-Expr pointer(const std::string &name) {
-    return Variable::make(Handle(), name);
-}
-Expr null() {
-    return reinterpret(Handle(), make_const(UInt(64), 0));
-}
-
-IrStmt then(const IrStmt &first, const IrStmt &second) {
-    return first.defined() ? Block::make(first, second) : second;
-}
-
-// Returns `code` from the function unless the condition holds.
-IrStmt require(const Expr &condition, const Expr &code) {
-    return AssertStmt::make(condition, code);
-}
-
-// A function that is generated, for what it says when it refuses a call.
-struct Refusals {
-    std::string function;
-
-    // `code`, once the runtime has kept what was wrong.
-    Expr refuse(int32_t code, const std::string &what) const {
-        return Call::make(Int(32), "kiln_refuse", {make_const(Int(32), code), Expr(function), Expr(what)},
-                          Call::Extern);
-    }
-    IrStmt require_pointer(const std::string &name) const {
-        return require(reinterpret(UInt(64), pointer(name)) != make_const(UInt(64), 0),
-                       refuse(kiln_invalid_argument, name + " is null"));
-    }
-    // Null passes: it is aligned too.
-    IrStmt require_aligned(const std::string &name) const {
-        return require((reinterpret(UInt(64), pointer(name)) & make_const(UInt(64), KILN_ALIGNMENT - 1)) ==
-                           make_const(UInt(64), 0),
-                       refuse(kiln_invalid_argument, name + " is not a multiple of " + std::to_string(KILN_ALIGNMENT)));
-    }
-};
-
-// Returns what `call` returns unless that is 0.
-IrStmt pass_on(const Expr &call) {
-    const Expr code = Variable::make(Int(32), "code");
-    return LetStmt::make("code", call, require(code == 0, code));
-}
-
-Expr call(const std::string &symbol, const std::vector<Expr> &arguments) {
-    return Call::make(Int(32), symbol, arguments, Call::Extern);
-}
-
-// The start of a constant that is part of the module.
-template <typename T>
-Expr constant(Halide::Module &module, const std::string &name, const std::vector<T> &values) {
-    Halide::Buffer<T> buffer(std::vector<int>{static_cast<int>(values.size())}, name);
-    std::copy(values.begin(), values.end(), buffer.data());
-    module.append(buffer);
-    return Call::make(Handle(), Call::buffer_get_host,
-                      {Variable::make(Halide::type_of<halide_buffer_t *>(), name + ".buffer")}, Call::Extern);
-}
-
-void append(Halide::Module &module, const std::string &symbol, const std::vector<std::string> &arguments,
-            const IrStmt &body) {
-    std::vector<LoweredArgument> lowered;
-    for (const std::string &name : arguments) {
-        lowered.emplace_back(name, Halide::Argument::InputScalar, Handle(), 0, Halide::ArgumentEstimates{});
-    }
-    LoweredFunc function(symbol, std::vector<Halide::Argument>{}, body, Halide::LinkageType::External,
-                         Halide::NameMangling::C);
-    function.args = lowered;
-    module.append(function);
-}
 
 // The first kernel that this processor can run, or kiln_unsupported.
 template <typename CallKernel>
-IrStmt pick(const std::vector<LayerFunctions::Kernel> &kernels, const Refusals &refusals,
-            const CallKernel &call_kernel) {
-    const Expr features = Variable::make(UInt(64), "features");
-    IrStmt choice =
-        require(const_false(), refusals.refuse(kiln_unsupported, "this processor lacks what its kernels need"));
-    for (size_t i = kernels.size(); i-- > 0;) {
-        if (kernels[i].features == 0) {
-            return pass_on(call_kernel(i));
-        }
-        const Expr needed = make_const(UInt(64), static_cast<int64_t>(kernels[i].features));
-        choice = IfThenElse::make((features & needed) == needed, pass_on(call_kernel(i)), choice);
+IrStmt pick_kernel(const std::vector<LayerFunctions::Kernel> &kernels, const Refusals &refusals,
+                   const CallKernel &call_kernel) {
+    std::vector<Choice> choices;
+    for (size_t i = 0; i < kernels.size(); i++) {
+        choices.push_back({kernels[i].features, call_kernel(i)});
     }
-    return LetStmt::make("features", Call::make(UInt(64), "kiln_cpu_features", {}, Call::Extern), choice);
+    return pick(choices, refusals);
 }
 
 const std::vector<std::string> kernel_arguments = {
@@ -133,7 +54,7 @@ Expr call_kernel(const LayerFunctions &layer, size_t kernel, const Constants &co
         } else if (name == "bias" && !layer.bias.empty()) {
             arguments.push_back(constants.bias);
         } else {
-            arguments.push_back(at_hand ? pointer(name) : null());
+            arguments.push_back(at_hand ? pointer(name) : null_pointer());
         }
     }
     return call(layer.kernels[kernel].symbol, arguments);
@@ -153,25 +74,20 @@ IrStmt layer_body(const LayerFunctions &layer, const Target &target, const Const
         }
         // Device memory may be a handle, whose number says nothing of where it lies.
         if (!on_gpu && (field.name == "packed_weights" || field.name == "workspace")) {
-            field_checks = then(field_checks, refusals.require_aligned(field.name));
+            field_checks = then(field_checks, refusals.require_aligned(field.name, KILN_ALIGNMENT));
         }
     }
-    IrStmt body = then(field_checks,
-                       pick(layer.kernels, refusals, [&](size_t i) { return call_kernel(layer, i, constants, have); }));
-    const Halide::Type word = UInt(target.bits);
-    for (size_t i = layer.fields.size(); i-- > 0;) {
-        const Expr value = Load::make(word, "args", static_cast<int>(i), Halide::Buffer<>(), Halide::Parameter(),
-                                      const_true(), ModulusRemainder());
-        body = LetStmt::make(layer.fields[i].name, reinterpret(Handle(), cast(UInt(64), value)), body);
-    }
-    return then(checks, body);
+    IrStmt body = then(field_checks, pick_kernel(layer.kernels, refusals,
+                                                 [&](size_t i) { return call_kernel(layer, i, constants, have); }));
+    return then(checks, with_fields(have, target, body));
 }
 
 // <symbol>_run: the kernel itself, with what the layer holds.
 void append_run(Halide::Module &module, const LayerFunctions &layer, const Constants &constants) {
     const std::string symbol = layer.symbol + "_run";
-    append(module, symbol, kernel_arguments,
-           pick(layer.kernels, {symbol}, [&](size_t i) { return call_kernel(layer, i, constants, kernel_arguments); }));
+    append(module, symbol, kernel_arguments, pick_kernel(layer.kernels, {symbol}, [&](size_t i) {
+               return call_kernel(layer, i, constants, kernel_arguments);
+           }));
 }
 
 // <symbol>_pack, and <symbol>_pack_raw where the weights are at hand.
@@ -180,12 +96,13 @@ void append_pack(Halide::Module &module, const LayerFunctions &layer, const Cons
     const bool raw = !layer.raw_weights.empty();
     const Expr strides = constant(module, layer.symbol + "_strides", layer.weight_strides);
     const Expr weights = raw ? constant(module, layer.symbol + "_weights", layer.raw_weights) : pointer("w");
-    const Expr sizes = layer.has_sizes ? pointer("sizes") : null();
+    const Expr sizes = layer.has_sizes ? pointer("sizes") : null_pointer();
     const auto body = [&](const std::string &function) {
         const Refusals refusals{function};
         IrStmt checks = raw ? IrStmt() : refusals.require_pointer("w");
-        checks = then(checks, then(refusals.require_pointer("packed"), refusals.require_aligned("packed")));
-        return then(checks, pick(layer.kernels, refusals, [&](size_t i) {
+        checks =
+            then(checks, then(refusals.require_pointer("packed"), refusals.require_aligned("packed", KILN_ALIGNMENT)));
+        return then(checks, pick_kernel(layer.kernels, refusals, [&](size_t i) {
                         return call(layer.kernels[i].symbol + "_pack",
                                     {weights, strides, constants.zero_points, sizes, pointer("packed")});
                     }));
@@ -209,10 +126,10 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
     const Target target = Target(layer.architecture).with_feature(Target::NoRuntime);
     Halide::Module module(layer.symbol, target);
     Constants constants;
-    constants.scale = layer.scale.empty() ? null() : constant(module, layer.symbol + "_scale", layer.scale);
+    constants.scale = layer.scale.empty() ? null_pointer() : constant(module, layer.symbol + "_scale", layer.scale);
     constants.zero_points =
-        layer.zero_points.empty() ? null() : constant(module, layer.symbol + "_zero_points", layer.zero_points);
-    constants.bias = layer.bias.empty() ? null() : constant(module, layer.symbol + "_bias", layer.bias);
+        layer.zero_points.empty() ? null_pointer() : constant(module, layer.symbol + "_zero_points", layer.zero_points);
+    constants.bias = layer.bias.empty() ? null_pointer() : constant(module, layer.symbol + "_bias", layer.bias);
     for (size_t i = 0; i < layer.kernels.size(); i++) {
         if (!layer.kernels[i].embedded.empty()) {
             constants.packed.push_back(
@@ -228,7 +145,7 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
     }
     if (layer.has_sizes) {
         append(module, layer.symbol + "_bytes", {"sizes", "bytes"},
-               pick(layer.kernels, {layer.symbol + "_bytes"}, [&](size_t i) {
+               pick_kernel(layer.kernels, {layer.symbol + "_bytes"}, [&](size_t i) {
                    return call(layer.kernels[i].symbol + "_bytes", {pointer("sizes"), pointer("bytes")});
                }));
     }

@@ -149,6 +149,14 @@ class Compilation {
 
     const LibraryContents &contents() const { return contents_; }
 
+    // What is asked for beside the layers, if it is.
+    LibraryAddition addition() {
+        const bool wanted = request_.addition && result_.failures.empty();
+        LibraryAddition addition = wanted ? request_.addition(contents_, temporary_.path()) : LibraryAddition();
+        objects_.insert(objects_.end(), addition.objects.begin(), addition.objects.end());
+        return addition;
+    }
+
     // The archive's bytes. Written in a child process, since LLVM ends one that cannot write.
     std::string archive() const {
         const std::string file = temporary_.path() + "/archive.a";
@@ -525,10 +533,12 @@ CompiledLibrary compile_library(const LibraryRequest &request, Progress &progres
     Compilation compilation(request, progress, result);
     compilation.run();
     result.on_gpu = compilation.contents().targets[0]->is_gpu();
-    if (!compilation.contents().layers.empty()) {
+    const LibraryAddition addition = compilation.addition();
+    const bool whole = !request.addition || result.failures.empty();
+    if (whole && (request.addition || !compilation.contents().layers.empty())) {
         // The archive last: it is what build systems look at to tell whether all three are new.
-        write_files(request.folder, {{result.header, header_text(compilation.contents())},
-                                     {result.manifest, manifest_text(compilation.contents())},
+        write_files(request.folder, {{result.header, header_text(compilation.contents(), addition)},
+                                     {result.manifest, manifest_text(compilation.contents(), addition)},
                                      {result.archive, compilation.archive()}});
     }
     result.contents = compilation.contents();

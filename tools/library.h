@@ -1,6 +1,7 @@
 // Compiling layers into a library: an archive of kernels, a header and a manifest.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,7 +22,10 @@ struct LibraryRequest {
     double time_limit = 60;            // seconds of the processor's for one kernel
     Embedding embed_weights = Embedding::none;
     std::vector<Spec::Failure> left_out;  // layers that never came so far; the manifest names them too
-    bool stand_ins = true;                // a kernel that does not compile as decided is made by a plainer algorithm
+    // What goes into the library besides, made once its layers are, all of them; it may use the folder for its objects.
+    // Throws Error where that cannot be, and then nothing is written.
+    std::function<LibraryAddition(const LibraryContents &contents, const std::string &folder)> addition;
+    bool stand_ins = true;  // a kernel that does not compile as decided is made by a plainer algorithm
 };
 
 struct CompiledLibrary {

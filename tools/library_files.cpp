@@ -11,11 +11,6 @@
 namespace kiln::tools {
 namespace {
 
-std::string upper(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
-    return text;
-}
-
 template <typename Get>
 int64_t most(const std::vector<std::shared_ptr<const LibraryKernel>> &kernels, Get get) {
     int64_t result = 0;
@@ -99,17 +94,6 @@ std::string run_declaration(const std::string &symbol) {
         symbol);
 }
 
-// A model's own name, as a comment can hold it.
-std::string in_comment(const std::string &name) {
-    std::string text;
-    for (const char c : name) {
-        if (c == '/' && !text.empty() && text.back() == '*') text += ' ';
-        text += static_cast<unsigned char>(c) < ' ' || c == '\\' ? '?' : c;
-        if (c == '*' && text.size() > 1 && text[text.size() - 2] == '/') text.insert(text.size() - 1, " ");
-    }
-    return text;
-}
-
 // Where a layer stands in its model, for the header's comment: "Conv "c1": x "data", w "c1.w" -> "relu1"".
 std::string source_text(const LayerSpec::Source &source) {
     std::vector<std::string> inputs;
@@ -140,7 +124,7 @@ std::string pack_declaration(const LibraryLayer &layer) {
 }
 
 std::string layer_declarations(const LibraryLayer &layer) {
-    const std::string symbol = layer.functions.symbol, macro = upper(symbol);
+    const std::string symbol = layer.functions.symbol, macro = in_capitals(symbol);
     std::string text = fmt::format("/* {}\n   {}{}{} */\n", layer.name,
                                    layer.source.op.empty() ? "" : source_text(layer.source) + "\n   ",
                                    std::string_view(print(layer.resolution.problem)), embedding_text(layer));
@@ -176,18 +160,18 @@ std::string layer_declarations(const LibraryLayer &layer) {
 // One memory for the packed weights of all layers of known sizes, one workspace for all, and where the library has the
 // weights, a function that packs them all.
 std::string memory_of_all(const LibraryContents &library) {
-    const std::string macro = upper(library.name);
+    const std::string macro = in_capitals(library.name);
     std::string offsets, packing;
     int64_t packed = 0, workspace = 0;
     for (const LibraryLayer &layer : library.layers) {
         if (layer.resolution.problem.has_open_sizes()) continue;
         workspace = std::max(workspace, layer.workspace_bytes());
         if (layer.embedded == Embedding::packed) continue;
-        offsets += fmt::format("#define {}_PACKED_OFFSET {}\n", upper(layer.functions.symbol), packed);
+        offsets += fmt::format("#define {}_PACKED_OFFSET {}\n", in_capitals(layer.functions.symbol), packed);
         packed += (layer.packed_bytes() + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
         if (layer.embedded == Embedding::raw)
             packing += fmt::format("    if (!code) code = {0}_pack((char *)packed + {1}_PACKED_OFFSET);\n",
-                                   layer.functions.symbol, upper(layer.functions.symbol));
+                                   layer.functions.symbol, in_capitals(layer.functions.symbol));
     }
     std::string text = fmt::format(
         "/* The most that any layer of known sizes needs, with one worker. */\n#define {}_WORKSPACE_BYTES {}\n", macro,
@@ -327,6 +311,21 @@ nlohmann::ordered_json kernel_json(const LibraryKernel &kernel) {
 
 }  // namespace
 
+std::string in_capitals(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
+    return text;
+}
+
+std::string in_comment(const std::string &name) {
+    std::string text;
+    for (const char c : name) {
+        if (c == '/' && !text.empty() && text.back() == '*') text += ' ';
+        text += static_cast<unsigned char>(c) < ' ' || c == '\\' ? '?' : c;
+        if (c == '*' && text.size() > 1 && text[text.size() - 2] == '/') text.insert(text.size() - 1, " ");
+    }
+    return text;
+}
+
 int64_t LibraryLayer::weight_bytes() const {
     const Problem &p = resolution.problem;
     const bool open = functions.weight_strides.empty() || functions.weight_strides[0] == 0;
@@ -365,8 +364,8 @@ LibraryContents with_layers(const LibraryContents &library, const std::vector<si
     return result;
 }
 
-std::string header_text(const LibraryContents &library) {
-    const std::string guard = upper(library.name) + "_KILN_LIBRARY_H";
+std::string header_text(const LibraryContents &library, const LibraryAddition &addition) {
+    const std::string guard = in_capitals(library.name) + "_KILN_LIBRARY_H";
     std::string text = fmt::format(
         "/* {} {}: made by Kiln {}; do not edit.\n *\n"
         " * A layer's function returns a kiln_status_code. Sizes are those of dense arrays, the slowest dimension "
@@ -382,10 +381,10 @@ std::string header_text(const LibraryContents &library) {
     for (const auto &kernel : library.kernels) {
         text += kernel_declarations(*kernel);
     }
-    return text + "\n" + table(library) + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+    return text + "\n" + table(library) + addition.declarations + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
 }
 
-std::string manifest_text(const LibraryContents &library) {
+std::string manifest_text(const LibraryContents &library, const LibraryAddition &addition) {
     nlohmann::ordered_json json = {{"format", 1}, {"kiln", KILN_VERSION}, {"name", library.name}};
     for (const TargetModel *target : library.targets) {
         json["targets"].push_back(
@@ -405,6 +404,7 @@ std::string manifest_text(const LibraryContents &library) {
                                     {"code", to_string(failure.code)},
                                     {"message", failure.message}});
     }
+    if (!addition.manifest.is_null()) json.update(addition.manifest);
     return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

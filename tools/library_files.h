@@ -8,6 +8,7 @@
 #include "kernel.h"
 #include "kiln/layer.h"
 #include "layer_functions.h"
+#include "nlohmann/json.hpp"
 #include "spec.h"
 
 namespace kiln::tools {
@@ -49,7 +50,19 @@ struct LibraryContents {
 // The library with some of its layers alone, by their places in it, and the kernels that those need.
 LibraryContents with_layers(const LibraryContents &library, const std::vector<size_t> &layers);
 
-std::string header_text(const LibraryContents &library);
-std::string manifest_text(const LibraryContents &library);
+// What a library holds beside its layers: a network's operations and its function.
+struct LibraryAddition {
+    std::vector<std::string> objects;  // files
+    std::string declarations;          // of the header, in C
+    nlohmann::ordered_json manifest;   // keys and values
+};
+
+std::string header_text(const LibraryContents &library, const LibraryAddition &addition = {});
+std::string manifest_text(const LibraryContents &library, const LibraryAddition &addition = {});
+
+// "NET_CONV" of "net_conv".
+std::string in_capitals(std::string text);
+// A model's own name, as a comment can hold it.
+std::string in_comment(const std::string &name);
 
 }  // namespace kiln::tools

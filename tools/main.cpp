@@ -49,8 +49,7 @@ std::string positive(const std::string &text) {
     return good ? "" : fmt::format("{}: a positive number is needed", text);
 }
 
-void add_spec(CLI::App &command, std::string &spec, SpecOptions &options) {
-    command.add_option("SPEC", spec, "Layers file (.toml) or ONNX model (.onnx)")->type_name(" ")->required();
+void add_shapes(CLI::App &command, SpecOptions &options) {
     command
         .add_option_function<std::vector<std::string>>(
             "--shape",
@@ -61,6 +60,11 @@ void add_spec(CLI::App &command, std::string &spec, SpecOptions &options) {
             "given again")
         ->type_name("INPUT=1x3x224x224")
         ->allow_extra_args(false);
+}
+
+void add_spec(CLI::App &command, std::string &spec, SpecOptions &options) {
+    command.add_option("SPEC", spec, "Layers file (.toml) or ONNX model (.onnx)")->type_name(" ")->required();
+    add_shapes(command, options);
 }
 
 void add_jobs(CLI::App &command, int &jobs) {
@@ -95,6 +99,36 @@ void add_stand_ins(CLI::App &command, bool &stand_ins) {
         "--no-stand-in", [&stand_ins] { stand_ins = false; },
         "A layer whose kernel does not compile as decided fails; else a plainer algorithm stands in, with a "
         "warning");
+}
+
+constexpr const char *network_options = "For a whole model (--network)";
+
+CLI::Option *add_network(CLI::App &command, bool &network, const char *help) {
+    return command.add_flag("--network", network, help)->group(network_options);
+}
+
+void add_inputs(CLI::App &command, std::string &inputs, const char *otherwise) {
+    command.add_option("--inputs", inputs, fmt::format("The model's inputs, its keys are their names; {}", otherwise))
+        ->type_name("IN.npz")
+        ->group(network_options);
+}
+
+void add_threads(CLI::App &command, int &threads, const char *help) {
+    command.add_option("--threads", threads, help)->type_name("N")->check(CLI::Range(1, 1024))->capture_default_str();
+}
+
+// What the options that layers and networks share say of a network.
+NetworkOptions as_network(const MeasureOptions &options, NetworkOptions network) {
+    network.model = options.spec;
+    network.target = options.target;
+    network.runner = options.runner;
+    network.cxx = options.cxx;
+    network.decisions = options.decisions;
+    network.jobs = options.jobs;
+    network.seed = options.seed;
+    network.stand_ins = options.stand_ins;
+    network.spec_options = options.spec_options;
+    return network;
 }
 
 void add_layers(CLI::App &command, std::vector<std::string> &layers) {
@@ -180,20 +214,59 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
         ->check(positive)
         ->capture_default_str();
     add_stand_ins(*command, options->stand_ins);
-    command->add_flag("--explain", options->explain, "Also print what kiln explain does");
-    return [options, embedding] {
+    CLI::Option *explain = command->add_flag("--explain", options->explain, "Also print what kiln explain does");
+    const auto network = std::make_shared<bool>(false);
+    add_network(*command, *network,
+                "Compile the model as a whole: <name>_run computes its outputs from its inputs. Its weights are "
+                "embedded, packed unless --embed-weights=raw is said")
+        ->excludes(explain)
+        ->excludes(command->get_option("--layer"))
+        ->excludes(command->get_option("--skip-unsupported"));
+    command
+        ->add_flag(
+            "--callbacks", options->spec_options.callbacks,
+            "Leave nodes to the program that nothing can be generated for, even where that is for want of a Python "
+            "package: a function pointer each")
+        ->group(network_options);
+    command
+        ->add_flag(
+            "--tail-source", options->tail_source,
+            "Write the C of nodes that Kiln has no kernel for to DIR/<name>_tail.c, to be compiled with the program, "
+            "in place of compiling it")
+        ->group(network_options);
+    command->add_option("--cxx", options->cxx, "Compiler for that C; $CXX, or the target's usual one, unless said")
+        ->type_name("CXX")
+        ->group(network_options);
+    return [options, embedding, network] {
         options->embed_weights = *embedding == "raw"      ? Embedding::raw
                                  : *embedding == "packed" ? Embedding::packed
                                                           : Embedding::none;
-        return compile_command(*options);
+        return *network ? compile_network_command(*options) : compile_command(*options);
     };
 }
 
 Action add_run(CLI::App &app, CLI::App *&command) {
-    command =
-        app.add_subcommand("run", "Compute the cases of a JSON-lines file; answers go to stdout, one line a case");
+    command = app.add_subcommand(
+        "run", "Compute the cases of a JSON-lines file, or a model; answers go to stdout, one line a case");
     const auto options = std::make_shared<RunOptions>();
-    command->add_option("CASES.jsonl", options->cases, "Cases, one JSON object a line")->type_name(" ")->required();
+    const auto network = std::make_shared<NetworkRunOptions>();
+    const auto is_network = std::make_shared<bool>(false);
+    command->add_option("CASES.jsonl", options->cases, "Cases, one JSON object a line; with --network an ONNX model")
+        ->type_name(" ")
+        ->required();
+    add_network(
+        *command, *is_network,
+        "Run the model in place of cases: each output goes to DIR/<its name>.npy, and results.jsonl lists them");
+    add_inputs(*command, network->inputs, "random ones by --seed unless said");
+    add_shapes(*command, network->spec_options);
+    command->get_option("--shape")->group(network_options);
+    command->add_option("--seed", network->seed, "Of random inputs")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str()
+        ->group(network_options);
+    add_threads(*command, network->threads, "Threads that share the work");
+    command->get_option("--threads")->group(network_options);
     command->add_option("-o,--output", options->output, "Folder for outputs and results.jsonl")
         ->type_name("DIR")
         ->required();
@@ -208,7 +281,18 @@ Action add_run(CLI::App &app, CLI::App *&command) {
     add_target(*command, options->target);
     add_toolchain(*command, options->runner, options->cxx);
     add_jobs(*command, options->jobs);
-    return [options] { return run_command(*options); };
+    return [options, network, is_network] {
+        if (!*is_network) return run_command(*options);
+        network->model = options->cases;
+        network->output = options->output;
+        network->decisions = options->decisions;
+        network->stand_ins = options->stand_ins;
+        network->target = options->target;
+        network->runner = options->runner;
+        network->cxx = options->cxx;
+        network->jobs = options->jobs;
+        return run_network_command(*network);
+    };
 }
 
 Action add_explain(CLI::App &app, CLI::App *&command) {
@@ -232,7 +316,33 @@ Action add_verify(CLI::App &app, CLI::App *&command) {
     const auto options = std::make_shared<VerifyOptions>();
     add_measure(*command, *options);
     command->add_flag("--json", options->json, "Answer in JSON");
-    return [options] { return verify_command(*options); };
+    const auto network = std::make_shared<NetworkVerifyOptions>();
+    const auto is_network = std::make_shared<bool>(false);
+    add_network(
+        *command, *is_network,
+        "Check the model as a whole: every output beside onnxruntime's or, where that is not installed, those of "
+        "onnx's reference evaluator; on a miss the first tensor that differs is told")
+        ->excludes(command->get_option("--layer"));
+    add_inputs(*command, network->inputs, "random ones by --seed unless said");
+    command
+        ->add_option("--reference", network->reference,
+                     "Compare with this model, which has the same inputs and outputs, in place of the same one")
+        ->type_name("MODEL")
+        ->group(network_options);
+    command
+        ->add_option(
+            "--tolerance", network->tolerance,
+            "What an output may differ by, as a part of its largest value; 1e-4 unless said, 1e-2 where tensors "
+            "are float16, 0.05 where they are of 8 bits")
+        ->type_name("T")
+        ->check(positive)
+        ->group(network_options);
+    return [options, network, is_network] {
+        if (!*is_network) return verify_command(*options);
+        static_cast<NetworkOptions &>(*network) = as_network(*options, *network);
+        network->json = options->json;
+        return verify_network_command(*network);
+    };
 }
 
 Action add_bench(CLI::App &app, CLI::App *&command) {
@@ -245,7 +355,27 @@ Action add_bench(CLI::App &app, CLI::App *&command) {
         ->capture_default_str();
     add_cold(*command, options->cold);
     command->add_option("--json", options->json, "Write the results to this file too")->type_name("FILE");
-    return [options] { return bench_command(*options); };
+    const auto network = std::make_shared<NetworkBenchOptions>();
+    const auto is_network = std::make_shared<bool>(false);
+    add_network(*command, *is_network, "Time the model as a whole, and each of its steps in it")
+        ->excludes(command->get_option("--layer"))
+        ->excludes(command->get_option("--cold"));
+    add_inputs(*command, network->inputs, "random ones by --seed unless said");
+    command->add_option("--report", network->report, "Write a page to this file: where time goes, node by node")
+        ->type_name("FILE")
+        ->group(network_options);
+    command->add_option("--seconds", network->seconds, "To take for timing")
+        ->type_name("SECONDS")
+        ->check(positive)
+        ->capture_default_str()
+        ->group(network_options);
+    return [options, network, is_network] {
+        if (!*is_network) return bench_command(*options);
+        static_cast<NetworkOptions &>(*network) = as_network(*options, *network);
+        network->threads = options->threads;
+        network->json = options->json;
+        return bench_network_command(*network);
+    };
 }
 
 // "60s", "10m", "200c"; "30c/layer"

@@ -44,6 +44,8 @@ std::vector<std::string> import_command(const std::string &path, const std::stri
         command.push_back("--weights");
         command.push_back(options.weights_folder);
     }
+    if (options.network) command.push_back("--network");
+    if (options.callbacks) command.push_back("--callbacks");
     for (const auto &[input, sizes] : options.shapes) {
         std::vector<std::string> words;
         for (int64_t size : sizes) words.push_back(size == open_size ? "?" : fmt::format("{}", size));
@@ -90,6 +92,7 @@ LayerSpec::Source source_of(const nlohmann::json &layer) {
 Spec spec_from_import(const nlohmann::json &imported) {
     Spec spec;
     spec.convolutions = imported.at("convolutions");
+    if (imported.contains("network")) spec.network = imported.at("network");
     spec.name = imported.at("name").get<std::string>();
     spec.notes = imported.at("notes").get<std::vector<std::string>>();
     for (const nlohmann::json &failure : imported.at("failures"))

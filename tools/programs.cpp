@@ -189,6 +189,21 @@ fs::path objects(const fs::path &root, const std::vector<std::string> &cxx, cons
     return kept;
 }
 
+std::vector<std::string> link_command(const ProgramParts &parts, const Toolchain &toolchain, const fs::path &objects,
+                                      const std::string &executable) {
+    const fs::path root = toolchain.sources;
+    std::vector<std::string> command = toolchain.cxx;
+    for (const std::string &flag : compile_flags(root)) command.push_back(flag);
+    command.push_back(fmt::format("-DKILN_LIBRARY_HEADER=\"{}\"", fs::absolute(parts.header).string()));
+    for (const std::string &define : parts.defines) command.push_back("-D" + define);
+    command.insert(command.end(), {"-Os", (root / parts.main).string()});
+    for (const auto &entry : fs::directory_iterator(objects)) command.push_back(entry.path().string());
+    command.insert(command.end(), {parts.archive, "-Wl,--gc-sections", "-o", executable});
+    // A runner may know no folder of the target's shared libraries.
+    if (!toolchain.runner.empty()) command.push_back("-static");
+    return command;
+}
+
 // Builds a library's harness, with as many of its layers as can be. The archive stays as it is: a program that does not
 // name a layer's kernels takes nothing of them from it.
 class ProgramBuilder {
@@ -265,18 +280,12 @@ class ProgramBuilder {
     // The compiler's command for a program of these layers.
     std::vector<std::string> command(const std::vector<size_t> &layers) const {
         std::ofstream(header_) << header_text(with_layers(library_.contents, layers));
-        const fs::path &root = toolchain_.sources;
-        std::vector<std::string> command = toolchain_.cxx;
-        for (const std::string &flag : compile_flags(root)) command.push_back(flag);
-        command.push_back(fmt::format("-DKILN_LIBRARY_HEADER=\"{}\"", fs::absolute(header_).string()));
-        command.push_back(fmt::format("-DKILN_LIBRARY={}_library", library_.name));
-        if (library_.on_gpu) command.push_back("-DKILN_HARNESS_GPU");
-        command.insert(command.end(), {"-Os", (root / "tools/harness/main.cpp").string()});
-        for (const auto &entry : fs::directory_iterator(objects_)) command.push_back(entry.path().string());
-        command.insert(command.end(), {library_.archive, "-Wl,--gc-sections", "-o", executable_});
-        // A runner may know no folder of the target's shared libraries.
-        if (!toolchain_.runner.empty()) command.push_back("-static");
-        return command;
+        ProgramParts parts = {"tools/harness/main.cpp",
+                              header_,
+                              library_.archive,
+                              {fmt::format("KILN_LIBRARY={}_library", library_.name)}};
+        if (library_.on_gpu) parts.defines.emplace_back("KILN_HARNESS_GPU");
+        return link_command(parts, toolchain_, objects_, executable_);
     }
 
     // Whether a message holds one of the symbols of a layer's kernels.
@@ -318,6 +327,13 @@ std::vector<std::string> Program::command(const std::vector<std::string> &argume
 BuiltProgram build_program(const CompiledLibrary &library, const Toolchain &toolchain, const std::string &folder,
                            int jobs) {
     return ProgramBuilder(library, toolchain, folder, objects(toolchain.sources, toolchain.cxx, folder, jobs)).build();
+}
+
+Program build_program(const ProgramParts &parts, const Toolchain &toolchain, const std::string &folder, int jobs) {
+    const Program program = {folder + "/program", toolchain.runner};
+    compile(
+        link_command(parts, toolchain, objects(toolchain.sources, toolchain.cxx, folder, jobs), program.executable));
+    return program;
 }
 
 }  // namespace kiln::tools

@@ -140,10 +140,13 @@ struct Spec {
     std::vector<Failure> failures;
     std::vector<std::string> notes;  // for people: what was skipped, renamed, folded
     int convolutions = 0;            // that a model has, layers or not; 0 for a layers file
+    nlohmann::json network;          // how the whole model is computed (onnx_import), where that was asked for
 };
 
 struct SpecOptions {
     std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;  // --shape INPUT=1x3x?x?, for models
+    bool network = false;        // whether the model as a whole is wanted; needs a weights_folder
+    bool callbacks = false;      // of a network: the program may compute nodes itself
     std::string weights_folder;  // where a model's weights are written as .npy; "" to leave them
 };
 

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Reads an ONNX model and writes its convolutions as Kiln layers, in JSON.
 
-    python3 onnx_import MODEL OUT.json [--weights DIR] [--shape NAME=1x3x224x224]...
+    python3 onnx_import MODEL OUT.json [--weights DIR] [--shape NAME=1x3x224x224]... [--network]
 
 OUT.json holds {"name", "layers", "convolutions", "notes", "failures"}: layers are tables as in a layers file, with
 "weights" and "bias_values" paths where --weights names a folder for them, and with their place in the model, {"node",
 "operator", "inputs", "output"}, as "source"; convolutions are all that the model has, of any kind and anywhere; notes say
 what was folded, fused, renamed and skipped; failures are convolutions that could not be made layers of, {"layer", "node",
 "code", "message"}.
+
+With --network, for which --weights is needed, matrices become convolutions too, and "network" says how the whole model is
+computed: its "inputs" and "outputs", {"name", "field", "tensor"}; its "tensors", {"name", "dtype", "shape", "logical",
+"order", "constant", "view"}, of which shape is physical and order tells for each of its axes which of the model's it is; its
+"steps", each a layer or an operation between tensors; and its "failures", nodes that Kiln has no kernel for.
 
 Exit status: 0; 1, the model is not usable (the message is on stderr); 2, usage; 3, there is no `onnx` package.
 """
@@ -27,12 +32,15 @@ except ImportError as error:
 from folding import Folder
 from graph import Graph
 from importer import Importer
+from linear import with_convolutions
 from loading import load_model, load_small_tensors, open_inputs, parse_shapes, set_shapes, shape_option
 from names import to_identifier
-from terms import ModelError, count_convolutions
+from network import Network
+from terms import ModelError, NodeError, count_convolutions
 
 
-def import_model(path, shapes, weights_folder, whole=True):
+def import_model(path, shapes, weights_folder, whole=True, as_network=False,
+                 callbacks=False):
     """The importer's answer for a model; `whole` as in Folder."""
     model, folder = load_model(path)
     set_shapes(path, model.graph, shapes)
@@ -44,13 +52,32 @@ def import_model(path, shapes, weights_folder, whole=True):
             raise ModelError(f"{path} with --shape {given}: {folded.misfits[0]}")
         if weights_folder:
             os.makedirs(weights_folder, exist_ok=True)
-        importer = Importer(Graph(folded, open_inputs(model.graph, shapes)), weights_folder)
+        graph = Graph(folded, open_inputs(model.graph, shapes))
+        convolutions = count_convolutions(graph.nodes)
+        if as_network:
+            with_convolutions(graph)
+        importer = Importer(graph, weights_folder)
         importer.run()
-    if not importer.tables and not importer.failures:
+        network = network_of(path, graph, importer, weights_folder, callbacks) if as_network else None
+    if not importer.tables and not importer.failures and not as_network:
         raise ModelError(f"{path} has no convolution: " + "; ".join(importer.notes))
     name = to_identifier(os.path.splitext(os.path.basename(path))[0], "model")
-    return {"name": name, "layers": importer.tables, "convolutions": count_convolutions(importer.graph.nodes),
-            "notes": importer.notes, "failures": importer.failures}
+    answer = {"name": name, "layers": importer.tables, "convolutions": convolutions, "notes": importer.notes,
+              "failures": importer.failures}
+    if network is not None:
+        used = {step["layer"] for step in network["steps"] if "layer" in step}
+        answer["layers"] = [table for table in importer.tables if table["name"] in used]
+        answer["network"] = network
+        # What no layer takes becomes a step.
+        answer["notes"] = [note for note in importer.notes if not note.startswith("skipped") and "stays outside" not in note]
+    return answer
+
+
+def network_of(path, graph, importer, folder, callbacks):
+    try:
+        return Network(graph, importer, folder, callbacks).build()
+    except NodeError as error:
+        raise ModelError(f"{path}: {error}") from error
 
 
 def fold(path, model, folder, whole):
@@ -68,7 +95,11 @@ def main():
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", action="append", default=[],
                         help="the shape of an input that the model leaves open, ? for a size that is known when it runs; "
                              "may be given again")
+    parser.add_argument("--network", action="store_true", help="also say how the whole model is computed")
+    parser.add_argument("--callbacks", action="store_true", help="of a network: its program may compute nodes itself")
     arguments = parser.parse_args()
+    if arguments.network and not arguments.weights:
+        parser.error("--network needs --weights")
     for whole in (True, False):
         status = in_child(lambda: write_answer(arguments, whole))
         if status is not None:
@@ -95,7 +126,8 @@ def in_child(act):
 def write_answer(arguments, whole):
     """Imports the model and writes the answer; the exit status."""
     try:
-        answer = import_model(arguments.model, parse_shapes(arguments.shape), arguments.weights, whole)
+        answer = import_model(arguments.model, parse_shapes(arguments.shape), arguments.weights, whole,
+                              arguments.network, arguments.callbacks)
         with open(arguments.answer, "w", encoding="utf-8") as file:
             json.dump(answer, file, indent=1)
     except (ModelError, OSError) as error:

@@ -20,6 +20,12 @@ class Graph:
         self.outputs, self.copies, self.branches = folded.outputs, folded.copies, folded.branches
         self.misfits = folded.misfits
         self.types, self.initializers, self.constants = folded.types, folded.tensors, folded.constants
+        self._values = dict(folded.values)
+        self.set_nodes(self.nodes)
+
+    def set_nodes(self, nodes):
+        """Makes these the model's nodes, in an order in which they can run."""
+        self.nodes = nodes
         self.readers = collections.defaultdict(list)
         self.makers = {}
         for node in self.nodes:
@@ -27,7 +33,15 @@ class Graph:
                 self.readers[name].append(node)
             for name in node.output:
                 self.makers[name] = node
-        self._values = dict(folded.values)
+
+    def add_constant(self, name, value):
+        """A constant that the model has not itself."""
+        self.constants.add(name)
+        self._values[name] = value
+        self.set_type(name, onnx_type(value), value.shape)
+
+    def set_type(self, name, element_type, shape):
+        self.types[name] = onnx.helper.make_tensor_type_proto(onnx.TensorProto.DataType.Value(element_type), list(shape))
 
     def shape(self, name):
         """The shape of a value as a list, or None if it is not known."""

@@ -17,7 +17,7 @@ class Importer:
 
     def __init__(self, graph, weights_folder):
         self.graph, self.weights_folder = graph, weights_folder
-        self.notes, self.failures, self.tables = [], [], []
+        self.notes, self.failures, self.tables, self.layers = [], [], [], []
         self.failed = set()  # names of layers
         self.fused = collections.Counter()
         self.used = set()  # ids of nodes that became part of a layer
@@ -26,7 +26,7 @@ class Importer:
 
     def run(self):
         names = Names()
-        layers = []
+        layers = self.layers
         for position, node in enumerate(self.graph.nodes):
             if is_layer(node):
                 layers.append(Layer(node, position, names.unique(node.name or node.output[0])))
@@ -65,6 +65,7 @@ class Importer:
     def take(self, layer, node, what):
         """Makes `node`, which alone reads the layer's end, a part of the layer."""
         self.used.add(id(node))
+        layer.nodes.append(node)
         self.fused[what] += 1
         layer.end = node.output[0]
 
@@ -177,6 +178,7 @@ class Importer:
             return
         layer.activation = (found.name, found.parameters)
         self.used.update(id(node) for node in found.nodes)
+        layer.nodes += found.nodes
         self.fused[found.what()] += 1
         layer.end = found.output
 

@@ -13,6 +13,7 @@ class Layer:
 
     def __init__(self, node, position, name):
         self.node, self.position, self.name = node, position, name
+        self.nodes = [node]  # that it is made of
         self.end = node.output[0]  # the value that what was fused so far ends in
         self.inputs = {role: input_name(node, index) for role, index in INPUTS[node.op_type].items()}
         self.affine = []  # (factor, shift), arrays of one number an output channel, to be folded into weights and bias

@@ -1,0 +1,159 @@
+#include "network_function.h"
+
+#include <Halide.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "function_parts.h"
+#include "kiln/kernel.h"
+#include "lowering/object_symbols.h"
+
+namespace kiln {
+namespace {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+using Halide::Handle;
+using Halide::Int;
+using Halide::Target;
+using Halide::UInt;
+
+class FunctionWriter {
+  public:
+    FunctionWriter(const NetworkFunction &function, const std::vector<Expr> &constants, const Target &target)
+        : function_(function), constants_(constants), target_(target), refusals_{function.symbol} {}
+
+    IrStmt body() const {
+        std::vector<IrStmt> statements;
+        std::vector<std::string> names;
+        for (const NetworkField &field : function_.fields) {
+            names.push_back(field.name);
+            if (field.alignment > 0) {
+                statements.push_back(refusals_.require_pointer(field.name));
+            }
+            if (field.alignment > 1) {
+                statements.push_back(refusals_.require_aligned(field.name, field.alignment));
+            }
+        }
+        std::vector<IrStmt> steps;
+        for (size_t i = 0; i < function_.calls.size(); i++) {
+            trace(i, steps);
+            steps.push_back(step(function_.calls[i]));
+        }
+        trace(function_.calls.size(), steps);
+        IrStmt run = Block::make(steps);
+        if (has_workspace()) {
+            run = LetStmt::make("workers", call("kiln_workers", {pointer("threads")}), run);
+        }
+        statements.push_back(run);
+        return then(refusals_.require_pointer("args"), with_fields(names, target_, Block::make(statements)));
+    }
+
+  private:
+    void trace(size_t step, std::vector<IrStmt> &steps) const {
+        if (function_.is_traced) {
+            steps.push_back(pass_on(call("kiln_network_step", {make_const(Int(32), static_cast<int64_t>(step))})));
+        }
+    }
+
+    bool has_workspace() const {
+        return std::any_of(function_.calls.begin(), function_.calls.end(), [](const NetworkCall &call) {
+            return std::any_of(call.arguments.begin(), call.arguments.end(), [](const NetworkPointer &argument) {
+                return argument.base == NetworkPointer::Base::workspace;
+            });
+        });
+    }
+
+    Expr field(int index) const { return pointer(function_.fields.at(index).name); }
+
+    static Expr behind(const Expr &base, int64_t offset) {
+        return offset == 0 ? base : moved(base, make_const(UInt(64), offset));
+    }
+
+    Expr place(const NetworkPointer &at) const {
+        switch (at.base) {
+            case NetworkPointer::Base::null:
+                return null_pointer();
+            case NetworkPointer::Base::field:
+                return behind(field(at.index), at.offset);
+            case NetworkPointer::Base::constant:
+                return behind(constants_.at(at.index), at.offset);
+            case NetworkPointer::Base::arena:
+                return behind(pointer("arena"), at.offset);
+            case NetworkPointer::Base::workspace: {
+                // The plan has room for one worker; what several take together lies behind it.
+                const Expr several = Variable::make(Int(32), "workers") > 1;
+                return moved(pointer("arena"), select(several, make_const(UInt(64), function_.arena_bytes),
+                                                      make_const(UInt(64), at.offset)));
+            }
+            case NetworkPointer::Base::threads:
+                return pointer("threads");
+        }
+        return null_pointer();
+    }
+
+    IrStmt step(const NetworkCall &step) const {
+        std::vector<Expr> arguments;
+        for (const NetworkPointer &argument : step.arguments) {
+            arguments.push_back(place(argument));
+        }
+        if (step.callback >= 0) {
+            const auto outputs = arguments.end() - static_cast<std::ptrdiff_t>(step.outputs);
+            return pass_on(
+                call("kiln_call_back", {field(step.callback), pointer("context"), list({arguments.begin(), outputs}),
+                                        list({outputs, arguments.end()})}));
+        }
+        std::vector<Choice> choices;
+        for (const NetworkCall::Kernel &kernel : step.kernels) {
+            choices.push_back({kernel.features, call(kernel.symbol, arguments)});
+        }
+        return pick(choices, refusals_);
+    }
+
+    // An array of pointers, on the stack.
+    static Expr list(const std::vector<Expr> &pointers) {
+        return pointers.empty() ? null_pointer() : Call::make(Handle(), Call::make_struct, pointers, Call::Intrinsic);
+    }
+
+    const NetworkFunction &function_;
+    const std::vector<Expr> &constants_;
+    const Target &target_;
+    const Refusals refusals_;
+};
+
+// What the functions may define and call.
+std::vector<std::string> own_symbols(const NetworkModule &network) {
+    std::vector<std::string> symbols = {"kiln_network_step", network.name + "_constant"};
+    for (const NetworkFunction &function : network.functions) {
+        symbols.push_back(function.symbol);
+        for (const NetworkCall &call : function.calls) {
+            for (const NetworkCall::Kernel &kernel : call.kernels) {
+                symbols.push_back(kernel.symbol);
+            }
+        }
+    }
+    std::sort(symbols.begin(), symbols.end());
+    symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+    return symbols;
+}
+
+}  // namespace
+
+void generate_network_functions(const NetworkModule &network, const std::string &object_file) try {
+    const Target target = Target(network.architecture).with_feature(Target::NoRuntime);
+    Halide::Module module(network.name, target);
+    std::vector<Expr> constants;
+    for (const std::vector<uint8_t> &bytes : network.constants) {
+        constants.push_back(constant(module, network.name + "_constant" + std::to_string(constants.size()), bytes));
+    }
+    for (const NetworkFunction &function : network.functions) {
+        append(module, function.symbol, {"args"}, FunctionWriter(function, constants, target).body());
+    }
+    module.compile({{Halide::OutputFileType::object, object_file}});
+    check_object_symbols(object_file, own_symbols(network));
+} catch (const Halide::Error &error) {
+    throw std::runtime_error(error.what());
+}
+
+}  // namespace kiln

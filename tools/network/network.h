@@ -1,0 +1,70 @@
+// A model as a network, as the importer says it (onnx_import/network.py): tensors, and the steps between them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+namespace kiln::tools {
+
+struct NetworkTensor {
+    std::string name;            // of the model's value that lies in it
+    std::string dtype;           // NumPy's
+    std::vector<int64_t> shape;  // physical, the slowest dimension first
+    std::string constant;        // a .npy file; "" for what is computed
+    int view_of = -1;            // the tensor that it is a part of, which is none itself
+    int64_t offset = 0;          // in bytes, in that
+
+    int64_t bytes() const;
+};
+
+struct NetworkStep {
+    enum class Kind { layer, operation, tail, callback };
+    Kind kind = Kind::operation;
+    std::string node;                  // as messages call it
+    std::string what;                  // the layer's name, the operation's text, the C function, or the callback
+    std::string source;                // of a tail: its C file; of a callback: why it is none
+    int64_t scratch_bytes = 0;         // of a tail
+    std::vector<int> inputs, outputs;  // tensors; of a layer in the order of `roles`, then y
+    std::vector<std::string> roles;    // of a layer's inputs: "x", "residual", ...
+};
+
+// An input or an output.
+struct NetworkPort {
+    std::string name;   // the model's own
+    std::string field;  // a C identifier
+    int tensor;
+    std::vector<int64_t> shape;
+};
+
+// What of the model nobody can compute.
+struct NetworkFailure {
+    std::string node, op, code, message;
+};
+
+struct Network {
+    std::vector<NetworkPort> inputs, outputs;
+    std::vector<NetworkTensor> tensors;
+    std::vector<NetworkStep> steps;
+    std::vector<NetworkFailure> failures;
+    struct Copy {
+        std::string value;
+        int64_t bytes;
+    };
+    std::vector<Copy> copies;  // of what had to be turned to another order
+    int views = 0;             // nodes that move nothing
+
+    // The tensor that a tensor is a part of, or it itself.
+    int root(int tensor) const { return tensors[tensor].view_of >= 0 ? tensors[tensor].view_of : tensor; }
+};
+
+// The bytes of an element of NumPy's type. Throws Error where it is none that tensors have.
+int64_t element_bytes(const std::string &dtype);
+
+// Throws nlohmann::json::exception where the importer said something else.
+Network network_from_json(const nlohmann::json &json);
+
+}  // namespace kiln::tools

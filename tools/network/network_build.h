@@ -1,0 +1,47 @@
+// From a model to a compiled network, and to the program that runs it.
+#pragma once
+
+#include <string>
+
+#include "commands.h"
+#include "network/network_library.h"
+#include "programs.h"
+
+namespace kiln::tools {
+
+// A model as it was read, with what it needs for being compiled.
+struct NetworkModel {
+    Spec spec;
+    Network network;
+};
+
+// Reads a model; its weights go to the folder, and what the importer says of the network to its network.json. Throws
+// Error where it is no model, or nobody can compute all of it: then the message names the nodes.
+NetworkModel load_network(const std::string &path, SpecOptions options, const std::string &folder);
+
+// Throws Error where a layer does not compile, naming it.
+void require_layers(const CompiledLibrary &library);
+
+// A network compiled for one target, with a program beside it.
+struct NetworkProgram {
+    NetworkModel model;
+    CompiledNetwork compiled;
+    Program program;
+    std::string folder;
+
+    std::string answer() const { return folder + "/network.json"; }
+    std::string manifest() const { return compiled.library.manifest; }
+};
+NetworkProgram build_network(const NetworkOptions &options, NetworkExtra extra, const std::string &folder);
+
+// Starts a script of the importer's folder. Its stdout goes where ours does, unless `output` is given. Throws Error
+// with what it says where it fails; `ok` may name a second status that is no failure. Returns the status.
+int run_network_script(const std::string &script, const std::vector<std::string> &arguments,
+                       std::string *output = nullptr);
+
+// Writes the network's inputs to the program's folder: those of the file, or random ones.
+void write_network_inputs(const NetworkOptions &options, const NetworkProgram &network);
+// Runs it once: the program's folder then has its outputs.
+void run_network_program(const NetworkOptions &options, const NetworkProgram &network);
+
+}  // namespace kiln::tools

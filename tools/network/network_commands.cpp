@@ -1,0 +1,167 @@
+// kiln compile, run, verify and bench of a whole model.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+
+#include "commands.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "network/network_build.h"
+#include "own_weights.h"
+#include "process.h"
+#include "share_folder.h"
+#include "targets/target_model.h"
+#include "temp_folder.h"
+
+namespace kiln::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+double kilobytes(int64_t bytes) {
+    return static_cast<double>(bytes) / 1024;
+}
+
+size_t count_steps(const Network &network, NetworkStep::Kind kind) {
+    return std::count_if(network.steps.begin(), network.steps.end(),
+                         [&](const NetworkStep &step) { return step.kind == kind; });
+}
+
+// What became of the model's nodes.
+void tell_steps(const Network &network) {
+    fmt::print("steps: {}: {} layers, {} operations, {} in generated C, {} callbacks; views, which move nothing: {}\n",
+               network.steps.size(), count_steps(network, NetworkStep::Kind::layer),
+               count_steps(network, NetworkStep::Kind::operation), count_steps(network, NetworkStep::Kind::tail),
+               count_steps(network, NetworkStep::Kind::callback), network.views);
+    for (const NetworkStep &step : network.steps) {
+        if (step.kind == NetworkStep::Kind::tail) fmt::print("note: in generated C: {}\n", step.node);
+        if (step.kind == NetworkStep::Kind::callback)
+            fmt::print("note: the program computes it: {}: {}\n", step.node, step.source);
+    }
+    int64_t bytes = 0;
+    std::vector<std::string> names;
+    for (const Network::Copy &copy : network.copies) {
+        bytes += copy.bytes;
+        names.push_back(copy.value);
+    }
+    if (!names.empty())
+        fmt::print("note: copied to another order of dimensions: {:.1f} KB: {}\n", kilobytes(bytes),
+                   fmt::join(names, ", "));
+}
+
+void tell_memory(const CompiledNetwork &compiled) {
+    const NetworkFacts &facts = compiled.facts;
+    fmt::print(
+        "{}: {:.1f} KB; arena {:.1f} KB, the least any plan could do with {:.1f} KB ({}); weights {:.1f} KB, packed "
+        "{:.1f} KB; "
+        "other constants {:.1f} KB\n",
+        compiled.library.archive, kilobytes(static_cast<int64_t>(fs::file_size(compiled.library.archive))),
+        kilobytes(facts.arena.bytes), kilobytes(facts.arena.bound), facts.arena.planner,
+        kilobytes(compiled.library.weight_bytes), kilobytes(compiled.library.packed_bytes),
+        kilobytes(facts.constant_bytes));
+}
+
+// The targets by architecture, so that those of one share a library.
+std::map<std::string, std::vector<std::string>> by_architecture(const std::vector<std::string> &targets) {
+    std::map<std::string, std::vector<std::string>> result;
+    for (const std::string &name : targets) {
+        try {
+            const TargetModel &target = find_target(name);
+            if (target.is_gpu())
+                throw Error(fmt::format("{}: networks run on processors", name), StatusCode::unsupported);
+            result[target.architecture].push_back(name);
+        } catch (const std::invalid_argument &error) {
+            throw Error(error.what());
+        }
+    }
+    return result;
+}
+
+}  // namespace
+
+int compile_network_command(const CompileOptions &options) {
+    const TempFolder folder;
+    NetworkModel model = load_network(options.spec, options.spec_options, folder.path());
+    for (const std::string &note : model.spec.notes) fmt::print("note: {}\n", note);
+    if (!options.save_weights.empty()) save_own_weights(&model.spec, options.save_weights);
+    tell_steps(model.network);
+    const auto groups = by_architecture(options.targets.empty() ? std::vector<std::string>{"host"} : options.targets);
+    for (const auto &[architecture, group] : groups) {
+        NetworkRequest request = {{}, model.network, NetworkExtra::none, {}, options.tail_source};
+        if (!options.tail_source && count_steps(model.network, NetworkStep::Kind::tail) > 0)
+            request.cxx = find_toolchain(options.cxx, "", find_target(group[0])).cxx;
+        request.library.name = options.name.empty() ? model.spec.name : options.name;
+        request.library.layers = model.spec.layers;
+        request.library.targets = group;
+        request.library.folder = groups.size() == 1 ? options.output : options.output + "/" + architecture;
+        request.library.decisions = options.decisions;
+        request.library.jobs = options.jobs;
+        request.library.time_limit = options.time_limit;
+        request.library.stand_ins = options.stand_ins;
+        request.library.embed_weights = options.embed_weights == Embedding::raw ? Embedding::raw : Embedding::packed;
+        CompiledNetwork compiled;
+        {
+            Progress progress("compiling", items_of(request));
+            compiled = compile_network(request, progress);
+        }
+        for (const std::string &warning : compiled.library.warnings) fmt::print(stderr, "kiln: warning: {}\n", warning);
+        require_layers(compiled.library);
+        tell_memory(compiled);
+    }
+    return 0;
+}
+
+int run_network_command(const NetworkRunOptions &options) {
+    const TempFolder folder;
+    const NetworkProgram network = build_network(options, NetworkExtra::none, folder.path());
+    write_network_inputs(options, network);
+    run_network_program(options, network);
+    std::string said;
+    const int status =
+        run_network_script("network_values.py", {"outputs", network.answer(), network.folder, options.output}, &said);
+    fmt::print("{}", said);
+    return status;
+}
+
+int verify_network_command(const NetworkVerifyOptions &options) {
+    const TempFolder folder;
+    const NetworkProgram network = build_network(options, NetworkExtra::kept, folder.path());
+    write_network_inputs(options, network);
+    run_network_program(options, network);
+    std::vector<std::string> arguments = {"compare", network.answer(), network.folder,
+                                          options.reference.empty() ? options.model : options.reference,
+                                          network.manifest()};
+    if (options.tolerance > 0) arguments.insert(arguments.end(), {"--tolerance", fmt::format("{}", options.tolerance)});
+    if (options.json) arguments.emplace_back("--json");
+    for (const auto &[input, sizes] : options.spec_options.shapes)
+        arguments.insert(arguments.end(), {"--shape", fmt::format("{}={}", input, fmt::join(sizes, "x"))});
+    std::string said;
+    const int status = run_network_script("network_values.py", arguments, &said);
+    fmt::print("{}", said);
+    return status;
+}
+
+int bench_network_command(const NetworkBenchOptions &options) {
+    const TempFolder folder;
+    const NetworkProgram network = build_network(options, NetworkExtra::traced, folder.path());
+    write_network_inputs(options, network);
+    std::string times;
+    const int status = run_process(network.program.command({"bench", network.folder, std::to_string(options.threads),
+                                                            fmt::format("{}", options.seconds)}),
+                                   [&](const std::string &line) { times += line + "\n"; });
+    if (status != 0) throw Error(fmt::format("the network's program ended with status {}", status), StatusCode::failed);
+    const std::string timed = folder.path() + "/times.json";
+    std::ofstream(timed) << times;
+    std::vector<std::string> arguments = {network.manifest(), timed, "--model", options.model};
+    if (!options.json.empty()) arguments.insert(arguments.end(), {"--json", options.json});
+    if (!options.report.empty()) arguments.insert(arguments.end(), {"--report", options.report});
+    std::string said;
+    const int reported = run_network_script("../network_report.py", arguments, &said);
+    fmt::print("{}", said);
+    return reported;
+}
+
+}  // namespace kiln::tools

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""The table and the page of kiln bench --network: network_report.py MANIFEST TIMES.json [--model MODEL] [--json FILE]
+[--report PAGE.html]. TIMES.json is what the network's program says of its calls and steps."""
+
+import argparse
+import html
+import json
+import os
+import statistics
+import sys
+
+sys.path.insert(1, os.path.dirname(os.path.realpath(__file__)))
+
+import page  # noqa: E402
+MOST_BARS = 60
+
+
+def rows_of(manifest, times):
+    """A row a step: its node, what computes it, and its median time."""
+    layers = {layer["name"]: layer for layer in manifest["layers"]}
+    rows = []
+    for step, seconds in zip(manifest["network"]["steps"], times["steps"]):
+        kind = next(kind for kind in ("layer", "operation", "c", "callback") if kind in step)
+        what = layers[step["layer"]]["problem"] if kind == "layer" else step[kind]
+        rows.append({"node": step["node"], "kind": kind, "what": what, "ms": statistics.median(seconds) * 1e3})
+    return rows
+
+
+def result_of(manifest, times, model):
+    rows = rows_of(manifest, times)
+    calls = times["calls"]
+    network = manifest["network"]
+    return {"model": os.path.basename(model), "targets": [target["name"] for target in manifest["targets"]],
+            "ms": statistics.median(calls) * 1e3, "best_ms": min(calls) * 1e3, "calls": len(calls),
+            "steps_ms": sum(row["ms"] for row in rows),
+            "layers_ms": sum(row["ms"] for row in rows if row["kind"] == "layer"),
+            "arena_bytes": network["arena_bytes"], "arena_bound_bytes": network["arena_bound_bytes"], "steps": rows}
+
+
+def shortened(text, length):
+    return text if len(text) <= length else text[:length - 3] + "..."
+
+
+def text_of(result):
+    lines = [f"{'ms':>10} {'share':>6}  {'node':<40} computed by"]
+    for row in sorted(result["steps"], key=lambda row: -row["ms"]):
+        lines.append(f"{row['ms']:>10.4f} {100 * row['ms'] / result['steps_ms']:>5.1f}%  {shortened(row['node'], 40):<40} "
+                     f"{row['what']}")
+    lines.append(f"the whole: {result['ms']:.4f} ms, the best of {result['calls']} calls {result['best_ms']:.4f} ms; "
+                 f"the sum of its steps: {result['steps_ms']:.4f} ms, of which layers {result['layers_ms']:.4f} ms")
+    return "\n".join(lines)
+
+
+KINDS = {"layer": "convolutions", "operation": "other operations", "c": "generated C", "callback": "callbacks"}
+
+
+def bars(rows, total):
+    """A bar a step."""
+    shades = page.colours(KINDS)
+    traces = []
+    for kind, name in KINDS.items():
+        places = [place for place, row in enumerate(rows) if row["kind"] == kind]
+        if places:
+            own = [rows[place] for place in places]
+            traces.append({"type": "bar", "orientation": "h", "name": name, "y": places, "x": [row["ms"] for row in own],
+                           "text": [f"{100 * row['ms'] / total:.1f}%" for row in own], "textposition": "outside",
+                           "cliponaxis": False, "hoverinfo": "text", "marker": {"color": shades[kind]},
+                           "hovertext": [page.lines(row["node"], row["what"], f"{row['ms']:.4f} ms") for row in own]})
+    layout = {"xaxis": page.axis("ms", rangemode="tozero"), "barmode": "overlay",
+              "yaxis": {"tickvals": list(range(len(rows))), "ticktext": [shortened(row["node"], 36) for row in rows],
+                        "automargin": True, "autorange": "reversed"}}
+    return page.figure("Time of each step", traces, layout, height=110 + 22 * len(rows))
+
+
+def page_of(result):
+    """The page's body."""
+    total = max(result["steps_ms"], 1e-9)
+    longest = sorted(result["steps"], key=lambda row: -row["ms"])[:MOST_BARS]
+    head = page.table_row("th", [("", "node"), ("left", "computed by"), ("", "ms"), ("", "share")])
+    rows = "".join(page.table_row("td", [("", html.escape(row["node"])), ("left", f"<code>{html.escape(row['what'])}</code>"),
+                                         ("", f"{row['ms']:.4f}"), ("", f"{100 * row['ms'] / total:.1f}%")])
+                   for row in result["steps"])
+    return f"""<h1>{html.escape(result["model"])}</h1>
+<p>{result['ms']:.3f} ms a call on {html.escape(', '.join(result['targets']))}; the sum of its steps {result['steps_ms']:.3f} ms,
+of which convolutions {result['layers_ms']:.3f} ms. Arena {result['arena_bytes'] / 1024:.1f} KB, its lower bound
+{result['arena_bound_bytes'] / 1024:.1f} KB.</p>
+<h2>Where time goes</h2>
+<p class="soft">The longest {len(longest)} of {len(result['steps'])} steps.</p>
+{bars(longest, total)}
+<h2>Every step, in order</h2>
+<div class="scroll"><table>{head}{rows}</table></div>
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description="The table and the page of kiln bench --network.")
+    parser.add_argument("manifest")
+    parser.add_argument("times")
+    parser.add_argument("--model", default="")
+    parser.add_argument("--json")
+    parser.add_argument("--report")
+    arguments = parser.parse_args()
+    with open(arguments.manifest, encoding="utf-8") as manifest, open(arguments.times, encoding="utf-8") as times:
+        result = result_of(json.load(manifest), json.load(times), arguments.model)
+    print(text_of(result))
+    try:
+        if arguments.json:
+            with open(arguments.json, "w", encoding="utf-8") as file:
+                json.dump(result, file, indent=1)
+        if arguments.report:
+            page.write(arguments.report, f"Kiln: {result['model']}", page_of(result))
+    except OSError as error:
+        print(f"kiln: {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""The tensors that a network's program reads and writes, and whether they are right.
+
+    network_values.py inputs NETWORK.json FOLDER (--inputs IN.npz | --seed N)
+    network_values.py outputs NETWORK.json FOLDER OUT
+    network_values.py compare NETWORK.json FOLDER MODEL MANIFEST [--shape NAME=1x3x224x224]... [--tolerance T] [--json]
+
+NETWORK.json is what the importer says of the network; FOLDER has input0.bin, ... as the program reads them, and output0.bin,
+... and arena.bin as it wrote them. `outputs` writes each as OUT/<name>.npy, and lists them in OUT/results.jsonl. `compare`
+computes the model with onnxruntime or, where that is not installed, with onnx's reference evaluator, and compares every
+output; where one differs, it tells the first tensor of the network that does.
+
+Exit status: 0; 1, something is wrong (the message is on stderr) or an output differs; 2, usage.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+import zipfile
+
+import numpy as np
+import onnx
+
+from loading import load_model, parse_shapes, set_shapes
+from terms import ModelError
+
+# What an output may differ by, as a part of its largest value: the coarsest type in the network says it.
+TOLERANCES = (("int8", 0.05), ("uint8", 0.05), ("bfloat16", 0.1), ("float16", 1e-2))
+TOLERANCE = 1e-4
+
+
+def numpy_type(name):
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)) if name == "bfloat16" else np.dtype(name)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+class Values:
+    """The network's tensors in the program's folder."""
+
+    def __init__(self, answer, folder):
+        self.network, self.folder = read(answer), folder
+        self.tensors = self.network["tensors"]
+
+    def ports(self, kind):
+        """(place, name, type, shape) of every input or output."""
+        for place, port in enumerate(self.network[kind]):
+            tensor = self.tensors[port["tensor"]]
+            yield place, port["name"], numpy_type(tensor["dtype"]), port.get("shape", tensor["shape"])
+
+    def path(self, kind, place):
+        return os.path.join(self.folder, f"{kind}{place}.bin")
+
+    def read(self, kind):
+        """{name: array} of what lies there."""
+        return {name: np.fromfile(self.path(kind[:-1], place), dtype).reshape(shape)
+                for place, name, dtype, shape in self.ports(kind)}
+
+    def write_inputs(self, arrays):
+        for place, name, dtype, shape in self.ports("inputs"):
+            np.ascontiguousarray(arrays[name], dtype).tofile(self.path("input", place))
+
+
+# ---- Inputs
+
+
+def random_inputs(values, seed):
+    rng = np.random.default_rng(seed)
+    return {name: random_array(rng, dtype, shape) for _, name, dtype, shape in values.ports("inputs")}
+
+
+def random_array(rng, dtype, shape):
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.kind in "iu":  # of more than a byte: indices or counts, as likely as not
+        limits = np.iinfo(dtype)
+        low, high = (limits.min, limits.max) if dtype.itemsize == 1 else (0, 9)
+        return rng.integers(low, high + 1, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def file_inputs(values, path):
+    """The arrays of an .npz file, which must be the network's inputs."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{path} is no .npz file that can be read: {error}") from error
+    wanted = {name: (dtype, list(shape)) for _, name, dtype, shape in values.ports("inputs")}
+    wrong = []
+    for name in arrays:
+        if name not in wanted:
+            wrong.append(f'"{name}" is no input of the model: its inputs are ' + ", ".join(f'"{one}"' for one in wanted))
+    for name, (dtype, shape) in wanted.items():
+        if name not in arrays:
+            wrong.append(f'"{name}" is missing: {dtype.name} {shape}')
+        elif list(arrays[name].shape) != shape or not may_stand_for(arrays[name].dtype, dtype):
+            wrong.append(f'"{name}" is {arrays[name].dtype.name} {list(arrays[name].shape)}: the model has {dtype.name} {shape}')
+    if wrong:
+        raise ModelError(f"{path}: " + "; ".join(wrong))
+    return {name: arrays[name].view(dtype) if dtype.name == "bfloat16" else arrays[name]
+            for name, (dtype, _) in wanted.items()}
+
+
+def may_stand_for(given, wanted):
+    return given == wanted or (wanted.name == "bfloat16" and given == np.uint16)
+
+
+# ---- Outputs
+
+
+def file_names(names):
+    """Names made safe for files, each once."""
+    taken, files = set(), []
+    for name in names:
+        base = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:100] or "output"
+        file, count = base, 1
+        while file.lower() in taken:
+            count += 1
+            file = f"{base}_{count}"
+        taken.add(file.lower())
+        files.append(f"{file}.npy")
+    return files
+
+
+def write_outputs(values, out):
+    os.makedirs(out, exist_ok=True)
+    arrays = values.read("outputs")
+    rows = []
+    for (name, array), file in zip(arrays.items(), file_names(arrays)):
+        np.save(os.path.join(out, file), array.view(np.uint16) if array.dtype.name == "bfloat16" else array)
+        rows.append(json.dumps({"name": name, "status": "ok", "output": file, "dtype": array.dtype.name,
+                                "output_shape": list(array.shape)}))
+    with open(os.path.join(out, "results.jsonl"), "w", encoding="utf-8") as file:
+        file.write("".join(f"{row}\n" for row in rows))
+    print("\n".join(rows))
+
+
+# ---- Comparing
+
+
+class Reference:
+    """The model as others compute it."""
+
+    def __init__(self, path, shapes):
+        self.model, _ = load_model(path)
+        set_shapes(path, self.model.graph, shapes)
+        onnx.load_external_data_for_model(self.model, os.path.dirname(os.path.abspath(path)))
+        try:
+            import onnxruntime
+
+            self.runtime, self.name = onnxruntime, f"onnxruntime {onnxruntime.__version__}"
+        except ImportError:
+            self.runtime, self.name = None, f"onnx {onnx.__version__}'s reference evaluator"
+
+    def run(self, inputs, names):
+        """{name: array} of these values of the model."""
+        del self.model.graph.output[:]
+        self.model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        if self.runtime is None:
+            from onnx.reference import ReferenceEvaluator
+
+            return dict(zip(names, ReferenceEvaluator(self.model).run(names, inputs)))
+        options = self.runtime.SessionOptions()
+        options.log_severity_level = 3
+        # It may not fuse what is between, whose values are asked for, and rounds as the model says.
+        options.graph_optimization_level = self.runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = self.runtime.InferenceSession(self.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return dict(zip(names, session.run(names, inputs)))
+
+
+class Comparison:
+    """A tensor beside the reference's."""
+
+    def __init__(self, name, ours, theirs, tolerance):
+        self.name, self.shape, self.tolerance = name, list(ours.shape), tolerance
+        self.fits = ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        self.difference, self.largest = 0.0, 0.0
+        if not self.fits:
+            self.why = f"it is {ours.dtype.name} {list(ours.shape)}, the model's {theirs.dtype.name} {list(theirs.shape)}"
+            return
+        ours, theirs = (np.asarray(array, np.float64).reshape(-1) for array in (ours, theirs))
+        odd = ~np.isfinite(theirs)
+        same = np.array_equal(ours[odd], theirs[odd], equal_nan=True)
+        self.difference = float(np.abs(ours[~odd] - theirs[~odd]).max(initial=0)) if np.isfinite(ours[~odd]).all() \
+            else float("inf")
+        self.largest = float(np.abs(theirs[~odd]).max(initial=0))
+        self.why = f"it differs by {self.difference:.3g}, its largest value is {self.largest:.3g}" if same \
+            else "it has other infinities or NaNs"
+        self.fits = same
+
+    def is_ok(self):
+        return self.fits and self.difference <= self.tolerance * max(self.largest, 1e-30)
+
+    def row(self):
+        return {"output": self.name, "shape": self.shape, "difference": self.difference, "largest": self.largest,
+                "tolerance": self.tolerance, "verdict": "ok" if self.is_ok() else f"failed: {self.why}"}
+
+
+def tolerance_of(values):
+    types = {tensor["dtype"] for tensor in values.tensors}
+    return max([tolerance for name, tolerance in TOLERANCES if name in types], default=TOLERANCE)
+
+
+def compare(values, arguments):
+    inputs = values.read("inputs")
+    reference = Reference(arguments.model, parse_shapes(arguments.shape))
+    ours = values.read("outputs")
+    theirs = reference.run(inputs, list(ours))
+    tolerance = arguments.tolerance or tolerance_of(values)
+    rows = [Comparison(name, ours[name], np.asarray(theirs[name]), tolerance) for name in ours]
+    good = all(row.is_ok() for row in rows)
+    first = None if good else first_difference(values, reference, inputs, arguments.manifest, tolerance)
+    if arguments.json:
+        for row in rows:
+            print(json.dumps({**row.row(), "reference": reference.name}))
+    else:
+        for row in rows:
+            print(f"{row.name} {row.shape}: largest difference {row.difference:.3g} of {row.largest:.3g} "
+                  f"({row.difference / row.largest if row.largest else 0:.2g}): {row.row()['verdict']}")
+        print(f"beside {reference.name}")
+    if not good:
+        print(first or "none of the tensors between that the model has differs as much", file=sys.stderr)
+    return 0 if good else 1
+
+
+def first_difference(values, reference, inputs, manifest, tolerance):
+    """Which of the network's tensors is the first that differs, in words; None where none does."""
+    placed = [item for item in values.network["values"] if kept_offset(read(manifest), item["tensor"]) is not None]
+    theirs = reference.run(inputs, [item["value"] for item in placed])
+    for item in placed:
+        comparison = Comparison(item["value"], kept_value(values, read(manifest), item), np.asarray(theirs[item["value"]]),
+                                tolerance)
+        if not comparison.is_ok():
+            return f'the first tensor that differs is "{item["value"]}", made by {item["node"]}: {comparison.why}'
+    return None
+
+
+def kept_offset(manifest, number):
+    """Where a tensor lies in the arena in which all are kept, or None."""
+    tensor = manifest["network"]["tensors"][number]
+    if "view_of" in tensor:
+        whole = kept_offset(manifest, tensor["view_of"])
+        return None if whole is None else whole + tensor["offset"]
+    return tensor.get("kept_offset")
+
+
+def kept_value(values, manifest, item):
+    tensor = values.tensors[item["tensor"]]
+    dtype, order = numpy_type(tensor["dtype"]), item["order"]
+    flat = np.fromfile(os.path.join(values.folder, "arena.bin"), dtype, int(np.prod(item["shape"])),
+                       offset=kept_offset(manifest, item["tensor"]))
+    lying = flat.reshape([item["shape"][axis] for axis in order])
+    return lying.transpose(np.argsort(order)) if order else lying
+
+
+# ---- The command
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="The tensors that a network's program reads and writes.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("inputs", "outputs", "compare"):
+        command = commands.add_parser(name)
+        command.add_argument("answer")
+        command.add_argument("folder")
+        if name == "inputs":
+            command.add_argument("--inputs")
+            command.add_argument("--seed", type=int, default=1)
+        elif name == "outputs":
+            command.add_argument("out")
+        else:
+            command.add_argument("model")
+            command.add_argument("manifest")
+            command.add_argument("--shape", action="append", default=[])
+            command.add_argument("--tolerance", type=float)
+            command.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    values = Values(arguments.answer, arguments.folder)
+    try:
+        if arguments.command == "inputs":
+            values.write_inputs(file_inputs(values, arguments.inputs) if arguments.inputs
+                                else random_inputs(values, arguments.seed))
+        elif arguments.command == "outputs":
+            write_outputs(values, arguments.out)
+        else:
+            return compare(values, arguments)
+    except (ModelError, OSError) as error:
+        print(f"kiln: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

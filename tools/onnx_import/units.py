@@ -1,0 +1,129 @@
+"""What a network is made of before it is laid out: layers, chains of elementwise nodes, single nodes, and how they depend on
+each other."""
+
+import collections
+
+import long_tail
+from order import names_of
+
+# A chain computes nothing twice and is one kernel: it may not read more tensors, nor be of more nodes.
+MOST_READ, MOST_NODES = 12, 32
+
+
+class Unit:
+    """Something that is computed at once: `kind` is "layer", "map" (a chain), "node" or "tail" (nodes without kernels)."""
+
+    def __init__(self, kind, nodes, inputs, outputs, layer=None):
+        self.kind, self.nodes, self.layer = kind, nodes, layer
+        self.inputs = list(dict.fromkeys(filter(None, inputs)))
+        self.outputs = [name for name in outputs if name]
+
+    @property
+    def node(self):
+        """The node that messages name."""
+        return self.layer.node if self.layer else self.nodes[-1]
+
+
+def units_of(graph, layers, is_map):
+    """The units that the model's outputs need, in an order in which they can run."""
+    units = needed(graph, all_units(graph, layers))
+    return chained(graph, units, is_map)
+
+
+def all_units(graph, layers):
+    owners = {id(node): layer for layer in layers for node in layer.nodes}
+    last = {}
+    for position, node in enumerate(graph.nodes):
+        if id(node) in owners:
+            last[owners[id(node)].name] = position
+    for position, node in enumerate(graph.nodes):
+        layer = owners.get(id(node))
+        if layer is None:
+            if not all(name in graph.constants for name in node.output if name):
+                yield Unit("node", [node], sorted(names_of(node), key=list(names_of(node)).index), node.output)
+        elif last[layer.name] == position:
+            yield Unit("layer", layer.nodes, roles_of(graph, layer).values(), [layer.end], layer)
+
+
+def roles_of(graph, layer):
+    """{"x": name, "residual": name, ...} of what a layer reads when it runs: its constants lie in the library."""
+    roles = {"x": layer.inputs["x"], "residual": layer.residual, "mask": layer.inputs.get("mask", "")}
+    if layer.node.op_type == "DeformConv":
+        roles["offset"] = layer.node.input[2]
+    if layer.inputs.get("bias") and layer.inputs["bias"] not in graph.constants:
+        roles["bias"] = layer.inputs["bias"]
+    return {role: name for role, name in roles.items() if name}
+
+
+def needed(graph, units):
+    wanted, result = set(graph.outputs), []
+    for unit in reversed(list(units)):
+        if wanted.intersection(unit.outputs):
+            wanted.update(unit.inputs)
+            result.append(unit)
+    return result[::-1]
+
+
+def readers_of(units):
+    readers = collections.defaultdict(list)
+    for unit in units:
+        for name in unit.inputs:
+            readers[name].append(unit)
+    return readers
+
+
+def chained(graph, units, is_map):
+    """The units with elementwise nodes joined, where nobody else reads what is between them."""
+    readers, chains = readers_of(units), {}
+    for unit in reversed(units):
+        if unit.kind != "node" or not is_map(unit.node):
+            continue
+        behind = {id(chains.get(id(reader))): chains.get(id(reader)) for reader in readers[unit.outputs[0]]}
+        chain = next(iter(behind.values())) if len(behind) == 1 else None
+        if chain is None or not may_join(graph, unit, chain):
+            chain = []
+        chain.insert(0, unit)
+        chains[id(unit)] = chain
+    result = []
+    for unit in units:
+        chain = chains.get(id(unit))
+        if chain is None:
+            result.append(unit)
+        elif chain[-1] is unit:
+            made = {name for part in chain for name in part.outputs}
+            inputs = [name for part in chain for name in part.inputs if name not in made]
+            result.append(Unit("map", [part.node for part in chain], inputs, unit.outputs))
+    return result
+
+
+def with_tails(graph, units, has_no_kernel):
+    """The units with those that Kiln has no kernel for put together, as far as they have to be."""
+    units = [part for unit in units for part in (taken_apart(unit) if has_no_kernel(unit) else [unit])]
+    bare = {id(unit.node): unit for unit in units if has_no_kernel(unit)}
+    parts = {id(part[-1]): part for part in long_tail.groups([unit.node for unit in bare.values()], graph)}
+    result = []
+    for unit in units:
+        part = parts.get(id(unit.node)) if id(unit.node) in bare else None
+        if part is not None:
+            made = {name for node in part for name in node.output}
+            inputs = [name for node in part for name in long_tail.reads(node) if name not in made]
+            ids = {id(node) for node in part}
+            outputs = [name for node in part for name in node.output
+                       if name in graph.outputs or any(id(reader) not in ids for reader in graph.readers[name])]
+            result.append(Unit("tail", part, inputs, outputs))
+        elif id(unit.node) not in bare:
+            result.append(unit)
+    return result
+
+
+def taken_apart(unit):
+    """The nodes of a chain that is no kernel by themselves."""
+    return [Unit("node", [node], node.input, node.output) for node in unit.nodes]
+
+
+def may_join(graph, unit, chain):
+    if unit.outputs[0] in graph.outputs or len(chain) >= MOST_NODES:
+        return False
+    read = {name for part in [unit, *chain] for name in part.inputs}
+    made = {name for part in [unit, *chain] for name in part.outputs}
+    return len(read - made) <= MOST_READ and graph.shape(unit.outputs[0]) == graph.shape(chain[-1].outputs[0])
