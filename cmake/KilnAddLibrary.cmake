@@ -36,30 +36,16 @@ function(kiln_add_library NAME)
     if(NOT ARG_TARGETS)
         set(ARG_TARGETS ${KILN_TARGETS})
     endif()
-    _kiln_check_arguments()
+    if((ARG_LAYERS AND ARG_MODEL) OR NOT (ARG_LAYERS OR ARG_MODEL))
+        message(FATAL_ERROR "kiln_add_library(${NAME}): give either LAYERS or MODEL")
+    endif()
+    _kiln_check_arguments(kiln_add_library)
+    _kiln_common_options("${ARG_LAYERS}${ARG_MODEL}")
 
-    get_filename_component(spec "${ARG_LAYERS}${ARG_MODEL}" ABSOLUTE)
-    set(inputs "${spec}")
-    set(options --name ${NAME})
     if(ARG_LAYERS)
         _kiln_weights_of("${spec}" weights)
         list(APPEND inputs ${weights})
     endif()
-    if(ARG_DECISIONS)
-        get_filename_component(decisions "${ARG_DECISIONS}" ABSOLUTE)
-        list(APPEND inputs "${decisions}")
-        list(APPEND options --decisions "${decisions}")
-    endif()
-    foreach(file IN LISTS ARG_DEPENDS)
-        get_filename_component(file "${file}" ABSOLUTE)
-        list(APPEND inputs "${file}")
-    endforeach()
-    foreach(target IN LISTS ARG_TARGETS)
-        list(APPEND options --target ${target})
-    endforeach()
-    foreach(shape IN LISTS ARG_SHAPES)
-        list(APPEND options --shape ${shape})
-    endforeach()
     foreach(layer IN LISTS ARG_LAYER)
         list(APPEND options --layer ${layer})
     endforeach()
@@ -71,31 +57,9 @@ function(kiln_add_library NAME)
     elseif(ARG_EMBED_RAW_WEIGHTS)
         list(APPEND options --embed-weights=raw)
     endif()
-    set(environment "")
-    if(KILN_PYTHON)
-        set(environment "${CMAKE_COMMAND}" -E env "KILN_PYTHON=${KILN_PYTHON}")
-    endif()
-
-    set(folder "${CMAKE_CURRENT_BINARY_DIR}/kiln/${NAME}")
-    set(outputs "${folder}/lib${NAME}.a" "${folder}/${NAME}.h" "${folder}/${NAME}.json")
     # What NAME_test verifies the layers with: their own weights, where they have any.
     list(APPEND options --save-weights "${folder}/weights")
-    add_custom_command(
-        OUTPUT ${outputs}
-        COMMAND ${environment} "$<TARGET_FILE:Kiln::kiln>" compile "${spec}" -o "${folder}" ${options}
-        DEPENDS ${inputs} "$<TARGET_FILE:Kiln::kiln>"
-        COMMENT "Compiling the kernels of ${NAME}"
-        USES_TERMINAL  # shows the progress, and leaves the processors to one such command at a time
-        VERBATIM)
-    add_custom_target(${NAME}_compile DEPENDS ${outputs})
-
-    # An imported target's include folder has to exist when CMake generates.
-    file(MAKE_DIRECTORY "${folder}")
-    add_library(${NAME} STATIC IMPORTED GLOBAL)
-    set_target_properties(
-        ${NAME} PROPERTIES IMPORTED_LOCATION "${folder}/lib${NAME}.a" INTERFACE_INCLUDE_DIRECTORIES "${folder}"
-                           INTERFACE_LINK_LIBRARIES Kiln::runtime)
-    add_dependencies(${NAME} ${NAME}_compile)
+    _kiln_add_target("Compiling the kernels of ${NAME}")
     if(ARG_TARGETS MATCHES "^(cuda|opencl|.*-(cuda|opencl).*)$")
         set(gpu ON)
         set_property(TARGET ${NAME} APPEND PROPERTY INTERFACE_LINK_LIBRARIES Kiln::gpu)
@@ -112,33 +76,79 @@ function(kiln_add_library NAME)
     endif()
 endfunction()
 
-# Stops with a message where kiln_add_library()'s arguments, parsed into the caller's ARG_..., are wrong.
-macro(_kiln_check_arguments)
+# Stops with a message where the arguments of `command`, parsed into the caller's ARG_..., are wrong.
+macro(_kiln_check_arguments command)
     if(NOT NAME MATCHES "^[A-Za-z_][A-Za-z0-9_]*$")
-        message(FATAL_ERROR "kiln_add_library: the name \"${NAME}\" is not a C identifier")
+        message(FATAL_ERROR "${command}: the name \"${NAME}\" is not a C identifier")
     endif()
     if(ARG_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "kiln_add_library(${NAME}): unknown arguments: ${ARG_UNPARSED_ARGUMENTS}")
+        message(FATAL_ERROR "${command}(${NAME}): unknown arguments: ${ARG_UNPARSED_ARGUMENTS}")
     endif()
     if(ARG_KEYWORDS_MISSING_VALUES)
-        message(FATAL_ERROR "kiln_add_library(${NAME}): no value for ${ARG_KEYWORDS_MISSING_VALUES}")
-    endif()
-    if((ARG_LAYERS AND ARG_MODEL) OR NOT (ARG_LAYERS OR ARG_MODEL))
-        message(FATAL_ERROR "kiln_add_library(${NAME}): give either LAYERS or MODEL")
+        message(FATAL_ERROR "${command}(${NAME}): no value for ${ARG_KEYWORDS_MISSING_VALUES}")
     endif()
     foreach(file IN ITEMS ${ARG_LAYERS} ${ARG_MODEL} ${ARG_DECISIONS})
         get_filename_component(file "${file}" ABSOLUTE)
         if(NOT EXISTS "${file}")
-            message(FATAL_ERROR "kiln_add_library(${NAME}): there is no file ${file}")
+            message(FATAL_ERROR "${command}(${NAME}): there is no file ${file}")
         endif()
     endforeach()
     if(ARG_EMBED_WEIGHTS AND ARG_EMBED_RAW_WEIGHTS)
-        message(FATAL_ERROR "kiln_add_library(${NAME}): give either EMBED_WEIGHTS or EMBED_RAW_WEIGHTS")
+        message(FATAL_ERROR "${command}(${NAME}): give either EMBED_WEIGHTS or EMBED_RAW_WEIGHTS")
     endif()
     if(CMAKE_CROSSCOMPILING AND NOT ARG_TARGETS)
-        message(FATAL_ERROR "kiln_add_library(${NAME}): give TARGETS when cross-compiling: without them kiln compiles for the "
+        message(FATAL_ERROR "${command}(${NAME}): give TARGETS when cross-compiling: without them kiln compiles for the "
                             "machine it runs on")
     endif()
+endmacro()
+
+# Sets, for the caller, `folder`, where all lies, `spec`, what is compiled, the `inputs` that are read, the `options` of
+# `kiln compile` that layers and networks share, and its `environment`.
+macro(_kiln_common_options file)
+    set(folder "${CMAKE_CURRENT_BINARY_DIR}/kiln/${NAME}")
+    get_filename_component(spec "${file}" ABSOLUTE)
+    set(inputs "${spec}")
+    set(options --name ${NAME})
+    if(ARG_DECISIONS)
+        get_filename_component(decisions "${ARG_DECISIONS}" ABSOLUTE)
+        list(APPEND inputs "${decisions}")
+        list(APPEND options --decisions "${decisions}")
+    endif()
+    foreach(input IN LISTS ARG_DEPENDS)
+        get_filename_component(input "${input}" ABSOLUTE)
+        list(APPEND inputs "${input}")
+    endforeach()
+    foreach(target IN LISTS ARG_TARGETS)
+        list(APPEND options --target ${target})
+    endforeach()
+    foreach(shape IN LISTS ARG_SHAPES)
+        list(APPEND options --shape ${shape})
+    endforeach()
+    set(environment "")
+    if(KILN_PYTHON)
+        set(environment "${CMAKE_COMMAND}" -E env "KILN_PYTHON=${KILN_PYTHON}")
+    endif()
+endmacro()
+
+# Adds the library NAME of the caller's `spec`, which `kiln compile` makes by the caller's `options`.
+macro(_kiln_add_target comment)
+    set(outputs "${folder}/lib${NAME}.a" "${folder}/${NAME}.h" "${folder}/${NAME}.json")
+    add_custom_command(
+        OUTPUT ${outputs}
+        COMMAND ${environment} "$<TARGET_FILE:Kiln::kiln>" compile "${spec}" -o "${folder}" ${options}
+        DEPENDS ${inputs} "$<TARGET_FILE:Kiln::kiln>"
+        COMMENT "${comment}"
+        USES_TERMINAL  # shows the progress, and leaves the processors to one such command at a time
+        VERBATIM)
+    add_custom_target(${NAME}_compile DEPENDS ${outputs})
+
+    # An imported target's include folder has to exist when CMake generates.
+    file(MAKE_DIRECTORY "${folder}")
+    add_library(${NAME} STATIC IMPORTED GLOBAL)
+    set_target_properties(
+        ${NAME} PROPERTIES IMPORTED_LOCATION "${folder}/lib${NAME}.a" INTERFACE_INCLUDE_DIRECTORIES "${folder}"
+                           INTERFACE_LINK_LIBRARIES Kiln::runtime)
+    add_dependencies(${NAME} ${NAME}_compile)
 endmacro()
 
 # Sets `result` to the files that a layers file names as weights; CMake runs again when the layers file changes.
@@ -187,5 +197,8 @@ function(kiln_add_harness root)
     target_compile_options(kiln_harness PRIVATE -Os -ffunction-sections -fdata-sections)
     target_link_options(kiln_harness INTERFACE LINKER:--gc-sections)
     set_source_files_properties("${root}/tests/reference/reference.cpp" PROPERTIES COMPILE_OPTIONS -O2)
-    set_target_properties(kiln_harness PROPERTIES KILN_MAIN "${main}")
+    set_target_properties(kiln_harness PROPERTIES KILN_MAIN "${main}" KILN_NETWORK_MAIN
+                                                                      "${root}/tools/network_program/main.cpp")
 endfunction()
+
+include("${CMAKE_CURRENT_LIST_DIR}/KilnAddNetwork.cmake")

@@ -85,6 +85,6 @@ configure_package_config_file(cmake/KilnConfig.cmake.in "${CMAKE_BINARY_DIR}/Kil
                               INSTALL_DESTINATION lib/cmake/Kiln)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/KilnConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_BINARY_DIR}/KilnConfig.cmake" "${CMAKE_BINARY_DIR}/KilnConfigVersion.cmake"
-              cmake/KilnAddLibrary.cmake DESTINATION lib/cmake/Kiln COMPONENT dev)
+              cmake/KilnAddLibrary.cmake cmake/KilnAddNetwork.cmake DESTINATION lib/cmake/Kiln COMPONENT dev)
 install(DIRECTORY cmake/toolchains DESTINATION lib/cmake/Kiln COMPONENT dev)
 install(DIRECTORY runtime/include/kiln DESTINATION include COMPONENT dev)

@@ -199,8 +199,10 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
             return how == "packed" || how == "raw" ? "" : fmt::format("{}: it may be packed or raw", how);
         });
     command
-        ->add_option("--save-weights", options->save_weights,
-                     "Also write the layers' own weights there, for the --weights-dir of a program that verifies them")
+        ->add_option(
+            "--save-weights", options->save_weights,
+            "Also write the layers' own weights there, for the --weights-dir of a program that verifies them; with "
+            "--network random inputs and the outputs that a reference makes of them")
         ->type_name("DIR");
     add_layers(*command, options->layers);
     command->add_flag(

@@ -1,4 +1,4 @@
-# Calls of kiln_add_library() that must stop, each with what its message must say. Run by `cmake -P`; every call is made in
+# Calls of kiln_add_library() and kiln_add_network() that must stop, each with what its message must say. Run by `cmake -P`; every call is made in
 # a CMake of its own (CALL holds it), because the message ends it.
 if(DEFINED CALL)
     include("${CMAKE_CURRENT_LIST_DIR}/../../cmake/KilnAddLibrary.cmake")
@@ -30,3 +30,13 @@ expect("kiln_add_library(net ${layers} EMBED_WEIGHTS EMBED_RAW_WEIGHTS)" "give e
 expect("kiln_add_library(net LAYERS absent.toml)" "kiln_add_library(net): there is no file")
 expect("kiln_add_library(net ${layers} DECISIONS absent.toml)" "kiln_add_library(net): there is no file")
 expect("set(CMAKE_CROSSCOMPILING TRUE) \n kiln_add_library(net ${layers})" "give TARGETS when cross-compiling")
+
+set(model "MODEL ${CMAKE_CURRENT_LIST_FILE}")
+expect("kiln_add_network(2net ${model})" "kiln_add_network: the name \"2net\" is not a C identifier")
+expect("kiln_add_network(net)" "kiln_add_network(net): give a MODEL")
+expect("kiln_add_network(net ${layers})" "kiln_add_network(net): give a MODEL")
+expect("kiln_add_network(net ${model} SHAPES)" "kiln_add_network(net): no value for SHAPES")
+expect("kiln_add_network(net ${model} EMBED_WEIGHTS)" "kiln_add_network(net): unknown arguments: EMBED_WEIGHTS")
+expect("kiln_add_network(net ${model} SKIP_UNSUPPORTED)" "kiln_add_network(net): unknown arguments: SKIP_UNSUPPORTED")
+expect("kiln_add_network(net MODEL absent.onnx)" "kiln_add_network(net): there is no file")
+expect("set(CMAKE_CROSSCOMPILING TRUE) \n kiln_add_network(net ${model})" "give TARGETS when cross-compiling")

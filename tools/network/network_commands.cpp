@@ -10,7 +10,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "network/network_build.h"
-#include "own_weights.h"
 #include "process.h"
 #include "share_folder.h"
 #include "targets/target_model.h"
@@ -80,13 +79,25 @@ std::map<std::string, std::vector<std::string>> by_architecture(const std::vecto
     return result;
 }
 
+// Inputs and expected outputs for a program that verifies the network: what has no reference is told, and compiled all
+// the same.
+void save_values(const CompileOptions &options, const std::string &answer) {
+    std::filesystem::create_directories(options.save_weights);
+    std::vector<std::string> arguments = {"expect", answer, options.save_weights, options.spec};
+    for (const auto &[input, sizes] : options.spec_options.shapes)
+        arguments.insert(arguments.end(), {"--shape", fmt::format("{}={}", input, fmt::join(sizes, "x"))});
+    if (run_network_script("network_values.py", {"inputs", answer, options.save_weights, "--seed", "1"}) != 0 ||
+        run_network_script("network_values.py", arguments) != 0)
+        fmt::print(stderr, "kiln: warning: {}: the network cannot be verified by a program of its own\n", options.spec);
+}
+
 }  // namespace
 
 int compile_network_command(const CompileOptions &options) {
     const TempFolder folder;
     NetworkModel model = load_network(options.spec, options.spec_options, folder.path());
     for (const std::string &note : model.spec.notes) fmt::print("note: {}\n", note);
-    if (!options.save_weights.empty()) save_own_weights(&model.spec, options.save_weights);
+    if (!options.save_weights.empty()) save_values(options, folder.path() + "/network.json");
     tell_steps(model.network);
     const auto groups = by_architecture(options.targets.empty() ? std::vector<std::string>{"host"} : options.targets);
     for (const auto &[architecture, group] : groups) {

@@ -4,6 +4,11 @@
 //
 //     PROGRAM run FOLDER WORKERS            FOLDER/input0.bin, ... -> FOLDER/output0.bin, ..., and FOLDER/arena.bin
 //     PROGRAM bench FOLDER WORKERS SECONDS  the seconds of calls, as JSON: {"calls": [...], "steps": [[...], ...]}
+//     PROGRAM verify FOLDER WORKERS         outputs beside FOLDER/expected0.bin, ...
+//     PROGRAM time FOLDER WORKERS SECONDS   the milliseconds of a call, in words
+//
+// With -DKILN_NETWORK_COMMAND='"verify"' and -DKILN_NETWORK_VALUES='"FOLDER"' it is CMake's NAME_test or NAME_bench:
+// then WORKERS and SECONDS are all that the command line may say.
 #include KILN_LIBRARY_HEADER
 
 #include <algorithm>
@@ -18,6 +23,7 @@
 #include "harness/machine.h"
 #include "harness/threads.h"
 #include "harness/timing.h"
+#include "network_program/comparison.h"
 
 namespace {
 
@@ -55,6 +61,16 @@ class Call {
     void write() const {
         for (int i = 0; i < network_.output_count; i++) write(path("output", i), tensors_[network_.input_count + i]);
         write(folder_ + "/arena.bin", tensors_[network_.input_count + network_.output_count]);
+    }
+
+    const char *output(int index) const {
+        return static_cast<const char *>(tensors_[network_.input_count + index].data.get());
+    }
+    std::vector<char> expected(int index) const {
+        Memory memory(network_.outputs[index].bytes);
+        read(path("expected", index), &memory);
+        const char *data = static_cast<const char *>(memory.data.get());
+        return {data, data + memory.bytes};
     }
 
   private:
@@ -118,20 +134,79 @@ void bench(Call &call, double budget) {
     std::printf("]}\n");
 }
 
+// Whole calls alone.
+void tell_time(Call &call, double budget) {
+    std::vector<double> calls;
+    call.run(*KILN_NETWORK());
+    const double begin = kiln::harness::now();
+    while (calls.size() < 5 || (kiln::harness::now() - begin < budget && calls.size() < 100000)) {
+        const double before = kiln::harness::now();
+        call.run(*KILN_NETWORK());
+        calls.push_back(kiln::harness::now() - before);
+    }
+    std::sort(calls.begin(), calls.end());
+    std::printf("%s: %.3f ms, the middle one of %zu calls; the fastest %.3f ms\n", KILN_NETWORK()->name,
+                calls[calls.size() / 2] * 1e3, calls.size(), calls[0] * 1e3);
+}
+
+// Compares the outputs with what a reference made of the same inputs; whether all are right.
+bool verify(Call &call, const std::string &folder) {
+    const kiln_network &network = *KILN_NETWORK();
+    double tolerance = 0;
+    std::ifstream said(folder + "/tolerance.txt");
+    if (!(said >> tolerance))
+        throw std::runtime_error(folder + " has no expected outputs: `kiln compile`, which writes them, said why");
+    call.run(network);
+    int failed = 0;
+    for (int i = 0; i < network.output_count; i++) {
+        const kiln_network_value &output = network.outputs[i];
+        int64_t count = 1;
+        for (int32_t d = 0; d < output.rank; d++) count *= output.shape[d];
+        const kiln::network_program::Comparison result =
+            kiln::network_program::compare(output.dtype, count, call.output(i), call.expected(i).data());
+        const bool is_ok = result.is_within(tolerance);
+        std::printf("%s: largest difference %.3g, largest value %.3g: %s\n", output.name, result.difference,
+                    result.largest, is_ok ? "ok" : "failed");
+        failed += !is_ok;
+    }
+    std::printf("%d outputs: %d failed\n", static_cast<int>(network.output_count), failed);
+    return failed == 0;
+}
+
 int run(const std::vector<std::string> &arguments) {
-    const bool times = arguments.size() == 4 && arguments[0] == "bench";
-    if (!times && !(arguments.size() == 3 && arguments[0] == "run")) {
-        std::fprintf(stderr, "usage: run FOLDER WORKERS | bench FOLDER WORKERS SECONDS\n");
+    const std::string command = arguments.empty() ? "" : arguments[0];
+    const bool timed = command == "bench" || command == "time", untimed = command == "run" || command == "verify";
+    if (!(timed && arguments.size() == 4) && !(untimed && arguments.size() == 3)) {
+        std::fprintf(stderr, "usage: run|verify FOLDER WORKERS | bench|time FOLDER WORKERS SECONDS\n");
         return 2;
     }
     Call call(*KILN_NETWORK(), arguments[1], std::max(std::atoi(arguments[2].c_str()), 1));
-    if (times) {
+    if (command == "bench") {
         bench(call, std::atof(arguments[3].c_str()));
+    } else if (command == "time") {
+        tell_time(call, std::atof(arguments[3].c_str()));
+    } else if (command == "verify") {
+        return verify(call, arguments[1]) ? 0 : 1;
     } else {
         call.run(*KILN_NETWORK());
         call.write();
     }
     return 0;
+}
+
+// What the command line means where the program has one command and one folder.
+std::vector<std::string> with_own_command(std::vector<std::string> arguments) {
+#ifdef KILN_NETWORK_COMMAND
+    const bool is_timed = std::string(KILN_NETWORK_COMMAND) == "time";
+    if (arguments.empty()) arguments.emplace_back("1");
+    if (is_timed && arguments.size() == 1) arguments.emplace_back("2");
+    if (arguments.size() != (is_timed ? 2 : 1) || std::atoi(arguments[0].c_str()) < 1) {
+        std::fprintf(stderr, "usage: [WORKERS%s]\n", is_timed ? " [SECONDS]" : "");
+        std::exit(2);
+    }
+    arguments.insert(arguments.begin(), {KILN_NETWORK_COMMAND, KILN_NETWORK_VALUES});
+#endif
+    return arguments;
 }
 
 }  // namespace
@@ -145,7 +220,7 @@ extern "C" int32_t kiln_network_step(int32_t) {
 
 int main(int argc, char **argv) {
     try {
-        return run({argv + 1, argv + argc});
+        return run(with_own_command({argv + 1, argv + argc}));
     } catch (const std::exception &error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 1;

@@ -3,12 +3,15 @@
 
     network_values.py inputs NETWORK.json FOLDER (--inputs IN.npz | --seed N)
     network_values.py outputs NETWORK.json FOLDER OUT
+    network_values.py expect NETWORK.json FOLDER MODEL [--shape NAME=1x3x224x224]...
     network_values.py compare NETWORK.json FOLDER MODEL MANIFEST [--shape NAME=1x3x224x224]... [--tolerance T] [--json]
 
 NETWORK.json is what the importer says of the network; FOLDER has input0.bin, ... as the program reads them, and output0.bin,
 ... and arena.bin as it wrote them. `outputs` writes each as OUT/<name>.npy, and lists them in OUT/results.jsonl. `compare`
 computes the model with onnxruntime or, where that is not installed, with onnx's reference evaluator, and compares every
 output; where one differs, it tells the first tensor of the network that does.
+
+`expect` writes what the outputs should be as FOLDER/expected0.bin, ..., and FOLDER/tolerance.txt, what they may differ by.
 
 Exit status: 0; 1, something is wrong (the message is on stderr) or an output differs; 2, usage.
 """
@@ -229,6 +232,22 @@ def compare(values, arguments):
     return 0 if good else 1
 
 
+def expect(values, arguments):
+    """What a program compares its outputs with that has no reference at hand."""
+    tolerance = os.path.join(values.folder, "tolerance.txt")
+    if os.path.exists(tolerance):
+        os.remove(tolerance)
+    names = [name for _, name, _, _ in values.ports("outputs")]
+    try:
+        expected = Reference(arguments.model, parse_shapes(arguments.shape)).run(values.read("inputs"), names)
+    except Exception as error:  # whatever the reference raises: the library is none the worse
+        raise ModelError(f"no outputs to compare with: the reference fails: {error}") from error
+    for place, name, dtype, _ in values.ports("outputs"):
+        np.ascontiguousarray(expected[name], dtype).tofile(values.path("expected", place))
+    with open(tolerance, "w", encoding="utf-8") as file:
+        file.write(f"{tolerance_of(values)}\n")
+
+
 def first_difference(values, reference, inputs, manifest, tolerance):
     """Which of the network's tensors is the first that differs, in words; None where none does."""
     placed = [item for item in values.network["values"] if kept_offset(read(manifest), item["tensor"]) is not None]
@@ -265,7 +284,7 @@ def kept_value(values, manifest, item):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="The tensors that a network's program reads and writes.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("inputs", "outputs", "compare"):
+    for name in ("inputs", "outputs", "expect", "compare"):
         command = commands.add_parser(name)
         command.add_argument("answer")
         command.add_argument("folder")
@@ -276,8 +295,9 @@ def parse_arguments():
             command.add_argument("out")
         else:
             command.add_argument("model")
-            command.add_argument("manifest")
             command.add_argument("--shape", action="append", default=[])
+        if name == "compare":
+            command.add_argument("manifest")
             command.add_argument("--tolerance", type=float)
             command.add_argument("--json", action="store_true")
     return parser.parse_args()
@@ -292,6 +312,8 @@ def main():
                                 else random_inputs(values, arguments.seed))
         elif arguments.command == "outputs":
             write_outputs(values, arguments.out)
+        elif arguments.command == "expect":
+            expect(values, arguments)
         else:
             return compare(values, arguments)
     except (ModelError, OSError) as error:
