@@ -329,8 +329,8 @@ TEST(Plan, PacksWithTheLayersStrides) {
     std::vector<Attribute> attributes;
     const int64_t embedded_strides[] = {1, 8, 96, 32};
     const Library library{{kernel_for(exact)},
-                          {{"l", exact, embedded_strides, nullptr, nullptr, nullptr},
-                           {"plain", exact, nullptr, nullptr, nullptr, nullptr}}};
+                          {{"l", exact, embedded_strides, nullptr, nullptr, nullptr, 0, nullptr},
+                           {"plain", exact, nullptr, nullptr, nullptr, nullptr, 0, nullptr}}};
     Memory memory;
     const std::vector<int64_t> xio = {1, 8, 96, 32}, oix = {36, 9, 3, 1};
     Plan plan;

@@ -6,6 +6,8 @@
 #include <string>
 #include <thread>
 
+#include "kiln/kernel.h"
+
 namespace kiln {
 namespace {
 

@@ -181,7 +181,6 @@ class Copy : public Operation {
     }
 
     Expr value(const std::vector<Func> &inputs, const Exprs &at) const {
-        const Halide::Type type = storage_type(tensors_.output.type);
         const Expr fill = store_element(tensors_.output.type, fill_value());
         Exprs step = at;
         Expr is_outside = Halide::Internal::const_false();
