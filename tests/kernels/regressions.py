@@ -11,8 +11,9 @@ import kiln_run
 CASES = Path(__file__).resolve().parents[1] / "cases"
 LAYERS, FLOAT64 = CASES / "regressions.toml", CASES / "regressions_f64.toml"
 
-# What a library may leave undefined beside its own names: the runtime has kiln_refuse.
-NEEDED = {"memset", "memcpy", "memmove", "kiln_refuse"}
+# What a library may leave undefined beside its own names: the runtime has kiln_refuse and
+# kiln_parallel_for.
+NEEDED = {"memset", "memcpy", "memmove", "kiln_refuse", "kiln_parallel_for"}
 
 
 def x86_targets():
