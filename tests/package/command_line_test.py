@@ -38,8 +38,7 @@ def commands():
 
 
 def options(command):
-    return sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", re.sub(r"^(.{28}).*", r"\1", run(command, "--help").stdout,
-                                                                         flags=re.MULTILINE))))
+    return sorted(set(re.findall(r"^ {2,6}(?:-\w,)?(--[a-z][a-z-]*)", run(command, "--help").stdout, re.MULTILINE)))
 
 
 class CommandLine(unittest.TestCase):
