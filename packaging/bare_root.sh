@@ -16,7 +16,7 @@ if [[ ! -e $root/.made ]]; then
         grep -oE 'http.*' | head -n 1) || true
     mkdir -p "$root"
     debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv "$suite" "$root" \
-        "${mirror:-https://deb.debian.org/debian}" >"$root.log" 2>&1 || {
+        ${mirror:+"$mirror"} >"$root.log" 2>&1 || {
         tail "$root.log" >&2
         exit 1
     }
