@@ -70,10 +70,7 @@ function(kiln_add_library NAME)
     endif()
     _kiln_add_program(${NAME}_test verify)
     _kiln_add_program(${NAME}_bench bench)
-    if(CMAKE_TESTING_ENABLED)
-        set_target_properties(${NAME}_test PROPERTIES EXCLUDE_FROM_ALL FALSE)
-        add_test(NAME ${NAME}_test COMMAND ${NAME}_test)
-    endif()
+    _kiln_test_program(${NAME}_test)
 endfunction()
 
 # Stops with a message where the arguments of `command`, parsed into the caller's ARG_..., are wrong.
@@ -164,6 +161,14 @@ function(_kiln_weights_of layers result)
     endforeach()
     list(REMOVE_DUPLICATES files)
     set(${result} "${files}" PARENT_SCOPE)
+endfunction()
+
+# Makes a program one of the project's tests, where it has any; else it is built when asked for.
+function(_kiln_test_program program)
+    if(CMAKE_TESTING_ENABLED)
+        set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL FALSE)
+        add_test(NAME ${program} COMMAND ${program})
+    endif()
 endfunction()
 
 # A program that verifies or times the library NAME: the harness around it (kiln_add_harness).

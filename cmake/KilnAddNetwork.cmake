@@ -59,10 +59,7 @@ function(kiln_add_network NAME)
     endif()
     _kiln_add_network_program(${NAME}_test verify)
     _kiln_add_network_program(${NAME}_bench time)
-    if(CMAKE_TESTING_ENABLED)
-        set_target_properties(${NAME}_test PROPERTIES EXCLUDE_FROM_ALL FALSE)
-        add_test(NAME ${NAME}_test COMMAND ${NAME}_test)
-    endif()
+    _kiln_test_program(${NAME}_test)
 endfunction()
 
 # Sets `result` to the command of this project's compiler, which compiles C where nodes become C: the one of C where the
