@@ -101,7 +101,7 @@ class Plan:
     """A layer for known shapes."""
 
     def __init__(self, layer: Layer, x: Sequence[int], w: Sequence[int]) -> None:
-        library = layer.library
+        library = layer._library
         shapes = [(c_int64 * len(shape))(*shape) for shape in (x, w)]
         self.handle = _native.made("kiln_python_plan_layer", library._spec, layer.name.encode(), library._table, shapes[0],
                                    len(x), shapes[1], len(w), library.threads, layer=layer.name)
@@ -130,7 +130,7 @@ class Layer:
     """A compiled layer. Call it, or pack its weights once and call it often."""
 
     def __init__(self, library: Library, facts: dict[str, Any]) -> None:
-        self.library = library
+        self._library = library
         self.name: str = facts["name"]
         self.operator: str = facts["operator"]
         #: shapes in the order of the layer's dialect, None for a size that the call decides
@@ -235,8 +235,8 @@ class Layer:
         workspace = _aligned(plan.facts["workspace_bytes"])
         arguments.packed, arguments.y = packed.ctypes.data, memory.ctypes.data
         arguments.workspace, arguments.workspace_bytes = workspace.ctypes.data, workspace.nbytes
-        with self.library._turn:
-            _native.call("kiln_python_run", plan.handle, byref(arguments), self.library._team, layer=self.name)
+        with self._library._turn:
+            _native.call("kiln_python_run", plan.handle, byref(arguments), self._library._team, layer=self.name)
         return y
 
 

@@ -22,16 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests/gate"), str(ROOT / "tests/kernels")]
 
 import fingerprint  # noqa: E402 (from there)
+import targets  # noqa: E402
 
 FILES = ("bench/suite.toml", "bench/networks.toml", "bench/shapes.toml")
 # For each instruction that is arithmetic; "length" counts all instructions.
 LIMITS = {"inserts": 0.5, "extracts": 0.5, "gathers": 0.1, "conversions": 0.25, "spills": 0.5, "length": 6.0}
-
-
-def cpu_targets(kiln):
-    """The names of the targets that are processors."""
-    lines = subprocess.run([kiln, "targets", "--json"], check=True, capture_output=True, text=True).stdout
-    return [target["name"] for target in json.loads(lines) if "gpu" not in target and target["name"] not in ("cuda", "opencl")]
 
 
 def look(kiln, file, target, jobs, layers=()):
@@ -92,9 +87,10 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="write each kernel's numbers there, a line of JSON each")
     parser.add_argument("--table", metavar="FILE", help="write the table there, in Markdown")
     options = parser.parse_args()
+    processors = [name for name in targets.all_targets(options.kiln) if not targets.is_gpu(name)]
     reasons, rows, bad = accepted(), [], 0
     for file in options.files or [ROOT / name for name in FILES]:
-        for target in options.target or cpu_targets(options.kiln):
+        for target in options.target or processors:
             print(f"{Path(file).name} for {target}", file=sys.stderr, flush=True)
             for row in look(options.kiln, file, target, options.jobs, options.layer):
                 rows.append(row)

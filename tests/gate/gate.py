@@ -89,12 +89,12 @@ def chunks(units, known):
 
 def complete(title, results, made_of, units, jobs):
     """Finds out what is not known yet of the units."""
-    todo = chunks(units, results.known)
-    count = sum(map(len, todo))
+    unknown = chunks(units, results.known)
+    count = sum(map(len, unknown))
     done, started = 0, time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         pending = [pool.submit(compile_units, results.kiln, chunk, made_of.decisions[chunk[0].variant])
-                   for chunk in todo]
+                   for chunk in unknown]
         try:
             for future in concurrent.futures.as_completed(pending):
                 rows = future.result()

@@ -7,6 +7,7 @@ import unittest
 from pathlib import Path
 
 import kiln_run
+import targets
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 LAYERS, FLOAT64 = CASES / "regressions.toml", CASES / "regressions_f64.toml"
@@ -18,10 +19,9 @@ NEEDED = {"memset", "memcpy", "memmove", "kiln_refuse", "kiln_parallel_for"}
 
 def x86_targets():
     """(those whose programs run here, the others)."""
-    lines = subprocess.run([kiln_run.kiln(), "targets"], capture_output=True, text=True, check=True).stdout.splitlines()
-    column = lines[0].index("runs here")
-    rows = {line.split()[0]: line[column:].startswith("yes") for line in lines[1:] if line.startswith("x86-64")}
-    return [name for name, runs in rows.items() if runs], [name for name, runs in rows.items() if not runs]
+    names = [name for name in targets.all_targets() if name.startswith("x86-64")]
+    runnable = [name for name in names if targets.way(name) == targets.RUN]
+    return runnable, [name for name in names if name not in runnable]
 
 
 class Regressions(unittest.TestCase):

@@ -27,9 +27,9 @@ def kiln():
 
 
 @functools.cache
-def all_targets():
-    """What `kiln targets` tells, by name."""
-    text = subprocess.run([kiln(), "targets", "--json"], capture_output=True, text=True, check=True).stdout
+def all_targets(command=None):
+    """What `kiln targets` tells, by name; of the kiln under test unless another is given."""
+    text = subprocess.run([command or kiln(), "targets", "--json"], capture_output=True, text=True, check=True).stdout
     return {row["name"]: row for row in json.loads(text)}
 
 

@@ -12,14 +12,14 @@ import unittest
 from pathlib import Path
 
 import kiln_run
+import targets
 
 LAYERS = Path(__file__).resolve().parents[1] / "cases/tiles.toml"
 TARGET = "x86-64-amx"
 
 
 def runs_here():
-    targets = subprocess.run([kiln_run.kiln(), "targets", "--json"], capture_output=True, text=True, check=True).stdout
-    return next(target["runs_here"] for target in json.loads(targets) if target["name"] == TARGET)
+    return targets.way(TARGET) == targets.RUN
 
 
 # One product of whose operands streams past the other, in each layout; and one where both stay in the first cache.

@@ -118,7 +118,7 @@ class Kernels:
             file.writelines(name + "\n" for name in objects)
         subprocess.run([os.environ.get("CC", "cc"), "-shared", "-o", library, "@" + file.name, "-Wl,--whole-archive",
                         os.environ["KILN_RUNTIME"], "-Wl,--no-whole-archive", "-lstdc++"], check=True)
-        self.library = ctypes.CDLL(library)
+        self.functions = ctypes.CDLL(library)
 
     def run(self, text, arrays, dtype, shape):
         """The result by one thread, which is that of several."""
@@ -138,7 +138,7 @@ class Kernels:
         workspace = np.zeros(facts["workspace"] + (WORKERS - 1) * facts["worker_workspace"] + 128, np.uint8)
         aligned = workspace.ctypes.data + -workspace.ctypes.data % 64
         pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
-        code = getattr(self.library, facts["symbol"])(*pointers, ctypes.c_void_p(memory.ctypes.data + GUARD),
+        code = getattr(self.functions, facts["symbol"])(*pointers, ctypes.c_void_p(memory.ctypes.data + GUARD),
                                                       ctypes.c_void_p(aligned), threads)
         if code != 0:
             raise RuntimeError(f"{text} returned {code}")

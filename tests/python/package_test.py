@@ -62,7 +62,7 @@ class Calling(unittest.TestCase):
             {"name": "nhwc", "dialect": "onednn-graph", "operator": "ConvTranspose", "x": [1, 9, 10, 4], "w": [3, 3, 4, 8],
              "strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]},
         ]
-        cls.library = kiln.compile(layers, name="some", threads=2)
+        cls.compiled = kiln.compile(layers, name="some", threads=2)
         cls.x, cls.w, cls.bias = random(1, 4, 9, 10), random(8, 4, 3, 3), random(8)
 
     def close(self, y, expected, tolerance=1e-5):
@@ -70,75 +70,75 @@ class Calling(unittest.TestCase):
         self.assertLess(np.abs(y.astype(np.float64) - expected).max(), tolerance)
 
     def test_channels_first(self):
-        self.close(self.library["conv"](self.x, self.w, self.bias), conv2d(self.x, self.w, self.bias))
+        self.close(self.compiled["conv"](self.x, self.w, self.bias), conv2d(self.x, self.w, self.bias))
 
     def test_channels_last(self):
         expected = np.maximum(conv2d(self.x, self.w, self.bias), 0)
         last = np.ascontiguousarray(np.moveaxis(self.x, 1, -1))
         for x in (self.x, np.moveaxis(last, -1, 1)):  # copied, and as it lies
-            y = self.library["last"](x, self.w, self.bias)
+            y = self.compiled["last"](x, self.w, self.bias)
             self.close(y, expected)
             self.assertTrue(np.moveaxis(y, 1, -1).flags.c_contiguous)
 
     def test_no_copy_where_memory_fits(self):
-        layer = self.library["last"]
+        layer = self.compiled["last"]
         tensor = layer._plan(self.x.shape, self.w.shape).tensors["x"]
         lying = np.moveaxis(np.ascontiguousarray(np.moveaxis(self.x, 1, -1)), -1, 1)
         self.assertTrue(np.shares_memory(tensor.in_memory(lying, "last"), lying))
         self.assertFalse(np.shares_memory(tensor.in_memory(self.x, "last"), self.x))
 
     def test_dlpack(self):
-        y = self.library["conv"](Foreign(self.x), Foreign(self.w), Foreign(self.bias))
+        y = self.compiled["conv"](Foreign(self.x), Foreign(self.w), Foreign(self.bias))
         self.close(np.from_dlpack(Foreign(y)), conv2d(self.x, self.w, self.bias))
-        plan = self.library["conv"]._plan(self.x.shape, self.w.shape)
+        plan = self.compiled["conv"]._plan(self.x.shape, self.w.shape)
         self.assertTrue(np.shares_memory(plan.tensors["x"].in_memory(Foreign(self.x), "conv"), self.x))
 
     def test_open_sizes(self):
         for shape in ((1, 4, 5, 6), (3, 4, 8, 3)):
             x = random(*shape)
-            self.close(self.library["open"](x, self.w), conv2d(x, self.w))
+            self.close(self.compiled["open"](x, self.w), conv2d(x, self.w))
         with self.assertRaisesRegex(kiln.InvalidArgument, r"x is of shape \[1, 5, 5, 6\]: it must be \[\?, 4, \?, \?\]"):
-            self.library["open"](random(1, 5, 5, 6), self.w)
+            self.compiled["open"](random(1, 5, 5, 6), self.w)
 
     def test_types(self):
         integers = np.random.default_rng(1)
         x, w = (integers.integers(-128, 128, shape, np.int8) for shape in (self.x.shape, self.w.shape))
-        y = self.library["bytes"](x, w)
+        y = self.compiled["bytes"](x, w)
         self.assertEqual(y.dtype, np.int32)
         np.testing.assert_array_equal(y, conv2d(x, w))
         half = self.x.astype(np.float16), self.w.astype(np.float16)
-        self.close(self.library["half"](*half), conv2d(*half), 1e-2)
+        self.close(self.compiled["half"](*half), conv2d(*half), 1e-2)
         bits = [(array.view(np.uint32) >> 16).astype(np.uint16) for array in (self.x, self.w)]
         floats = [(array.astype(np.uint32) << 16).view(np.float32) for array in bits]
-        y = np.ascontiguousarray(self.library["brain"](*bits)).view(np.uint16)
+        y = np.ascontiguousarray(self.compiled["brain"](*bits)).view(np.uint16)
         self.close((y.astype(np.uint32) << 16).view(np.float32), conv2d(*floats), 8e-2)
 
     def test_deformable(self):
         offset, mask = np.zeros([1, 18, 9, 10], np.float32), np.ones([1, 9, 9, 10], np.float32)
-        self.close(self.library["bent"](self.x, self.w, offset=offset, mask=mask), conv2d(self.x, self.w))
+        self.close(self.compiled["bent"](self.x, self.w, offset=offset, mask=mask), conv2d(self.x, self.w))
 
     def test_order_of_another_dialect(self):
         """oneDNN Graph's, channels last and the filter XIO; transposed at stride 1 it is a convolution by the mirrored filter."""
         x, w = np.ascontiguousarray(np.moveaxis(self.x, 1, -1)), self.w[:, :, ::-1, ::-1].transpose(2, 3, 1, 0)
-        self.close(np.moveaxis(self.library["nhwc"](x, w), -1, 1), conv2d(self.x, self.w))
+        self.close(np.moveaxis(self.compiled["nhwc"](x, w), -1, 1), conv2d(self.x, self.w))
 
     def test_packed_once(self):
-        packed = self.library["conv"].pack(self.w)
+        packed = self.compiled["conv"].pack(self.w)
         self.assertGreaterEqual(packed.nbytes, self.w.nbytes)
-        first = self.library["conv"](self.x, packed, self.bias)
-        again = self.library["conv"](self.x, packed, self.bias, out=first)
+        first = self.compiled["conv"](self.x, packed, self.bias)
+        again = self.compiled["conv"](self.x, packed, self.bias, out=first)
         self.assertIs(again, first)
         self.close(first, conv2d(self.x, self.w, self.bias))
         with self.assertRaisesRegex(kiln.InvalidArgument, "packed for the layer conv"):
-            self.library["open"](self.x, packed)
+            self.compiled["open"](self.x, packed)
 
     def test_threads_of_python(self):
         expected, failures = conv2d(self.x, self.w, self.bias), []
-        packed = self.library["conv"].pack(self.w)
+        packed = self.compiled["conv"].pack(self.w)
 
         def work():
             for _ in range(50):
-                if np.abs(self.library["conv"](self.x, packed, self.bias) - expected).max() > 1e-5:
+                if np.abs(self.compiled["conv"](self.x, packed, self.bias) - expected).max() > 1e-5:
                     failures.append("wrong")
 
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -149,7 +149,7 @@ class Calling(unittest.TestCase):
         self.assertEqual(failures, [])
 
     def test_refused(self):
-        layer = self.library["conv"]
+        layer = self.compiled["conv"]
         for arguments, attribute, words in [
             ((self.x.astype(np.float64), self.w, self.bias), "x", "x is float64: it must be float32"),
             ((self.x[:, :3], self.w, self.bias), "x", r"x is of shape \[1, 3, 9, 10\]"),
@@ -168,15 +168,15 @@ class Calling(unittest.TestCase):
         with self.assertRaisesRegex(kiln.InvalidArgument, "mask is given"):
             layer(self.x, self.w, self.bias, mask=self.x)
         with self.assertRaises(KeyError):
-            self.library["conf"]
+            self.compiled["conf"]
 
     def test_what_it_is(self):
-        self.assertEqual(len(self.library), 8)
-        self.assertIn("conv", self.library)
-        facts = self.library["conv"].plan()
+        self.assertEqual(len(self.compiled), 8)
+        self.assertIn("conv", self.compiled)
+        facts = self.compiled["conv"].plan()
         self.assertTrue(facts["problem"].startswith("conv2d-f32-n1-c4-i9x10"))
-        self.assertEqual(self.library.manifest["name"], "some")
-        self.assertIn("conv", repr(self.library))
+        self.assertEqual(self.compiled.manifest["name"], "some")
+        self.assertIn("conv", repr(self.compiled))
 
 
 class Compiling(unittest.TestCase):
