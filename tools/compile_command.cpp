@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <stdexcept>
 
 #include "choice.h"
 #include "commands.h"
@@ -12,24 +11,10 @@
 #include "library.h"
 #include "messages.h"
 #include "own_weights.h"
-#include "targets/target_model.h"
 #include "temp_folder.h"
 
 namespace kiln::tools {
 namespace {
-
-// The targets by architecture, so that those of one share a library.
-std::map<std::string, std::vector<std::string>> by_architecture(const std::vector<std::string> &targets) {
-    std::map<std::string, std::vector<std::string>> result;
-    for (const std::string &target : targets) {
-        try {
-            result[find_target(target).architecture].push_back(target);
-        } catch (const std::invalid_argument &error) {
-            throw Error(error.what());
-        }
-    }
-    return result;
-}
 
 // Whether a layer that fails for this reason may be left out: Kiln cannot do it, or its author is no user of Kiln's.
 // What is wrong in a layers file is to be mended there.

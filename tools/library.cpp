@@ -522,6 +522,18 @@ class Compilation {
 
 }  // namespace
 
+std::map<std::string, std::vector<std::string>> by_architecture(const std::vector<std::string> &targets) {
+    std::map<std::string, std::vector<std::string>> result;
+    for (const std::string &target : targets) {
+        try {
+            result[find_target(target).architecture].push_back(target);
+        } catch (const std::invalid_argument &error) {
+            throw Error(error.what());
+        }
+    }
+    return result;
+}
+
 CompiledLibrary compile_library(const LibraryRequest &request, Progress &progress) try {
     CompiledLibrary result;
     result.name = request.name;

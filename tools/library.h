@@ -46,6 +46,9 @@ struct CompiledLibrary {
     std::map<std::string, std::vector<std::string>> emulation_notes;
 };
 
+// The targets by architecture, so that those of one share a library. Throws Error where there is no such target.
+std::map<std::string, std::vector<std::string>> by_architecture(const std::vector<std::string> &targets);
+
 // Writes lib<name>.a, <name>.h and <name>.json; the same request gives the same bytes. `progress` advances by one for
 // each layer. Throws Error where nothing can be made: a target or a decisions file that is wrong, a folder that can't
 // be written.

@@ -46,12 +46,7 @@ std::vector<std::string> import_command(const std::string &path, const std::stri
     }
     if (options.network) command.push_back("--network");
     if (options.callbacks) command.push_back("--callbacks");
-    for (const auto &[input, sizes] : options.shapes) {
-        std::vector<std::string> words;
-        for (int64_t size : sizes) words.push_back(size == open_size ? "?" : fmt::format("{}", size));
-        command.push_back("--shape");
-        command.push_back(fmt::format("{}={}", input, fmt::join(words, "x")));
-    }
+    append_shapes(options, command);
     return command;
 }
 
@@ -88,6 +83,15 @@ LayerSpec::Source source_of(const nlohmann::json &layer) {
 }
 
 }  // namespace
+
+void append_shapes(const SpecOptions &options, std::vector<std::string> &command) {
+    for (const auto &[input, sizes] : options.shapes) {
+        std::vector<std::string> words;
+        for (int64_t size : sizes) words.push_back(size == open_size ? "?" : fmt::format("{}", size));
+        command.push_back("--shape");
+        command.push_back(fmt::format("{}={}", input, fmt::join(words, "x")));
+    }
+}
 
 Spec spec_from_import(const nlohmann::json &imported) {
     Spec spec;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "spec.h"
 
@@ -13,6 +14,9 @@ Spec load_onnx_model(const std::string &path, const SpecOptions &options);
 
 // The Python that models are read with.
 std::string find_python();
+
+// Adds the options' shapes to a command of the importer's: --shape INPUT=1x3x?x?.
+void append_shapes(const SpecOptions &options, std::vector<std::string> &command);
 
 // The Spec that the importer's JSON describes.
 Spec spec_from_import(const nlohmann::json &imported);

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <stdexcept>
 
 #include "commands.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "network/network_build.h"
+#include "onnx_model.h"
 #include "process.h"
 #include "share_folder.h"
 #include "targets/target_model.h"
@@ -63,20 +63,11 @@ void tell_memory(const CompiledNetwork &compiled) {
         kilobytes(facts.constant_bytes));
 }
 
-// The targets by architecture, so that those of one share a library.
-std::map<std::string, std::vector<std::string>> by_architecture(const std::vector<std::string> &targets) {
-    std::map<std::string, std::vector<std::string>> result;
-    for (const std::string &name : targets) {
-        try {
-            const TargetModel &target = find_target(name);
-            if (target.is_gpu())
+void require_processors(const std::map<std::string, std::vector<std::string>> &groups) {
+    for (const auto &[architecture, targets] : groups)
+        for (const std::string &name : targets)
+            if (find_target(name).is_gpu())
                 throw Error(fmt::format("{}: networks run on processors", name), StatusCode::unsupported);
-            result[target.architecture].push_back(name);
-        } catch (const std::invalid_argument &error) {
-            throw Error(error.what());
-        }
-    }
-    return result;
 }
 
 // Inputs and expected outputs for a program that verifies the network: what has no reference is told, and compiled all
@@ -84,8 +75,7 @@ std::map<std::string, std::vector<std::string>> by_architecture(const std::vecto
 void save_values(const CompileOptions &options, const std::string &answer) {
     std::filesystem::create_directories(options.save_weights);
     std::vector<std::string> arguments = {"expect", answer, options.save_weights, options.spec};
-    for (const auto &[input, sizes] : options.spec_options.shapes)
-        arguments.insert(arguments.end(), {"--shape", fmt::format("{}={}", input, fmt::join(sizes, "x"))});
+    append_shapes(options.spec_options, arguments);
     if (run_network_script("network_values.py", {"inputs", answer, options.save_weights, "--seed", "1"}) != 0 ||
         run_network_script("network_values.py", arguments) != 0)
         fmt::print(stderr, "kiln: warning: {}: the network cannot be verified by a program of its own\n", options.spec);
@@ -100,6 +90,7 @@ int compile_network_command(const CompileOptions &options) {
     if (!options.save_weights.empty()) save_values(options, folder.path() + "/network.json");
     tell_steps(model.network);
     const auto groups = by_architecture(options.targets.empty() ? std::vector<std::string>{"host"} : options.targets);
+    require_processors(groups);
     for (const auto &[architecture, group] : groups) {
         NetworkRequest request = {{}, model.network, NetworkExtra::none, {}, options.tail_source};
         if (!options.tail_source && count_steps(model.network, NetworkStep::Kind::tail) > 0)
@@ -147,8 +138,7 @@ int verify_network_command(const NetworkVerifyOptions &options) {
                                           network.manifest()};
     if (options.tolerance > 0) arguments.insert(arguments.end(), {"--tolerance", fmt::format("{}", options.tolerance)});
     if (options.json) arguments.emplace_back("--json");
-    for (const auto &[input, sizes] : options.spec_options.shapes)
-        arguments.insert(arguments.end(), {"--shape", fmt::format("{}={}", input, fmt::join(sizes, "x"))});
+    append_shapes(options.spec_options, arguments);
     std::string said;
     const int status = run_network_script("network_values.py", arguments, &said);
     fmt::print("{}", said);
