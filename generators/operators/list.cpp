@@ -162,8 +162,8 @@ struct Amx {
     using Schedule = dense::AmxSchedule;
     static constexpr auto space = dense::amx_space;
     static constexpr auto default_schedule = dense::default_amx_schedule;
-    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return constants(whole_phases(problem));
+    static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        return constants(dense::output_phases(problem, schedule.direct(problem)));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
@@ -217,9 +217,6 @@ struct F16Accumulate : Direct {
     using Schedule = dense::F16AccumulateSchedule;
     static constexpr auto space = dense::f16_accumulate_space;
     static constexpr auto default_schedule = dense::default_f16_accumulate_schedule;
-    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return constants(whole_phases(problem));
-    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         if (!dense::has_f16_accumulate(target)) {

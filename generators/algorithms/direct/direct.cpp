@@ -34,7 +34,8 @@ std::vector<Var> product_vars(const DirectStages &s) {
     return at;
 }
 
-// Phases have unequal sizes, or y is transposed: y picks its elements from whole phases.
+// Phases have unequal sizes, y is transposed, or its channels would lack a guard: y picks its elements from whole
+// phases.
 void define_picked_output(DirectStages &s, const Problem &problem, const Operands &operands, bool transposes) {
     std::vector<Var> at = {s.c};
     std::vector<Expr> from = {s.c};
@@ -80,7 +81,8 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
         operands.bias = Func();  // it is in the sums
     }
     const bool transposes = transposes_output(problem, schedule) && !target.is_gpu();
-    const bool picks = transposes || !phases_are_whole(s.axes);
+    const bool guarded = target.is_gpu() || keeps_channel_guards(problem, schedule);
+    const bool picks = transposes || !guarded || !phases_are_whole(s.axes);
     const std::vector<Var> at = product_vars(s);
     const std::vector<Expr> same(at.begin(), at.end());
     s.product = Func(picks ? "product" : "y");

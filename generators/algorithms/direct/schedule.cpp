@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "moves/transpose_block.h"
 
@@ -158,9 +159,17 @@ bool transposes_output(const Problem &problem, const DirectSchedule &schedule) {
            axes[0].out >= transposed_positions;
 }
 
+bool keeps_channel_guards(const Problem &problem, const DirectSchedule &schedule) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool all_bounded =
+        std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.offset_is_bounded(); });
+    const auto vectors = ceil_div<int64_t>(problem.out_channels, schedule.lanes);
+    return all_bounded || schedule.has_row_lanes() || vectors % schedule.vectors == 0;
+}
+
 std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule) {
-    return transposes_output(problem, schedule) ? std::vector<int>(axis_maps(problem).size(), 1)
-                                                : whole_phases(problem);
+    const bool picks = transposes_output(problem, schedule) || !keeps_channel_guards(problem, schedule);
+    return picks ? std::vector<int>(axis_maps(problem).size(), 1) : whole_phases(problem);
 }
 
 }  // namespace kiln::dense

@@ -85,6 +85,11 @@ bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule);
 // one channel after the other there, and those may lie so far apart that they fall into few sets of a cache.
 bool transposes_output(const Problem &problem, const DirectSchedule &schedule);
 
+// Whether a processor's kernel may write y a register tile at a time. Halide 21 drops the guard of a vector that lies
+// wholly beyond the last channel where the phases of an axis begin at taps that follow from a remainder: what such a
+// panel holds is then written beside y, whole, and y picks its channels from it.
+bool keeps_channel_guards(const Problem &problem, const DirectSchedule &schedule);
+
 // In how many phases direct() sees each axis of y on a processor (Implementation::output_phases); on a GPU
 // whole_phases().
 std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule);
