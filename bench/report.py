@@ -220,7 +220,8 @@ def bars(rows, key):
             ours, best = setting["ours"], setting["peers"][setting["best"]]
             words.append(page.lines(f"{row['layer']}: {ours['ms']:.4f} ms, {setting['best']} {best['ms']:.4f} ms",
                                     f"{ours['note']}, {ours['layout']}", row["problem"]))
-        traces.append({"type": "bar", "orientation": "h", "name": name, "y": [places[row["layer"]] for row in mine],
+        traces.append({"type": "bar", "orientation": "h", "width": page.BAR, "name": name,
+                       "y": [places[row["layer"]] for row in mine],
                        "x": [min(longest, 1 / row["settings"][key]["ratio"]) for row in mine],
                        "text": [f"{row['settings'][key]['ratio']:.2f}x {row['settings'][key]['best']}" for row in mine],
                        "textposition": "auto", "hovertext": words, "hoverinfo": "text", "marker": {"color": shade}})

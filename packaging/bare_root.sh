@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Runs a command in a folder that is a machine with nothing on it but Debian 12's minimal system and python3: made by
-# debootstrap on first use, with this machine's package sources and pip's settings. As root.
+# Runs a command in a folder that is a machine with nothing on it but a minimal system and python3: made by debootstrap on
+# first use, with pip's settings and, for the Debian that runs here, this machine's package sources. As root.
 #
-#     bare_root.sh ROOT COMMAND...        with KILN_SUITE another Debian than bookworm
+#     bare_root.sh ROOT COMMAND...
 #
+# KILN_SUITE is bookworm (Debian 12) unless it names another Debian, or an Ubuntu: noble (24.04), resolute (26.04). Debian's
+# debootstrap checks Ubuntu's signatures by the keyring of Ubuntu's package ubuntu-keyring; KILN_UBUNTU_KEYRING names the file
+# where it is elsewhere than in /usr/share/keyrings.
 # /proc, /dev and /sys are mounted while the command runs, and unmounted behind it.
 set -euo pipefail
 
@@ -11,12 +14,25 @@ root=$1
 shift
 suite=${KILN_SUITE:-bookworm}
 
+is_ubuntu() { [[ $suite == @(noble|questing|resolute) ]]; }
+
 if [[ ! -e $root/.made ]]; then
-    mirror=$(grep -rhoE '(URIs: |deb )https?://[^ ]+/debian/?' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null |
-        grep -oE 'http.*' | head -n 1) || true
+    keyring=${KILN_UBUNTU_KEYRING:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}
+    source=()
+    if is_ubuntu; then
+        [[ -e $keyring ]] || {
+            echo "$suite needs Ubuntu's keyring, ${keyring}: take it from the package ubuntu-keyring, or name it in KILN_UBUNTU_KEYRING" >&2
+            exit 1
+        }
+        # Debootstrap's script for every Ubuntu since 7.10 is of that name, and knows Ubuntu's own archive.
+        source=(--keyring="$keyring" --components=main,universe "$suite" "$root" "" gutsy)
+    else
+        mirror=$(grep -rhoE '(URIs: |deb )https?://[^ ]+/debian/?' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null |
+            grep -oE 'http.*' | head -n 1) || true
+        source=("$suite" "$root" ${mirror:+"$mirror"})
+    fi
     mkdir -p "$root"
-    debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv "$suite" "$root" \
-        ${mirror:+"$mirror"} >"$root.log" 2>&1 || {
+    debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv "${source[@]}" >"$root.log" 2>&1 || {
         tail "$root.log" >&2
         exit 1
     }

@@ -3,8 +3,9 @@
 #
 #     package.sh CHECKOUT [wheel] [sdist] [debs] [archive] [conan]      all, unless some are named
 #
-# Packages go to dist/. Those that are installed are tried in a bare root (bare_root.sh, as root; elsewhere this step is left
-# out, and says so), in KILN_ROOT or build/package/root. The wheel is built twice, in two folders, and must be the same bytes.
+# Packages go to dist/. Those that are installed are tried in bare roots (bare_root.sh, as root): of Debian 12 and, where there
+# is Ubuntu's keyring, of Ubuntu 24.04, or of the suites that KILN_SUITES names; they are made in KILN_ROOTS, else in
+# build/package. The wheel is built twice, in two folders, and must be the same bytes.
 # KILN_KEEP_BUILD keeps the wheel's build folders, so that only what changed is compiled again.
 set -euo pipefail
 
@@ -13,7 +14,7 @@ shift
 kinds=("$@")
 ((${#kinds[@]})) || kinds=(wheel sdist debs archive conan)
 dist=$checkout/dist work=$checkout/build/package venv=$checkout/packaging/.venv
-root=${KILN_ROOT:-$work/root}
+roots=${KILN_ROOTS:-$work}
 SOURCE_DATE_EPOCH=$(git -C "$checkout" log -1 --format=%ct 2>/dev/null || stat -c %Y "$checkout/CMakeLists.txt")
 export SOURCE_DATE_EPOCH PIP_DISABLE_PIP_VERSION_CHECK=1
 version=$(sed -n 's/^project(Kiln VERSION \([0-9.]*\).*/\1/p' "$checkout/CMakeLists.txt")
@@ -106,8 +107,20 @@ fill_root() {
 }
 
 try() {
-    say "trying $1 in a bare root"
-    "$checkout/packaging/bare_root.sh" "$root" bash "/tries/$1.sh" | tee "$dist/$1.transcript"
+    say "trying $1 in a bare root of $KILN_SUITE"
+    "$checkout/packaging/bare_root.sh" "$root" bash "/tries/$1.sh" | tee "$dist/$1.$KILN_SUITE.transcript"
+}
+
+# Sets `suites` to the systems that packages are tried on.
+choose_suites() {
+    suites=(bookworm)
+    if [[ ${KILN_SUITES:-} ]]; then
+        read -ra suites <<<"$KILN_SUITES"
+    elif [[ -e ${KILN_UBUNTU_KEYRING:-/usr/share/keyrings/ubuntu-archive-keyring.gpg} ]]; then
+        suites+=(noble)
+    else
+        say "Ubuntu 24.04 is left out: its keyring is not here (bare_root.sh)"
+    fi
 }
 
 make_root() {
@@ -133,9 +146,14 @@ if wanted archive; then make_cpack TXZ tar.xz; fi
 if wanted conan; then make_conan; fi
 ls -l --block-size=1 "$dist" | awk 'NR > 1 && !/transcript/ {printf "package: %9d bytes  %s\n", $5, $9}' >&2
 if wanted wheel || wanted debs || wanted archive; then
-    make_root
-    for kind in wheel debs archive; do
-        if wanted $kind; then try $kind; fi
+    choose_suites
+    for KILN_SUITE in "${suites[@]}"; do
+        export KILN_SUITE
+        root=$roots/$KILN_SUITE
+        make_root
+        for kind in wheel debs archive; do
+            if wanted $kind; then try $kind; fi
+        done
     done
 fi
 say "all is well"

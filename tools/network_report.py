@@ -62,14 +62,16 @@ def bars(rows, total):
         places = [place for place, row in enumerate(rows) if row["kind"] == kind]
         if places:
             own = [rows[place] for place in places]
-            traces.append({"type": "bar", "orientation": "h", "name": name, "y": places, "x": [row["ms"] for row in own],
+            traces.append({"type": "bar", "orientation": "h", "width": page.BAR, "name": name, "y": places,
+                           "x": [row["ms"] for row in own],
                            "text": [f"{100 * row['ms'] / total:.1f}%" for row in own], "textposition": "outside",
                            "cliponaxis": False, "hoverinfo": "text", "marker": {"color": shades[kind]},
                            "hovertext": [page.lines(row["node"], row["what"], f"{row['ms']:.4f} ms") for row in own]})
-    layout = {"xaxis": page.axis("ms", rangemode="tozero"), "barmode": "overlay",
+    longest = max(row["ms"] for row in rows) if rows else 1  # room for the words behind its bar
+    layout = {"xaxis": page.axis("ms", range=[0, 1.2 * longest]), "barmode": "overlay",
               "yaxis": {"tickvals": list(range(len(rows))), "ticktext": [shortened(row["node"], 36) for row in rows],
                         "automargin": True, "autorange": "reversed"}}
-    return page.figure("Time of each step", traces, layout, height=110 + 22 * len(rows))
+    return page.figure("Time of each step", traces, layout, height=110 + 22 * len(rows), least_width=560)
 
 
 def page_of(result):
@@ -77,7 +79,7 @@ def page_of(result):
     total = max(result["steps_ms"], 1e-9)
     longest = sorted(result["steps"], key=lambda row: -row["ms"])[:MOST_BARS]
     head = page.table_row("th", [("", "node"), ("left", "computed by"), ("", "ms"), ("", "share")])
-    rows = "".join(page.table_row("td", [("", html.escape(row["node"])), ("left", f"<code>{html.escape(row['what'])}</code>"),
+    rows = "".join(page.table_row("td", [("", html.escape(row["node"])), ("left", page.code(row['what'])),
                                          ("", f"{row['ms']:.4f}"), ("", f"{100 * row['ms'] / total:.1f}%")])
                    for row in result["steps"])
     return f"""<h1>{html.escape(result["model"])}</h1>

@@ -1,6 +1,8 @@
 """What pages of results are made of: figures drawn by Plotly, tables, one style. They need nothing but a browser: Plotly's
-script is in the page, and nothing is fetched."""
+script is in the page, packed, and nothing is fetched."""
 
+import base64
+import gzip
 import html
 import importlib.util
 import json
@@ -51,12 +53,16 @@ def figure(name, traces, layout, height=420, least_width=0):
             f'<script type="application/json">{words}</script></div></div>')
 
 
+BAR = 0.8  # its width: Plotly makes those of each trace as wide as the trace's own places allow
+
+
 def axis(title, **options):
     return {"title": {"text": title}, "automargin": True, **options}
 
 
 def log_axis(title, **options):
-    return axis(title, type="log", dtick="D2", **options)
+    ticks = [number * 10.0**power for power in range(-4, 8) for number in (1, 2, 5)]
+    return axis(title, type="log", tickvals=ticks, ticktext=[f"{tick:,.10g}" for tick in ticks], **options)
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,10 @@ def roofline(points, kinds, peak, bandwidth):
                            "y": [point.gflops for point in mine], "text": [lines(*point.words) for point in mine],
                            "hoverinfo": "text", "marker": {"color": shades[kind], "size": 10, "opacity": 0.8,
                                                            "symbol": symbol(i)}})
-    notes = [{"x": 0.99, "xref": "x domain", "y": 1, "yref": "y domain", "xanchor": "right", "yanchor": "bottom",
-              "text": f"measured peak {peak:.0f} GFLOP/s, memory {bandwidth:.1f} GB/s", "showarrow": False}]
-    return figure("Roofline: what each layer reaches, under what the processor can", traces,
-                  {"xaxis": log_axis("FLOP per byte of tensors"), "yaxis": log_axis("GFLOP/s"), "annotations": notes})
+    # Above the figure, for a narrow one has its legend where the line ends.
+    words = f'<p class="soft">Measured: peak {peak:.0f} GFLOP/s, memory {bandwidth:.1f} GB/s.</p>\n'
+    return words + figure("Roofline: what each layer reaches, under what the processor can", traces,
+                          {"xaxis": log_axis("FLOP per byte of tensors"), "yaxis": log_axis("GFLOP/s")})
 
 
 # ---- Page ---------------------------------------------------------------------------------------------------------
@@ -114,7 +120,9 @@ th, td { padding: 3px 7px; text-align: right; border-bottom: 1px solid var(--lin
 th:first-child, td:first-child, .left { text-align: left; }
 th { color: var(--soft); font-weight: 600; }
 .facts td:nth-child(2) { font-weight: 600; }
-.facts td:nth-child(3) { text-align: left; white-space: normal; color: var(--soft); }
+.facts td { white-space: normal; }
+.facts td:nth-child(2) { min-width: 9ch; }
+.facts td:nth-child(3) { text-align: left; color: var(--soft); }
 code { font: 11px ui-monospace, monospace; }
 td code { display: block; min-width: 32ch; max-width: 60ch; white-space: normal; overflow-wrap: anywhere; }
 @media (max-width: 600px) { body { padding: 12px; } }
@@ -128,12 +136,15 @@ img { max-width: 100%; display: block; }
 
 # Plotly draws in the page's colours, and anew where these change: by daylight and at night.
 DRAWING = """
-(() => {
-  const places = document.querySelectorAll(".plot");
-  if (!window.Plotly) {
-    for (const place of places) place.textContent = "Figures need Plotly's script, plotly.min.js, which this Kiln lacks.";
-    return;
-  }
+(async () => {
+  const places = document.querySelectorAll(".plot"), packed = document.querySelector(".library").textContent;
+  const instead = words => { for (const place of places) place.textContent = words; };
+  if (!packed) return instead("Figures need Plotly's script, plotly.min.js, which this Kiln lacks.");
+  if (!window.DecompressionStream) return instead("Figures need a browser of 2023 or later.");
+  const bytes = Uint8Array.from(atob(packed), letter => letter.charCodeAt(0));
+  const script = document.createElement("script");
+  script.text = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(script);
   const shade = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const draw = () => places.forEach(place => {
     place.figure ??= JSON.parse(place.querySelector("script").textContent);
@@ -153,14 +164,26 @@ DRAWING = """
 """
 
 
-def plotly():
-    """Plotly's script: beside this file or the program that was started, else that of the Python package; "" if there is
+def plotly_file():
+    """Plotly's script: beside this file or the program that was started, else that of the Python package; None if there is
     none."""
     folders = [Path(__file__).parent, Path(sys.argv[0]).parent]
     spec = importlib.util.find_spec("plotly")
     folders += [Path(folder, "package_data") for folder in (spec.submodule_search_locations or [] if spec else [])]
-    found = next((folder / "plotly.min.js" for folder in folders if (folder / "plotly.min.js").is_file()), None)
+    return next((folder / "plotly.min.js" for folder in folders if (folder / "plotly.min.js").is_file()), None)
+
+
+def plotly():
+    """That script's text, or ""."""
+    found = plotly_file()
     return found.read_text(encoding="utf-8") if found else ""
+
+
+def packed(script):
+    """A script as a page carries it, behind the notice that it begins with: Plotly's 4.8 MB are 2 MB so. DRAWING unpacks it."""
+    notice = script[:script.find("*/") + 2] if script.startswith("/*") else ""
+    text = base64.b64encode(gzip.compress(script.encode(), 9, mtime=0)).decode() if script else ""
+    return f'<!-- {html.escape(notice)} -->\n<script class="library" type="application/gzip">{text}</script>\n'
 
 
 def write(path, title, body):
@@ -169,11 +192,16 @@ def write(path, title, body):
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)}</title><style>{STYLE}</style></head><body>
 """
-    end = f'<script class="library">{plotly()}</script>\n<script>{DRAWING}</script>\n</body></html>\n'
+    end = f"{packed(plotly())}<script>{DRAWING}</script>\n</body></html>\n"
     temporary = f"{path}.part"
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(head + body + end)
     os.replace(temporary, path)
+
+
+def code(text):
+    """A problem's or a decision's text in a table: its lines end behind a number of the schedule."""
+    return f"<code>{html.escape(text).replace(';', ';<wbr>')}</code>"
 
 
 def table_row(name, cells):

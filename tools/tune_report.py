@@ -101,7 +101,7 @@ def histogram(spreads):
     trace = {"type": "bar", "x": at, "y": counts, "hovertemplate": "%{y} measurements<extra></extra>",
              "marker": {"color": page.COLOURS[0]}}
     layout = {"bargap": 0.1, "yaxis": page.axis("measurements"),
-              "xaxis": page.axis("(slowest - fastest round) / median; the last bar: or more", ticksuffix="%")}
+              "xaxis": page.axis("(slowest - fastest) / median", ticksuffix="%", range=[-1, limit * 100 + 1])}
     return page.figure("Noise", [trace], layout, height=260)
 
 
@@ -113,20 +113,21 @@ def table(problems, predicted):
         chosen = problem["chosen"]
         failed = sum(c["verdict"] != "ok" for c in problem["candidates"])
         if problem["error"]:
-            rows.append(page.table_row("td", [("", html.escape(name_of(problem))), ("bad", html.escape(problem["error"]))]))
+            rows.append(f'<tr><td>{html.escape(name_of(problem))}</td>'
+                        f'<td class="left bad" colspan="8">{html.escape(problem["error"])}</td></tr>')
             continue
         rows.append(page.table_row("td", [
             ("", html.escape(name_of(problem))), ("", f"{problem['default']['ms'] * scale:.4f}"),
             ("", f"{chosen['ms'] * scale:.4f}"), ("", f"{problem['gain']:.2f}"), ("", f"{problem['noise'] * 100:.1f}%"),
             ("", problem["tried"]), ("bad" if failed else "", failed),
-            ("left", f"<code>{html.escape(chosen['algorithm'])} {html.escape(chosen['schedule'])}</code>"),
-            ("left", f"<code>{html.escape(problem['problem'])}</code>")]))
+            ("left", page.code(decision_text(chosen))),
+            ("left", page.code(problem['problem']))]))
     return f'<div class="scroll"><table>{"".join(rows)}</table></div>'
 
 
 def failures(problems):
     rows = [page.table_row("td", [("", html.escape(name_of(problem))),
-                                  ("left", f"<code>{html.escape(c['algorithm'])} {html.escape(c['schedule'])}</code>"),
+                                  ("left", page.code(decision_text(c))),
                                   ("left bad", html.escape(c["verdict"]))])
             for problem in problems for c in problem["candidates"] if c["verdict"] != "ok"]
     return f'<h2>Candidates that failed</h2><div class="scroll"><table>{"".join(rows)}</table></div>' if rows else ""
@@ -140,7 +141,7 @@ def report(result):
     warning = "<p class='bad'>These are predictions: nothing was run.</p>" if result["predicted"] else ""
     noise = "" if result["predicted"] or not spreads else (
         f"<h2>Noise of the machine</h2><p>Median spread of a measurement's rounds: "
-        f"{sorted(spreads)[len(spreads) // 2] * 100:.1f}%.</p>{histogram(spreads)}")
+        f"{sorted(spreads)[len(spreads) // 2] * 100:.1f}%. The last bar has what is larger too.</p>{histogram(spreads)}")
     return f"""<h1>Tuning for {html.escape(result['target'])}</h1>
 <p class="soft">{html.escape(result['machine'])}; {tried} candidates for {len(problems)} problems in
 {result['seconds']:.0f} seconds.</p>{warning}

@@ -1,7 +1,8 @@
 """Makes the documentation site of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/, and references of the command and of the
 C, C++ and Python interfaces from their own sources: site.py CHECKOUT [serve]
 
-The pages go to build/site/, which opens from a file. A link that leads nowhere, to a page or to a heading, is an error.
+The pages go to build/site/, which opens from a file. A link that leads nowhere, to a page or to a heading, is an error,
+and so is what a page would load from elsewhere.
 """
 
 import os
@@ -88,7 +89,8 @@ def write_documents():
     documents = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY_NOTICES.md")]
     for path in [*documents, *sorted((ROOT / "docs").glob("*.md"))]:
         (PAGES / page_of(path)).write_text(with_links(path.read_text(), path.parent))
-    shutil.copy(HERE / "kiln.css", PAGES)
+    for name in ("kiln.css", "worker.js"):
+        shutil.copy(HERE / name, PAGES)
 
 
 # ---- References ---------------------------------------------------------------------------------------------------
@@ -209,6 +211,12 @@ def write_references():
                                 ("_errors", ["Error", "InvalidArgument", "Unsupported", "Failed"]))))
 
 
+def fetching():
+    """Pages that load something from another place than the site, which opens from a file and without a network."""
+    loading = re.compile(r'<script[^>]*\bsrc="https?:|<img[^>]*\bsrc="https?:|<link[^>]*\brel="stylesheet"[^>]*\bhref="https?:')
+    return [path for path in sorted((ROOT / "build/site").rglob("*.html")) if loading.search(path.read_text())]
+
+
 def main():
     make_venv()
     shutil.rmtree(PAGES, ignore_errors=True)
@@ -219,6 +227,8 @@ def main():
     done = subprocess.run([VENV / "bin/python", "-m", "mkdocs", *action, "-f", HERE / "mkdocs.yml"],
                           env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False)
     if done.returncode == 0:
+        if pages := fetching():
+            sys.exit(f"site: {pages[0]} and {len(pages) - 1} other pages load something from elsewhere")
         print(f"site: {ROOT / 'build/site/index.html'}: {sum(1 for _ in (ROOT / 'build/site').rglob('*.html'))} pages, links checked")
     sys.exit(done.returncode)
 

@@ -112,7 +112,7 @@ class Demo(unittest.TestCase):
         self.assertIn("Plotly", text)
         self.assertEqual(page.counts["img"], 2)
         self.assertTrue(all(reference.startswith("data:") for reference in page.references))
-        own = re.sub('"data:[^"]*"|<script class="library">.*?</script>', "", text, flags=re.DOTALL)
+        own = re.sub(r'"data:[^"]*"|<script class="library"[^>]*>.*?</script>', "", text, flags=re.DOTALL)
         self.assertNotRegex(own, r"\b(nan|inf|None)\b")
 
     def test_picture(self):

@@ -131,7 +131,7 @@ class TuneCommand(unittest.TestCase):
 
         text = page.read_text()
         self.assertIn("Plotly", text)
-        text = re.sub(r'<script class="library">.*?</script>', "", text, flags=re.DOTALL)
+        text = re.sub(r'<script class="library"[^>]*>.*?</script>', "", text, flags=re.DOTALL)
         self.assertIn("a (x2)", text)
         self.assertNotRegex(text, r'(src|href)\s*=|@import|url\(')  # self-contained
 

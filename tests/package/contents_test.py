@@ -3,14 +3,20 @@
     contents_test.py CHECKOUT BUILD
 """
 
+import base64
+import gzip
 import json
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 BUILD, ROOT = Path(sys.argv.pop()), Path(sys.argv.pop())
+sys.path.insert(0, str(ROOT / "tools"))
+import page  # noqa: E402
+
 VERSION = re.search(r"project\(Kiln VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
@@ -55,6 +61,24 @@ class Contents(unittest.TestCase):
         for name in ("Halide", "LLVM and LLD", "{fmt}", "CLI11", "JSON for Modern C++", "toml++", "Plotly.js"):
             self.assertRegex(text, rf"(?m)^\| {re.escape(name)}", name)
             self.assertRegex(text, rf"(?m)^## {re.escape(name)}", name)
+
+
+class Pages(unittest.TestCase):
+    """What draws a page's figures is in it, and nothing is fetched."""
+
+    def test_plotly_is_packed_in(self):
+        script = BUILD / "share/kiln/plotly.min.js"
+        if not script.exists():
+            self.skipTest("Kiln is built without plotly.min.js")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "page.html")
+            page.write(path, "A page", page.figure("A figure", [], {}))
+            text = path.read_text()
+        carried = re.search(r'<script class="library" type="application/gzip">(.*?)</script>', text, re.DOTALL)[1]
+        self.assertEqual(gzip.decompress(base64.b64decode(carried)), Path(page.plotly_file()).read_bytes())
+        self.assertLess(len(text), 2_500_000)
+        self.assertIn("Licensed under the MIT license", text)
+        self.assertNotRegex(text.replace(carried, ""), r"(src|href)\s*=|@import|url\(")
 
 
 if __name__ == "__main__":

@@ -112,11 +112,11 @@ def bars(result):
     shades, traces = page.colours(sorted({row["algorithm"] for row in rows})), []
     for algorithm, shade in shades.items():
         mine = [i for i, row in enumerate(rows) if row["algorithm"] == algorithm]
-        traces.append({"type": "bar", "name": algorithm, "x": mine, "y": [rows[i]["ms"] for i in mine],
-                       "hovertext": [words[i] for i in mine], "hoverinfo": "text", "marker": {"color": shade}})
+        traces.append({"type": "bar", "width": page.BAR, "name": algorithm, "x": mine,
+                       "y": [rows[i]["ms"] for i in mine], "hovertext": [words[i] for i in mine], "hoverinfo": "text", "marker": {"color": shade}})
     traces.append({"type": "scatter", "mode": "markers", "name": "at the peak", "x": list(range(len(rows))), "y": ideal,
-                   "hoverinfo": "skip", "marker": {"symbol": "line-ew-open", "size": 10, "color": "#808890",
-                                                   "line": {"width": 2}}})
+                   "hoverinfo": "skip", "marker": {"symbol": "line-ew-open", "size": 10, "color": "#b9c0c9",
+                                                   "line": {"width": 3}}})
     names = {"tickvals": list(range(len(rows))), "ticktext": [row["layer"] for row in rows], "tickangle": -90,
              "automargin": True}
     return page.figure("Time of each layer", traces, {"barmode": "overlay", "xaxis": names, "yaxis": page.axis("ms")},
@@ -144,7 +144,7 @@ def table(rows):
     for row in rows:
         errors = [f"{row[key]:.1e}" if row["error"] is not None else "-" for key in ("error", "bound")]
         lines.append(table_row("td", [
-            ("", html.escape(row["layer"])), ("left", f"<code>{html.escape(row['problem'])}</code>"),
+            ("", html.escape(row["layer"])), ("left", page.code(row['problem'])),
             ("left", html.escape(row["algorithm"])), ("", f"{row['ms']:.4f}"), ("", f"{row['gflops']:.1f}"),
             ("", f"{row['peak_share'] * 100:.1f}%"), *(("", error) for error in errors),
             ("" if row["verdict"] == "ok" else "bad", html.escape(row["verdict"]))]))
