@@ -14,6 +14,7 @@
 #include "algorithms/dynamic/dynamic.h"
 #include "algorithms/empty/empty.h"
 #include "algorithms/f16_accumulate/f16_accumulate.h"
+#include "algorithms/kn2row/kn2row.h"
 #include "algorithms/schedule_text.h"
 #include "algorithms/strassen/strassen.h"
 #include "algorithms/winograd/winograd.h"
@@ -210,6 +211,29 @@ struct Strassen {
                              const Halide::Func &w) {
         return Direct::pack(dense::strassen_products(problem, schedule), schedule.direct(), sizes,
                             dense::strassen_weights(problem, w));
+    }
+};
+
+struct Kn2row {
+    using Schedule = dense::Kn2rowSchedule;
+    static constexpr auto space = dense::kn2row_space;
+    static constexpr auto default_schedule = dense::default_kn2row_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return constants(whole_phases(problem));
+    }
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &target) {
+        dense::Kn2rowStages stages = dense::kn2row(problem, schedule, operands, target);
+        dense::schedule_kn2row(stages, problem, schedule);
+        return stages.y;
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        return Direct::packed_extents(dense::kn2row_products(problem), schedule.direct(), sizes);
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return Direct::pack(dense::kn2row_products(problem), schedule.direct(), sizes,
+                            dense::kn2row_weights(problem, w));
     }
 };
 
@@ -447,6 +471,11 @@ constexpr Algorithm list[] = {
                         .summary = "a register tile of channels and pixels, products summed in float16 at first",
                         .applies = dense::f16_accumulate_applies,
                         .runs_on = dense::has_f16_accumulate}),
+    row<Kn2row>({.name = "kn2row",
+                 .summary = "a row's taps as output channels of products along it, shifted and added up",
+                 .applies = dense::kn2row_applies,
+                 .runs_on = is_processor,
+                 .is_profitable = dense::kn2row_is_profitable}),
     row<Winograd>({.name = "winograd",
                    .revision = 4,
                    .summary = "tiles of outputs by fewer products, all tiles batched for each point",

@@ -116,6 +116,39 @@ TEST(Decision, takes_strassen_where_it_pays) {
     EXPECT_EQ(default_decision(parsed("conv1d-f32" + large), find_target("arm-64-linux")).algorithm, "direct");
 }
 
+TEST(Decision, takes_kn2row_for_few_output_channels) {
+    const std::string image = "-n1-c64-i96x96-m3-o96x96-k9x9-s1x1-d1x1-p4x4,4x4-g1-ncx,ncx-bias";
+    const std::pair<std::string, const char *> cases[] = {
+        {"conv2d-f32" + image, "kn2row"},
+        {"conv2d-f16" + image, "kn2row"},
+        {"conv2d-f32" + image + "-strict", "kn2row"},
+        {"conv1d-f32-n1-c32-i8192-m1-o8192-k7-s1-d1-p3,3-g1-ncx,ncx", "kn2row"},
+        {"convtranspose2d-f32-n1-c56-i64x64-m1-o192x192-k9x9-s3x3-d1x1-p4x4,2x2-g1-nxc,nxc", "kn2row"},
+        // One tap a row is nothing to shift, strides leave products out, and many channels fill vectors.
+        {"conv2d-f32-n1-c64-i96x96-m3-o96x96-k1x1-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx", "direct"},
+        {"conv2d-f32-n1-c64-i96x96-m3-o48x48-k5x5-s2x2-d1x1-p2x2,1x1-g1-ncx,ncx-strict", "direct"},
+        {"conv2d-f32-n1-c64-i96x96-m64-o96x96-k9x9-s1x1-d1x1-p4x4,4x4-g1-ncx,ncx", "direct"}};
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        for (const auto &[text, algorithm] : cases) {
+            EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
+        }
+    }
+}
+
+TEST(Decision, refuses_kn2row_schedules_that_do_not_fit) {
+    const Problem planes = parsed("conv1d-f32-n1-c16-i20-m1-o20-k3-s1-d1-p1,1-g1-ncx,ncx");
+    const Problem points = parsed("conv1d-f32-n1-c16-i20-m1-o20-k3-s1-d1-p1,1-g1-nxc,nxc");
+    const auto check = [&](const Problem &problem, const char *schedule) {
+        return error_of([&] { check_decision(problem, {"kn2row", schedule}, algorithm_revision("kn2row")); });
+    };
+    EXPECT_EQ(check(planes, "lanes:4;vectors:5;channels:3;unroll:1;prefetch_distance:1;parallel:0"), "");
+    EXPECT_EQ(check(planes, "lanes:8;vectors:3;channels:3;unroll:1;prefetch_distance:0;parallel:0"),
+              "schedule: a tile of 24 positions is larger than a row of 20");
+    EXPECT_EQ(check(points, "lanes:4;vectors:5;channels:3;unroll:1;prefetch_distance:1;parallel:0"),
+              "schedule: \"prefetch_distance\" must be 0: x is not read as it is here");
+}
+
 TEST(Decision, refuses_strassen_schedules_that_do_not_fit) {
     const Problem problem = parsed("conv1d-f32-n1-c64-i20-m96-o20-k1-s1-d1-p0,0-g1-nxc,nxc");
     const auto check = [&](const char *schedule) {

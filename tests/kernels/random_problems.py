@@ -94,7 +94,7 @@ class RandomProblems(unittest.TestCase):
         if ON_GPU or ALGORITHM:
             return
         self.verify(texts, {"problem": "*", "draw": SEED})
-        for algorithm in ("winograd", "strassen"):
+        for algorithm in ("winograd", "strassen", "kn2row"):
             rows = self.verify(texts, {"problem": "*", "algorithm": algorithm})
             if len(texts) >= 30 and algorithm == "winograd":
                 self.assertTrue(any(row["algorithm"] == algorithm for row in rows), "no problem that it applies to")

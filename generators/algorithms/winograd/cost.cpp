@@ -476,6 +476,17 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
     return choose(problem, target).schedule;
 }
 
+double winograd_cycles(const Problem &problem, const TargetModel &target) {
+    const Choice winograd = choose(problem, target);
+    double cycles = winograd.cycles;
+    // Weights that are too many for a cache come from memory in a large model and from a far cache where one layer is
+    // called again and again: halfway between.
+    if (winograd.packed_bytes > target.l2_bytes && !problem.is_quantized()) {
+        cycles += cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / cold_bytes;
+    }
+    return cycles;
+}
+
 bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     if (problem.is_quantized() && target.lane_indexed_fma) {
         return false;  // pairs of products are no instruction there
@@ -488,14 +499,7 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     if (problem.x_layout != Layout::nxc) {  // transposed by both, which only this estimate counts
         direct += image_cycles(problem, target.lanes(32));
     }
-    const Choice winograd = choose(problem, target);
-    double cycles = winograd.cycles;
-    // Weights that are too many for a cache come from memory in a large model and from a far cache where one layer is
-    // called again and again: halfway between.
-    if (winograd.packed_bytes > target.l2_bytes && !problem.is_quantized()) {
-        cycles += cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / cold_bytes;
-    }
-    return cycles < 0.95 * direct;
+    return winograd_cycles(problem, target) < 0.95 * direct;
 }
 
 }  // namespace kiln::dense

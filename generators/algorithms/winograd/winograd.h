@@ -253,7 +253,10 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
 // What may be tuned of it.
 ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target);
 
-// Whether that costs clearly less than the direct algorithm, by estimates of both.
+// An estimate of what a call by that costs, in cycles.
+double winograd_cycles(const Problem &problem, const TargetModel &target);
+
+// Whether that is clearly less than the direct algorithm's, by estimates of both.
 bool winograd_is_profitable(const Problem &problem, const TargetModel &target);
 
 // Of each product, the loop of its sums over input channels.

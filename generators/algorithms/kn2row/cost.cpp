@@ -1,0 +1,84 @@
+// What the kn2row algorithm is compiled with where nobody tuned it, when it pays, and what may be tuned of it.
+#include <algorithm>
+
+#include "algorithms/kn2row/kn2row.h"
+#include "algorithms/winograd/winograd.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
+#include "targets/register_tile.h"
+
+namespace kiln::dense {
+namespace {
+
+// The share of the peak that a tile of products reaches, those counted of which only a part is needed.
+double share_of_peak(const Problem &products, const Kn2rowSchedule &s, const TargetModel &target) {
+    return tile_rate(s.vectors, s.channels, target) *
+           tile_fit(static_cast<int>(products.in[products.rank - 1]), s.width()) *
+           tile_fit(static_cast<int>(products.out_channels), s.channels);
+}
+
+// An estimate of what a call costs with everything in caches, in cycles.
+double kn2row_cycles(const Problem &problem, const Kn2rowSchedule &s, const TargetModel &target) {
+    const Problem products = kn2row_products(problem);
+    const AxisMap row = axis_maps(problem)[0];
+    const bool weaves = row.phases > 1 || (problem.y_layout == Layout::nxc && problem.out_channels > 1);
+    // Cycles for a vector of what is turned, of products that are stored, and of y.
+    const double turned = problem.x_layout == Layout::nxc ? 3.0 * problem.x_elements() : 0;
+    const double stored = 1.0 * products.y_elements();
+    const double outputs = (row.taps + 2.0 + (weaves ? 3 : 0)) * problem.y_elements();
+    return products.flops() / 2 / (s.lanes * target.fma_per_cycle * share_of_peak(products, s, target)) +
+           (turned + stored + outputs) / s.lanes;
+}
+
+}  // namespace
+
+Kn2rowSchedule default_kn2row_schedule(const Problem &problem, const TargetModel &target) {
+    const Problem products = kn2row_products(problem);
+    const int64_t row = products.in[products.rank - 1];
+    Kn2rowSchedule best, s;
+    s.lanes = lanes_within(row, target.lanes(sum_type(problem).bits()));
+    s.unroll = largest_divisor(problem.in_channels, 4);
+    s.prefetch_distance = reads_x_itself(problem) ? default_prefetch_distance(problem) : 0;
+    s.parallel = problem.flops() > 2e6;
+    best = s;
+    double most = 0;
+    for (s.vectors = 1; s.width() <= row && s.vectors <= 8; s.vectors++) {
+        for (s.channels = 1; s.channels <= std::min<int64_t>(products.out_channels, 28); s.channels++) {
+            const double share = share_of_peak(products, s, target);
+            if (share > most && registers_of_tile(s.vectors, s.channels, target) <= target.vector_registers) {
+                most = share;
+                best = s;
+            }
+        }
+    }
+    return best;
+}
+
+bool kn2row_is_profitable(const Problem &problem, const TargetModel &target) {
+    const double cycles = kn2row_cycles(problem, default_kn2row_schedule(problem, target), target);
+    const double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
+    return axis_maps(problem)[0].kernel > 1 && cycles < 0.9 * direct &&
+           !(winograd_applies(problem) && winograd_cycles(problem, target) < 1.1 * cycles);
+}
+
+ScheduleSpace kn2row_space(const Problem &problem, const TargetModel &target) {
+    const Problem products = kn2row_products(problem);
+    const int row = static_cast<int>(products.in[products.rank - 1]);
+    const int most_lanes = lanes_within(row, target.lanes(sum_type(problem).bits()));
+    std::vector<int> distances = {0};
+    if (const int distance = default_prefetch_distance(problem); distance > 0 && reads_x_itself(problem)) {
+        append(distances, halves(distance, std::max(distance / 2, 1)));
+    }
+    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
+             {"vectors", whole_range(1, 8)},
+             {"channels", whole_range(1, static_cast<int>(std::min<int64_t>(products.out_channels, 28)))},
+             {"unroll", divisors_among(static_cast<int>(problem.in_channels), {1, 2, 3, 4, 8})},
+             {"prefetch_distance", distances}},
+            [row, &target](const ScheduleNumbers &n) {
+                return n["lanes"] * n["vectors"] <= row &&
+                       registers_of_tile(n["vectors"], n["channels"], target) <= target.vector_registers;
+            }};
+}
+
+}  // namespace kiln::dense
