@@ -122,11 +122,14 @@ struct TuneOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     Budget budget;
     std::string decisions = "decisions.jsonl", timings = "timings.jsonl";  // files
-    std::string predict;        // a processor, for llvm-mca; "": candidates are timed
-    std::string report;         // file; "": none
-    int shard = 1, shards = 1;  // only each shards-th problem, from the shard-th on
-    bool cold = false;          // as BenchOptions'
-    bool resume = false;        // takes over what the timings file has of this machine
+    std::string predict;  // a processor, for llvm-mca; "": candidates are timed
+    std::string report;   // file; "": none
+    std::string replay;   // a timings file, whose times stand for those of a fleet; "": candidates are timed
+    int fleet_timers = 1, fleet_compilers = 1;  // of that fleet
+    double fleet_task_seconds = 0;              // that its driver takes to hand on one task
+    int shard = 1, shards = 1;                  // only each shards-th problem, from the shard-th on
+    bool cold = false;                          // as BenchOptions'
+    bool resume = false;                        // takes over what the timings file has of this machine
     bool json = false;
     int jobs = 1;            // candidates compiled at once
     double time_limit = 60;  // seconds of the processor's for compiling one, and for its program to say something

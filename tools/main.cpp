@@ -412,6 +412,15 @@ std::pair<int, int> parse_shard(const std::string &text) {
     return {shard, shards};
 }
 
+// "500x2000"
+std::pair<int, int> parse_fleet(const std::string &text) {
+    int timers = 0, compilers = 0, read = 0;
+    const bool good = std::sscanf(text.c_str(), "%dx%d%n", &timers, &compilers, &read) == 2 &&
+                      read == static_cast<int>(text.size()) && timers >= 1 && compilers >= 1;
+    if (!good) throw CLI::ValidationError("--fleet", fmt::format("{}: write TIMERSxCOMPILERS, like 500x2000", text));
+    return {timers, compilers};
+}
+
 Action add_tune(CLI::App &app, CLI::App *&command) {
     command = app.add_subcommand(
         "tune", "Search algorithms and schedules by measuring; compile, verify and bench take what it decides");
@@ -443,6 +452,23 @@ Action add_tune(CLI::App &app, CLI::App *&command) {
             [options](const std::string &text) { std::tie(options->shard, options->shards) = parse_shard(text); },
             "Only the I-th of N parts of the problems")
         ->type_name("I/N");
+    command
+        ->add_option("--replay", options->replay,
+                     "Time nothing: simulate a fleet, in virtual time, by what this timings file has")
+        ->type_name("FILE");
+    command
+        ->add_option_function<std::string>(
+            "--fleet",
+            [options](const std::string &text) {
+                std::tie(options->fleet_timers, options->fleet_compilers) = parse_fleet(text);
+            },
+            "How many timers and compilers --replay simulates; one of each unless said")
+        ->type_name("TIMERSxCOMPILERS");
+    command
+        ->add_option("--fleet-task", options->fleet_task_seconds,
+                     "How long the simulated fleet's driver takes to hand on one task")
+        ->type_name("SECONDS")
+        ->check(CLI::NonNegativeNumber);
     add_cold(*command, options->cold);
     command->add_flag("--resume", options->resume, "Go on: what the timings file has of this machine counts");
     command->add_option("--report", options->report, "Write a page to this file: gains, search, schedules, noise")

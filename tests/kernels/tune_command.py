@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -35,9 +36,27 @@ import os, signal, subprocess, sys, time
 program = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
 for line in program.stdout:
     print(line, end="", flush=True)
-    if line.startswith('{{"begin":{kernel}}}'):
+    if line.startswith('{{"begin":{kernel},'):
         program.kill()
         {action}
+sys.exit(program.wait())
+"""
+
+# Runs the program, but puts times that follow from a candidate's own schedule in place of those that it took.
+SEEDED_RUNNER = """#!{python}
+import hashlib, json, subprocess, sys
+rounds = int(sys.argv[sys.argv.index("--rounds") + 1])
+program = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
+for line in program.stdout:
+    said = json.loads(line)
+    if "begin" in said:
+        text = said["algorithm"] + said["schedule"]
+    if said.get("verdict") == "ok":
+        share = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) / 2**32
+        seconds = 1e-3 if said["kernel"] == 0 else 0.7e-3 + 0.6e-3 * share
+        said["seconds"] = [seconds] * rounds
+        said["beside"] = [[1e-3] * rounds for _ in said["beside"]]
+    print(json.dumps(said), flush=True)
 sys.exit(program.wait())
 """
 
@@ -76,11 +95,14 @@ class TuneCommand(unittest.TestCase):
         for part in parts:
             self.assertIn(part, process.stderr)
 
-    def runner(self, kernel, action):
+    def script(self, text):
         script = self.folder / "runner"
-        script.write_text(RUNNER.format(python=sys.executable, kernel=kernel, action=action))
+        script.write_text(text)
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
         return script
+
+    def runner(self, kernel, action):
+        return self.script(RUNNER.format(python=sys.executable, kernel=kernel, action=action))
 
     def test_cold_caches(self):
         self.assertEqual(self.tune("--budget", "1c").returncode, 0)
@@ -120,6 +142,9 @@ class TuneCommand(unittest.TestCase):
             self.assertEqual(record["target"], TARGET)
             self.assertTrue(record["ms"] > 0 and record["ratio"] > 0 and record["spread"] >= 0, record)
             self.assertTrue(record["machine"] and record["halide"] and record["kiln"], record)
+            self.assertEqual(record["host"], socket.gethostname())
+            self.assertTrue(record["calibration"] > 0 and record["load"] >= 0, record)
+            self.assertTrue(record["rounds"] >= 2 and record["timing_seconds"] > 0, record)
 
         first, *rest = self.decisions.read_text().splitlines(keepends=True)
         self.assertEqual(first, other)
@@ -268,6 +293,31 @@ class TuneCommand(unittest.TestCase):
         problem, = json.loads(process.stdout)["problems"]
         self.assertEqual(problem["layers"], ["b"])
         self.assertGreater(problem["tried"], 0)
+
+    def test_replayed_timings_decide_the_same_on_any_fleet(self):
+        self.spec.write_text(THREE)
+        runner = self.script(SEEDED_RUNNER.format(python=sys.executable))
+        for budget, fleets in (("14c", ("1x1",)), ("7c/layer", ("1x1", "3x20"))):
+            process = self.tune("--budget", budget, "--runner", runner)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            decided, tried = self.decided(), {key(record) for record in self.records()}
+            self.assertEqual(len(decided), 2)
+            for fleet in fleets:
+                self.decisions.unlink()
+                recorded = self.timings.rename(self.folder / "recorded.jsonl")
+                process = self.tune("--budget", budget, "--replay", recorded, "--fleet", fleet, "--json")
+                self.assertEqual(process.returncode, 0, process.stderr)
+                self.assertEqual(self.decided(), decided)
+                self.assertEqual({key(record) for record in self.records()}, tried)
+                self.assertTrue(all(record["machine"].endswith("; replayed") for record in self.records()))
+                pool = json.loads(process.stdout)["pool"]
+                self.assertEqual(pool["drawn"], 0)
+                self.assertTrue(0 < pool["timers_busy"] <= 1 and 0 < pool["compilers_busy"] <= 1, pool)
+                recorded.rename(self.timings)
+            self.timings.unlink()
+        self.expect_error(self.tune("--budget", "1c", "--replay", self.folder / "absent"), "there is no timing")
+        self.expect_error(self.tune("--budget", "1c", "--replay", self.timings), "are one file")
+        self.expect_error(self.tune("--budget", "1c", "--replay", "x", "--fleet", "0x3"), "write TIMERSxCOMPILERS", status=2)
 
     def test_predictions(self):
         options = ("--budget", "6c", "--predict", "skylake-avx512", "--json")

@@ -1,5 +1,8 @@
 #include "harness/machine.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -22,6 +25,16 @@ std::string processor_name() {
     }
     std::fclose(file);
     return name;
+}
+
+std::string host_name() {
+    char name[256] = "";
+    return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+double load() {
+    double average = 0;
+    return getloadavg(&average, 1) == 1 ? average : 0;
 }
 
 std::vector<std::string> feature_names(uint64_t features) {

@@ -10,6 +10,12 @@ namespace kiln::harness {
 // As the operating system calls it, or "unknown".
 std::string processor_name();
 
+// As it is known on its network; "" where the operating system says none.
+std::string host_name();
+
+// How many processes wanted to run, averaged over the last minute; 0 where the operating system does not tell.
+double load();
+
 // The names of a kernel's processor features (kiln/cpu.h), such as "avx2".
 std::vector<std::string> feature_names(uint64_t features);
 

@@ -19,6 +19,8 @@ namespace {
 // A candidate so much slower than a reference, in its best round of two, is not looked at further.
 constexpr double hopeless = 1.3;
 
+constexpr double calibration_seconds = 0.02;
+
 void print_line(const JsonObject &line) {
     std::printf("%s\n", line.str().c_str());
     std::fflush(stdout);
@@ -76,7 +78,9 @@ class Candidates {
     }
 
     void look_at(int k) {
-        print_line(JsonObject().number("begin", k));
+        const kiln_kernel &kernel = library_.kernels[k];
+        print_line(
+            JsonObject().number("begin", k).text("algorithm", kernel.algorithm).text("schedule", kernel.schedule));
         JsonObject line;
         line.number("kernel", k);
         Job own;
@@ -146,7 +150,8 @@ int tune(const kiln_library &library, const Options &options) {
     std::vector<std::string> features;
     for (const std::string &name : feature_names(kiln_cpu_features())) features.push_back(json_text(name));
     JsonObject machine;
-    machine.text("processor", processor_name()).raw("features", json_list(features));
+    machine.text("processor", processor_name()).raw("features", json_list(features)).text("host", host_name());
+    machine.number("gflops", measure_peak(isa_of(kiln_cpu_features()), calibration_seconds)).number("load", load());
     print_line(JsonObject().raw("machine", machine.str()));
     Candidates candidates(library, options);
     if (const Status status = candidates.prepare_all(); !status.ok()) {

@@ -45,7 +45,7 @@ std::string hash_text(const std::string &text) {
 // What the program says, line by line.
 class Listener {
   public:
-    Listener(std::string runner, std::string *machine, const std::function<void(size_t, const Timing &)> &on_done)
+    Listener(std::string runner, Machine *machine, const std::function<void(size_t, const Timing &)> &on_done)
         : runner_(std::move(runner)), machine_(machine), on_done_(on_done) {}
 
     void hear(const std::string &line) try {
@@ -53,9 +53,12 @@ class Listener {
         if (said.contains("machine")) {
             const json &machine = said["machine"];
             introduced = true;
-            *machine_ = fmt::format("{}; {}{}", machine.at("processor").get<std::string>(),
-                                    fmt::join(machine.at("features").get<std::vector<std::string>>(), " "),
-                                    runner_.empty() ? "" : "; by " + runner_);
+            machine_->processor = fmt::format("{}; {}{}", machine.at("processor").get<std::string>(),
+                                              fmt::join(machine.at("features").get<std::vector<std::string>>(), " "),
+                                              runner_.empty() ? "" : "; by " + runner_);
+            machine_->host = machine.value("host", "");
+            machine_->calibration = machine.value("gflops", 0.0);
+            machine_->load = machine.value("load", 0.0);
         } else if (said.contains("begin")) {
             begun = said["begin"].get<size_t>();
         } else if (said.contains("kernel")) {
@@ -84,7 +87,8 @@ class Listener {
     bool ended = false;
 
   private:
-    std::string runner_, *machine_;
+    std::string runner_;
+    Machine *machine_;
     const std::function<void(size_t, const Timing &)> &on_done_;
 };
 
@@ -104,19 +108,19 @@ double median(std::vector<double> values) {
     return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-std::vector<CompiledCandidate> Measurement::compile(const Problem &problem, const std::vector<Decision> &decisions) {
+std::vector<CompiledCandidate> Measurement::compile(const std::vector<Wanted> &wanted) {
     using Clock = std::chrono::steady_clock;
     std::vector<CompiledCandidate> result;
     std::vector<Job> jobs;
-    for (const Decision &decision : decisions) {
-        const std::string symbol = "candidate_" + hash_text(fmt::format("{} {} {}", std::string_view(print(problem)),
+    for (const auto &[problem, decision] : wanted) {
+        const std::string symbol = "candidate_" + hash_text(fmt::format("{} {} {}", std::string_view(print(*problem)),
                                                                         decision.algorithm, decision.schedule));
         const std::string object = options_.folder + "/" + symbol + ".o";
         result.push_back({decision, "", 0, nullptr, object, object + ".s", {}});
-        jobs.push_back([this, &problem, decision, symbol, object] {
+        jobs.push_back([this, problem = problem, decision = decision, symbol, object] {
             const auto begin = Clock::now();
-            const KernelRequest request = {problem, options_.count_loops ? serial(decision) : decision, options_.target,
-                                           symbol, options_.count_loops};
+            const KernelRequest request = {*problem, options_.count_loops ? serial(decision) : decision,
+                                           options_.target, symbol, options_.count_loops};
             const KernelFacts facts = generate_kernel(request, object);
             std::string answer = fmt::format("{} {} {} {} {} {}", symbol, facts.packed_bytes, facts.workspace_bytes,
                                              facts.worker_workspace_bytes, facts.stack_bytes,
@@ -133,7 +137,7 @@ std::vector<CompiledCandidate> Measurement::compile(const Problem &problem, cons
             candidate.error = job.text;
             return;
         }
-        LibraryKernel kernel{"", problem, candidate.decision, options_.target, {}};
+        LibraryKernel kernel{"", *wanted[index].problem, candidate.decision, options_.target, {}};
         std::istringstream answer(job.text);
         answer >> kernel.symbol >> kernel.facts.packed_bytes >> kernel.facts.workspace_bytes >>
             kernel.facts.worker_workspace_bytes >> kernel.facts.stack_bytes >> candidate.seconds;
@@ -180,8 +184,16 @@ BuiltProgram Measurement::build(const std::vector<CompiledCandidate> &kernels) {
     return build_program(library, options_.toolchain, folder, options_.jobs);
 }
 
-void Measurement::time(const Problem &problem, const std::vector<CompiledCandidate> &kernels, const Run &run,
+void Measurement::time(const Problem &problem, const std::vector<CompiledCandidate> &kernels, const TimingRun &run,
                        const std::function<void(size_t kernel, const Timing &timing)> &on_done) {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point last = Clock::now();
+    const auto tell = [&](size_t kernel, Timing timing) {
+        const Clock::time_point now = Clock::now();
+        timing.took = std::chrono::duration<double>(now - last).count();
+        last = now;
+        on_done(kernel, timing);
+    };
     const BuiltProgram built = build(kernels);
     std::vector<size_t> linked(kernels.size());  // by their places in the program
     std::iota(linked.begin(), linked.end(), 0);
@@ -191,16 +203,16 @@ void Measurement::time(const Problem &problem, const std::vector<CompiledCandida
             throw Untimed(failure.message);
         }
         std::erase(linked, kernel);
-        on_done(kernel, {"failed: " + failure.message, {}, {}});
+        tell(kernel, {"failed: " + failure.message, {}, {}});
     }
     time_program(problem, *built.program, linked.size(), run,
-                 [&](size_t place, const Timing &timing) { on_done(linked[place], timing); });
+                 [&](size_t place, const Timing &timing) { tell(linked[place], timing); });
     std::error_code ignored;
     fs::remove_all(fs::path(built.program->executable).parent_path(), ignored);
 }
 
 // Starts a program of so many kernels, again and again where one ends it.
-void Measurement::time_program(const Problem &problem, const Program &program, size_t count, const Run &run,
+void Measurement::time_program(const Problem &problem, const Program &program, size_t count, const TimingRun &run,
                                const std::function<void(size_t kernel, const Timing &timing)> &on_done) {
     const std::string runner = fmt::format("{}", fmt::join(options_.toolchain.runner, " "));
     size_t next = run.from;

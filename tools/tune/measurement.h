@@ -27,6 +27,22 @@ struct Timing {
     std::string verdict;                      // "ok", or "failed: why"
     std::vector<double> seconds;              // of each round
     std::vector<std::vector<double>> beside;  // the same rounds of each reference
+    double took = 0;  // seconds: building its program, if it is the first of it, checking, timing
+};
+
+// What timed a kernel.
+struct Machine {
+    std::string processor;   // with its features and its runner: times are compared within one of these alone
+    std::string host;        // which of them: a host's name, or a board's
+    double calibration = 0;  // GFLOP/s of multiply-adds on registers alone, just before
+    double load = 0;         // processes that wanted to run, averaged over the minute before, as the system tells
+};
+
+// How kernels are timed.
+struct TimingRun {
+    int references = 1, from = 0, rounds = 7;
+    double seconds = 0.004;  // of a kernel in a round
+    bool thorough = false;
 };
 
 struct MeasurementOptions {
@@ -50,31 +66,30 @@ class Measurement {
   public:
     explicit Measurement(const MeasurementOptions &options) : options_(options) {}
 
-    // Each in a child process. In the order of `decisions`.
-    std::vector<CompiledCandidate> compile(const Problem &problem, const std::vector<Decision> &decisions);
+    // Each in a child process. In the order of `wanted`.
+    struct Wanted {
+        const Problem *problem;
+        Decision decision;
+    };
+    std::vector<CompiledCandidate> compile(const std::vector<Wanted> &wanted);
 
     // Builds a program of the kernels, of which the first `references` are what all others are timed beside, runs it,
     // and calls `on_done` for each from kernel `from` on, as it is done. A kernel that no program can be built with, or
     // that ends the program, or hangs, is one that failed; the program is started again with the next. Throws Untimed,
     // and Error where no program can be built at all.
-    struct Run {
-        int references = 1, from = 0, rounds = 7;
-        double seconds = 0.004;  // of a kernel in a round
-        bool thorough = false;
-    };
-    void time(const Problem &problem, const std::vector<CompiledCandidate> &kernels, const Run &run,
+    void time(const Problem &problem, const std::vector<CompiledCandidate> &kernels, const TimingRun &run,
               const std::function<void(size_t kernel, const Timing &timing)> &on_done);
 
-    // What the programs run on; "" before the first has.
-    const std::string &machine() const { return machine_; }
+    // What the programs run on; its processor is "" before the first has.
+    const Machine &machine() const { return machine_; }
 
   private:
     BuiltProgram build(const std::vector<CompiledCandidate> &kernels);
-    void time_program(const Problem &problem, const Program &program, size_t count, const Run &run,
+    void time_program(const Problem &problem, const Program &program, size_t count, const TimingRun &run,
                       const std::function<void(size_t kernel, const Timing &timing)> &on_done);
 
     MeasurementOptions options_;
-    std::string machine_;
+    Machine machine_;
     int programs_ = 0;
 };
 

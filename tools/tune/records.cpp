@@ -31,13 +31,19 @@ std::string print(const Record &record) {
         json["ms"] = record.ms;
         json["spread"] = record.spread;
         json["ratio"] = record.ratio;
+        json["noise"] = record.noise;
+        json["rounds"] = record.rounds;
     }
     json["compile_seconds"] = record.compile_seconds;
+    json["timing_seconds"] = record.timing_seconds;
     json["caches"] = record.cold ? "cold" : "warm";
     if (record.final) {
         json["final"] = true;
     }
     json["machine"] = record.machine;
+    json["host"] = record.host;
+    json["calibration"] = record.calibration;
+    json["load"] = record.load;
     json["halide"] = record.halide;
     json["kiln"] = record.kiln;
     json["seed"] = record.seed;
@@ -56,11 +62,17 @@ Record parse(const std::string &line) {
         record.ms = json.at("ms");
         record.spread = json.at("spread");
         record.ratio = json.at("ratio");
+        record.noise = json.value("noise", 0.0);
+        record.rounds = json.value("rounds", 0);
     }
     record.compile_seconds = json.value("compile_seconds", 0.0);
+    record.timing_seconds = json.value("timing_seconds", 0.0);
     record.cold = json.value("caches", "warm") == "cold";
     record.final = json.value("final", false);
     record.machine = json.at("machine");
+    record.host = json.value("host", "");
+    record.calibration = json.value("calibration", 0.0);
+    record.load = json.value("load", 0.0);
     record.halide = json.value("halide", "");
     record.kiln = json.value("kiln", "");
     record.seed = json.value("seed", int64_t{0});
@@ -83,6 +95,10 @@ int write_all(int file, const std::string &text) {
         }
         at += std::max<ssize_t>(written, 0);
     }
+    return 0;
+}
+
+int sync_all(int file) {
     // A pipe or a device cannot be synchronised.
     return fsync(file) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP ? 0 : errno;
 }
@@ -132,6 +148,18 @@ void RecordWriter::append(const Record &record) {
         [[maybe_unused]] const int cut = ftruncate(file_, before.st_size);
     }
     flock(file_, LOCK_UN);
+    synced_ = false;
+    fail_on(error);
+}
+
+void RecordWriter::sync() {
+    if (!synced_) {
+        fail_on(sync_all(file_));
+    }
+    synced_ = true;
+}
+
+void RecordWriter::fail_on(int error) const {
     if (error != 0) {
         throw Error(fmt::format("timings file {} cannot be written: {}{}", path_, std::strerror(error), advice(error)),
                     StatusCode::failed);
@@ -144,6 +172,7 @@ void write_whole(const std::string &path, const std::string &text) {
     const std::string part = direct ? path : path + ".part";
     const int file = open(part.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (direct ? 0 : O_TRUNC), 0666);
     int error = file < 0 ? errno : write_all(file, text);
+    error = error == 0 ? sync_all(file) : error;
     if (file >= 0 && close(file) != 0 && error == 0) {
         error = errno;
     }

@@ -17,10 +17,15 @@ struct Record {
     double ms = 0;        // the median of the rounds' times
     double spread = 0;    // (slowest - fastest round) / median
     double ratio = 0;     // of its time to the default's, which was measured in alternation with it
+    double noise = 0;     // the standard error of that ratio
+    int rounds = 0;
     double compile_seconds = 0;
-    bool cold = false;    // whether the weights were in no cache
-    bool final = false;   // whether it is of the last comparison with the default
-    std::string machine;  // what it ran on: processor, features, runner
+    double timing_seconds = 0;         // building its program, if it was the first of it, checking and timing it
+    bool cold = false;                 // whether the weights were in no cache
+    bool final = false;                // whether it is of the last comparison with the default
+    std::string machine;               // what it ran on: processor, features, runner
+    std::string host;                  // and which of those
+    double calibration = 0, load = 0;  // as Machine's
     std::string halide, kiln;
     int64_t seed = 0;
 
@@ -43,12 +48,17 @@ class RecordWriter {
     RecordWriter(const RecordWriter &) = delete;
     RecordWriter &operator=(const RecordWriter &) = delete;
 
-    // The record is on the disk when this returns. Throws Error where it is not; the file then holds whole lines only.
+    // Throws Error where the record cannot be written; the file then holds whole lines only. It outlives this process
+    // when this returns, and the machine's end after sync().
     void append(const Record &record);
+    void sync();
 
   private:
+    void fail_on(int error) const;
+
     std::string path_;
     int file_ = -1;
+    bool synced_ = true;
 };
 
 // Writes a file as a whole or not at all, unless it is no regular one. Throws Error.

@@ -74,6 +74,7 @@ ordered_json describe(const Tuning &tuning) {
             {"machine", tuning.machine()},
             {"predicted", tuning.predicts()},
             {"seconds", tuning.elapsed()},
+            {"pool", tuning.pool().describe()},
             {"gain", {{"in_all", totals.gain()}, {"geometric_mean", totals.geometric_mean()}}},
             {"problems", problems}};
 }

@@ -8,8 +8,8 @@
 
 namespace kiln::tools {
 
-// Everything the page shows, and the answer of --json: {"target", "machine", "predicted", "seconds", "problems": [...],
-// "gain": {...}}.
+// Everything the page shows, and the answer of --json: {"target", "machine", "predicted", "seconds", "pool": {...},
+// "gain": {...}, "problems": [...]}.
 nlohmann::ordered_json describe(const Tuning &tuning);
 
 void print_table(const Tuning &tuning);

@@ -2,33 +2,36 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <stdexcept>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "kiln/cpu.h"
 #include "measure.h"
 #include "messages.h"
-#include "nlohmann/json.hpp"
 #include "spec.h"
+#include "tune/local_pool.h"
+#include "tune/replay_pool.h"
+#include "tune/statistics.h"
 
 namespace kiln::tools {
 namespace {
 
-using nlohmann::json;
-
 constexpr int batch_size = 6;
-constexpr int final_rounds = 15;
-constexpr double least_gain = 0.01;  // of a candidate over the default, to be worth a decision
 
 const TargetModel &checked_target(const TuneOptions &options) try {
     if (options.cold && !options.predict.empty()) {
         throw Error("--cold has no meaning with --predict: nothing is timed");
     }
+    if (!options.replay.empty() && !options.predict.empty()) {
+        throw Error("--predict has no meaning with --replay: nothing is compiled");
+    }
+    if (!options.replay.empty() && options.replay == options.timings) {
+        throw Error(
+            fmt::format("--replay {0} and --timings {0} are one file: what is replayed is no timing", options.replay));
+    }
     const TargetModel &target = find_target(options.target.empty() ? "host" : options.target);
-    if (!options.runner.empty() || !options.predict.empty()) {
+    if (!options.runner.empty() || !options.predict.empty() || !options.replay.empty()) {
         return target;
     }
     const std::string advice = "give --runner CMD, which starts its programs, or --predict CPU";
@@ -46,40 +49,6 @@ const TargetModel &checked_target(const TuneOptions &options) try {
     throw Error(error.what());
 }
 
-std::vector<double> ratios(const Timing &timing, size_t reference) {
-    std::vector<double> result;
-    for (size_t round = 0; round < timing.seconds.size(); round++) {
-        result.push_back(timing.seconds[round] / timing.beside.at(reference).at(round));
-    }
-    return result;
-}
-
-// The standard error of a median, from the median distance to it.
-double error_of_median(const std::vector<double> &values) {
-    std::vector<double> distances;
-    for (const double value : values) {
-        distances.push_back(std::abs(value - median(values)));
-    }
-    return 1.2533 * 1.4826 * median(distances) / std::sqrt(values.size());
-}
-
-double spread_of(const std::vector<double> &values) {
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    return (*high - *low) / median(values);
-}
-
-// How alike two problems' texts are: the number of equal parts, in order.
-int likeness(const std::string &a, const std::string &b) {
-    int equal = 0;
-    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-        const size_t end_a = std::min(a.find('-', i), a.size()), end_b = std::min(b.find('-', j), b.size());
-        equal += a.substr(i, end_a - i) == b.substr(j, end_b - j);
-        i = end_a + 1;
-        j = end_b + 1;
-    }
-    return equal;
-}
-
 }  // namespace
 
 Tuning::Tuning(const TuneOptions &options) : options_(options), target_(checked_target(options)) {
@@ -88,75 +57,21 @@ Tuning::Tuning(const TuneOptions &options) : options_(options), target_(checked_
     } else {
         predictor_.emplace(options_.predict, target_);
     }
+    if (!options_.replay.empty()) {
+        pool_ = std::make_unique<ReplayPool>(ReplayOptions{options_.replay, &target_, options_.fleet_timers,
+                                                           options_.fleet_compilers, options_.cold,
+                                                           options_.fleet_task_seconds});
+        return;
+    }
     const Toolchain toolchain =
         options_.predict.empty() ? find_toolchain(options_.cxx, options_.runner, target_) : Toolchain();
-    measurement_.emplace(MeasurementOptions{&target_, toolchain, options_.jobs, options_.time_limit, options_.seed,
-                                            folder_.path(), !options_.predict.empty(), options_.cold});
+    pool_ = std::make_unique<LocalPool>(MeasurementOptions{&target_, toolchain, options_.jobs, options_.time_limit,
+                                                           options_.seed, folder_.path(), !options_.predict.empty(),
+                                                           options_.cold});
 }
 
 std::string Tuning::machine() const {
-    return predictor_ ? predictor_->name() : measurement_->machine();
-}
-
-double Tuning::elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-}
-
-void Tuning::collect_problems() {
-    Spec spec = load_spec(options_.spec, options_.spec_options);
-    select_layers(&spec, options_.layers);
-    for (const Spec::Failure &failure : spec.failures) {
-        say_error(fmt::format("layer {}: {}", failure.layer, failure.message));
-        good_ = false;
-    }
-    std::vector<std::string> order;
-    std::map<std::string, std::pair<Problem, std::vector<std::string>>> found;
-    for (const LayerSpec &layer : spec.layers) {
-        try {
-            const Problem problem = resolve(layer).problem;
-            if (problem.has_open_sizes()) {
-                say_error(fmt::format("layer {} leaves sizes open: it keeps its default schedule", layer.name));
-                continue;
-            }
-            const std::string text(print(problem));
-            if (found.emplace(text, std::pair(problem, std::vector<std::string>())).second) {
-                order.push_back(text);
-            }
-            found.at(text).second.push_back(layer.name);
-        } catch (const Error &error) {
-            say_error(fmt::format("layer {}: {}", layer.name, error.what()));
-            good_ = false;
-        }
-    }
-    for (size_t i = 0; i < order.size(); i++) {
-        if (static_cast<int>(i % options_.shards) != options_.shard - 1) {
-            continue;
-        }
-        const auto &[problem, layers] = found.at(order[i]);
-        try {
-            problems_.emplace_back(order[i], layers, Search(problem, target_, static_cast<uint64_t>(options_.seed)));
-        } catch (const std::invalid_argument &error) {
-            say_error(fmt::format("layer {}: {}", layers[0], error.what()));
-            good_ = false;
-        }
-    }
-}
-
-void Tuning::read_known() {
-    const RecordFile file = read_records(options_.timings);
-    for (const std::string &damaged : file.damaged) {
-        say_warning(fmt::format("{}; the line is left alone", damaged));
-    }
-    for (const Record &record : file.records) {
-        try {
-            if (record.target == target_.name && record.revision == algorithm_revision(record.decision.algorithm)) {
-                Record known = record;
-                known.decision.schedule = complete_schedule(record.decision);
-                known_.push_back(known);
-            }
-        } catch (const std::invalid_argument &) {  // an algorithm or a number that is no more
-        }
-    }
+    return predictor_ ? predictor_->name() : fmt::format("{}", fmt::join(pool_->processors(), " | "));
 }
 
 double Tuning::spent() const {
@@ -175,7 +90,8 @@ double Tuning::reserve() const {
     }
     const double batch = batches > 0 ? total / batches : 1;
     // A batch compiles as well, so that its comparison takes about half of it.
-    return std::min(0.5 * batch * problems_.size(), 0.35 * options_.budget.seconds);
+    const double all = 0.5 * batch * static_cast<double>(problems_.size()) / std::max(1, under_way_);
+    return std::min(all, 0.35 * options_.budget.seconds);
 }
 
 bool Tuning::may_go_on() const {
@@ -184,19 +100,29 @@ bool Tuning::may_go_on() const {
     return budget.seconds > 0 ? elapsed() + reserve() < budget.seconds * times : tried_ < budget.candidates * times;
 }
 
+// Whether each layer has its own candidates, so that it does not matter whose turn it is.
+bool Tuning::candidates_by_layer() const {
+    return options_.budget.per_layer && options_.budget.seconds == 0;
+}
+
+bool Tuning::may_search(const TunedProblem &problem) const {
+    const TuneOptions::Budget &budget = options_.budget;
+    const double used = budget.seconds > 0 ? problem.seconds : problem.search.tried();
+    const double own = budget.seconds > 0 ? budget.seconds : budget.candidates;
+    return !problem.exhausted && problem.error.empty() && !problem.settled && !(budget.per_layer && used >= own);
+}
+
 // The one whose next batch should gain most: by what it weighs, what the last batches gained, and how few there were.
 TunedProblem *Tuning::most_promising() {
     TunedProblem *best = nullptr;
     double most = 0;
-    for (TunedProblem &problem : problems_) {
-        const TuneOptions::Budget &budget = options_.budget;
-        const double used = budget.seconds > 0 ? problem.seconds : problem.search.tried();
-        const double own = budget.seconds > 0 ? budget.seconds : budget.candidates;
-        if (problem.exhausted || !problem.error.empty() || (budget.per_layer && used >= own)) {
+    for (size_t i = settled_; i < problems_.size(); i++) {
+        TunedProblem &problem = problems_[i];
+        if (problem.batch || !may_search(problem)) {
             continue;
         }
-        if (problem.batches == 0) {
-            return &problem;  // nothing is known of it
+        if (problem.batches == 0 || candidates_by_layer()) {
+            return &problem;  // nothing is known of it, or nobody else may have what it is due
         }
         // Roots, so that short layers are not left out altogether.
         const double weight = std::sqrt(problem.layers.size() * problem.default_ms);
@@ -222,7 +148,7 @@ size_t Tuning::index_of(const TunedProblem &problem, const Decision &decision) c
 }
 
 void Tuning::record(TunedProblem &problem, const CompiledCandidate &candidate, const Timing &timing, double ratio,
-                    bool final) {
+                    const Machine &machine) {
     Record record;
     record.problem = problem.text;
     record.target = target_.name;
@@ -233,11 +159,21 @@ void Tuning::record(TunedProblem &problem, const CompiledCandidate &candidate, c
         record.ms = median(timing.seconds) * 1e3;
         record.spread = spread_of(timing.seconds);
         record.ratio = ratio;
+        record.noise = timing.beside.empty() ? 0 : error_of_median(ratios(timing, 0));
+        record.rounds = static_cast<int>(timing.seconds.size());
     }
     record.compile_seconds = candidate.seconds;
+    record.timing_seconds = timing.took;
     record.cold = options_.cold;
-    record.final = final;
-    record.machine = machine();
+    record.final = problem.batch && problem.batch->kind == Batch::Kind::final;
+    const std::vector<std::string> processors = pool_->processors();
+    record.machine = machine.processor.empty() ? problem.processor : machine.processor;
+    if (record.machine.empty() && processors.size() == 1) {
+        record.machine = processors[0];  // of a candidate that did not compile
+    }
+    record.host = machine.host;
+    record.calibration = machine.calibration;
+    record.load = machine.load;
     record.halide = halide_version();
     record.kiln = KILN_VERSION;
     record.seed = options_.seed;
@@ -246,14 +182,14 @@ void Tuning::record(TunedProblem &problem, const CompiledCandidate &candidate, c
     }
     problem.records.push_back(record);
     problem.when.push_back(elapsed());
-    if (!final) {
+    if (!record.final) {
         problem.search.learn(record.decision, record.ok() ? ratio : -1);
     }
 }
 
 // Ratios of the predicted cycles.
-void Tuning::predict(TunedProblem &problem, const std::vector<size_t> &batch) {
-    for (const size_t i : batch) {
+void Tuning::predict(TunedProblem &problem, const std::vector<size_t> &indices) {
+    for (const size_t i : indices) {
         const CompiledCandidate &candidate = problem.compiled[i];
         Timing timing = {"ok", {}, {}};
         try {
@@ -270,120 +206,165 @@ void Tuning::predict(TunedProblem &problem, const std::vector<size_t> &batch) {
             }
         }
         record(problem, candidate, timing, timing.seconds.empty() ? -1 : timing.seconds[0] * 1e3 / problem.default_ms,
-               false);
+               {});
     }
 }
 
-// Times kernels of a problem. Where nothing of it can be timed, that is the problem's error.
-void Tuning::time(TunedProblem &problem, const std::vector<CompiledCandidate> &kernels, const Measurement::Run &run,
-                  const std::function<void(size_t kernel, const Timing &timing)> &on_done) try {
-    measurement_->time(problem.search.problem(), kernels, run, on_done);
-} catch (const Untimed &error) {
-    problem.error = error.what();
+// Times kernels of a batch, all of them told to timed() and ended().
+void Tuning::time(TunedProblem &problem, const TimingRun &run) {
+    tasks_[next_task_] = {&problem, 0};
+    pool_->time(next_task_++, problem.search.problem(), problem.batch->kernels, run, problem.processor);
 }
 
 // Times what was compiled, beside the default and the best so far.
-void Tuning::measure(TunedProblem &problem, const std::vector<size_t> &batch) {
+void Tuning::measure(TunedProblem &problem, const std::vector<size_t> &indices) {
     std::vector<size_t> order = {0};
-    const bool first = problem.default_ms == 0;
-    Measurement::Run run;
-    if (!first) {
+    TimingRun run;
+    if (problem.default_ms != 0) {
         const size_t incumbent = index_of(problem, problem.search.best(1)[0].decision);
         if (incumbent != 0 && incumbent < problem.compiled.size()) {
             order.push_back(incumbent);
         }
         run.references = run.from = static_cast<int>(order.size());
     }
-    for (const size_t i : batch) {
+    for (const size_t i : indices) {
         if (i != 0) {
             order.push_back(i);
         }
     }
-    std::vector<CompiledCandidate> kernels;
     for (const size_t i : order) {
-        kernels.push_back(problem.compiled[i]);
+        problem.batch->kernels.push_back(problem.compiled[i]);
     }
-    time(problem, kernels, run, [&](size_t k, const Timing &timing) {
-        if (k == 0 && timing.verdict != "ok") {
-            problem.error = "its default kernel " + timing.verdict;
-        } else if (k == 0) {
-            problem.default_ms = median(timing.seconds) * 1e3;
-        }
-        const double ratio = timing.verdict != "ok" ? -1 : k == 0 ? 1 : median(ratios(timing, 0));
-        record(problem, kernels[k], timing, ratio, false);
-    });
+    time(problem, run);
+}
+
+void Tuning::compile(TunedProblem &problem, const std::vector<Decision> &decisions, Batch::Kind kind, int proposed) {
+    Batch &batch = problem.batch.emplace();
+    batch.kind = kind;
+    batch.proposed = proposed;
+    batch.begin = elapsed();
+    batch.best_before = problem.search.best(1)[0].ratio;
+    batch.candidates.resize(decisions.size());
+    batch.compiling = decisions.size();
+    under_way_++;
+    searching_ += kind == Batch::Kind::search;
+    for (size_t i = 0; i < decisions.size(); i++) {
+        tasks_[next_task_] = {&problem, i};
+        pool_->compile(next_task_++, problem.search.problem(), decisions[i]);
+    }
+    if (decisions.empty()) {
+        finish_compiling(problem);
+    }
 }
 
 // Compiles candidates and finds out what they are worth.
-void Tuning::examine(TunedProblem &problem, std::vector<Decision> decisions) {
-    const double begin = elapsed(), before = problem.search.best(1)[0].ratio;
-    const int tried_before = tried_;
-    const bool first = problem.compiled.empty();
-    if (first) {
+void Tuning::examine(TunedProblem &problem, std::vector<Decision> decisions, Batch::Kind kind) {
+    const int proposed = static_cast<int>(decisions.size());
+    if (problem.compiled.empty()) {
         decisions.insert(decisions.begin(), problem.search.default_decision());
     }
-    std::vector<size_t> batch;
-    for (CompiledCandidate &candidate : measurement_->compile(problem.search.problem(), decisions)) {
-        const bool is_default = first && problem.compiled.empty();
+    tried_ += proposed;
+    compile(problem, decisions, kind, proposed);
+}
+
+void Tuning::compiled(Pool::Task task, CompiledCandidate candidate) {
+    const Work work = tasks_.at(task);
+    tasks_.erase(task);
+    Batch &batch = *work.problem->batch;
+    batch.candidates[work.candidate] = std::move(candidate);
+    if (--batch.compiling == 0) {
+        finish_compiling(*work.problem);
+    }
+}
+
+// In the order in which they were proposed, whichever was compiled first.
+void Tuning::finish_compiling(TunedProblem &problem) {
+    Batch &batch = *problem.batch;
+    std::vector<size_t> good;
+    for (CompiledCandidate &candidate : batch.candidates) {
+        const bool is_default = problem.compiled.empty();
         problem.compiled.push_back(std::move(candidate));
         const CompiledCandidate &compiled = problem.compiled.back();
-        tried_ += is_default ? 0 : 1;
         if (compiled.error.empty()) {
-            batch.push_back(problem.compiled.size() - 1);
-            continue;
-        }
-        if (is_default) {
+            good.push_back(problem.compiled.size() - 1);
+        } else if (is_default) {
             problem.error = "its default kernel does not compile: " + compiled.error;
+            end_batch(problem);
             return;
+        } else if (batch.kind != Batch::Kind::final) {
+            record(problem, compiled, {"failed: " + compiled.error, {}, {}}, -1, {});
         }
-        record(problem, compiled, {"failed: " + compiled.error, {}, {}}, -1, false);
     }
-    if (predictor_) {
-        predict(problem, batch);
-    } else if (!batch.empty()) {
-        measure(problem, batch);
+    if (batch.kind == Batch::Kind::final) {
+        compare_finalists(problem);
+    } else if (predictor_) {
+        predict(problem, good);
+        end_batch(problem);
+    } else if (!good.empty()) {
+        measure(problem, good);
+    } else {
+        end_batch(problem);
+    }
+}
+
+void Tuning::timed(Pool::Task task, size_t kernel, const Timing &timing, const Machine &machine) {
+    TunedProblem &problem = *tasks_.at(task).problem;
+    const Batch &batch = *problem.batch;
+    problem.processor = machine.processor;
+    problem.host = machine.host;
+    const bool is_final = batch.kind == Batch::Kind::final;
+    if (kernel == 0 && !is_final && timing.verdict != "ok") {
+        problem.error = "its default kernel " + timing.verdict;
+    } else if (kernel == 0 && !is_final) {
+        problem.default_ms = median(timing.seconds) * 1e3;
+    }
+    const double ratio = timing.verdict != "ok" ? -1 : kernel == 0 ? 1 : median(ratios(timing, 0));
+    record(problem, batch.kernels[kernel], timing, ratio, machine);
+    if (is_final) {
+        judge_finalist(problem, batch.kernels[kernel], timing, ratio);
+    }
+}
+
+void Tuning::ended(Pool::Task task, const std::string &error) {
+    TunedProblem &problem = *tasks_.at(task).problem;
+    tasks_.erase(task);
+    if (!error.empty()) {
+        problem.error = error;
+    }
+    end_batch(problem);
+}
+
+void Tuning::end_batch(TunedProblem &problem) {
+    const Batch batch = *std::exchange(problem.batch, std::nullopt);
+    under_way_--;
+    searching_ -= batch.kind == Batch::Kind::search;
+    if (batch.kind == Batch::Kind::final) {
+        finish_settling(problem);
+        return;
     }
     if (!problem.error.empty()) {
-        tried_ = tried_before;  // others may have what it would have tried
+        tried_ -= batch.proposed;  // others may have what it would have tried
     }
-    problem.seconds += elapsed() - begin;
+    problem.seconds += elapsed() - batch.begin;
     problem.batches++;
-    const double after = problem.search.best(1)[0].ratio;
+    const double after = problem.search.best(1)[0].ratio, before = batch.best_before;
     problem.gain = 0.5 * problem.gain + (problem.batches > 1 || after < before ? 1 - after / before : 0);
+    release_slow(problem);
+    show(problem);
 }
 
-// Takes over what was recorded on this machine.
-void Tuning::resume(TunedProblem &problem) {
-    for (const Record &record : known_) {
-        if (record.problem != problem.text || record.machine != machine() || record.final ||
-            record.cold != options_.cold || problem.search.knows(record.decision)) {
-            continue;
+// Keeps the default, and what may be timed again.
+void Tuning::release_slow(TunedProblem &problem) {
+    const std::vector<Search::Result> best = problem.search.best(finalist_pool);
+    for (size_t i = problem.compiled.size(); i-- > 1;) {
+        const Decision &decision = problem.compiled[i].decision;
+        const bool kept = std::any_of(best.begin(), best.end(), [&](const Search::Result &result) {
+            return result.decision.algorithm == decision.algorithm && result.decision.schedule == decision.schedule;
+        });
+        if (!kept || problem.settled) {
+            pool_->release(problem.compiled[i]);
+            problem.compiled.erase(problem.compiled.begin() + static_cast<std::ptrdiff_t>(i));
         }
-        problem.search.learn(record.decision, record.ok() ? record.ratio : -1);
-        problem.records.push_back(record);
-        problem.when.push_back(0);
-        tried_++;
-    }
-}
-
-// What did best for the most alike problems.
-void Tuning::start(TunedProblem &problem) {
-    std::map<std::string, const Record *> best;  // of each problem
-    for (const Record &record : known_) {
-        if (record.ok() && record.problem != problem.text) {
-            const Record *&other = best[record.problem];
-            other = other == nullptr || record.ratio < other->ratio ? &record : other;
-        }
-    }
-    std::vector<const Record *> sorted;
-    for (const auto &[text, record] : best) {
-        sorted.push_back(record);
-    }
-    std::stable_sort(sorted.begin(), sorted.end(), [&](const Record *a, const Record *b) {
-        return likeness(a->problem, problem.text) > likeness(b->problem, problem.text);
-    });
-    for (size_t i = 0; i < std::min<size_t>(sorted.size(), 2); i++) {
-        problem.search.suggest(sorted[i]->decision);
     }
 }
 
@@ -403,7 +384,9 @@ void Tuning::show(const TunedProblem &problem) {
 
 void Tuning::take_batch(TunedProblem &problem) {
     if (problem.batches == 0) {
-        start(problem);
+        for (const Decision &decision : known_.suggestions(problem.text, 2)) {
+            problem.search.suggest(decision);
+        }
     }
     int count = batch_size;
     if (options_.budget.seconds == 0) {
@@ -417,100 +400,46 @@ void Tuning::take_batch(TunedProblem &problem) {
     const std::vector<Decision> decisions = problem.search.propose(count);
     problem.exhausted = decisions.empty();
     if (!decisions.empty() || problem.batches == 0) {
-        examine(problem, decisions);
+        examine(problem, decisions, Batch::Kind::search);
+    } else {
+        show(problem);
     }
-    show(problem);
 }
 
-// Compares the best with the default once more, at length and in every mode of running, and decides.
-void Tuning::settle(TunedProblem &problem) {
-    problem.decision = problem.search.default_decision();
-    problem.ratio = 1;
-    std::vector<Decision> finalists;
-    for (const Search::Result &result : problem.search.best(3)) {
-        if (result.ratio < 1 - least_gain && finalists.size() < 2) {
-            finalists.push_back(result.decision);
-        }
+bool Tuning::begin_something() {
+    // What is settled needs no memory any more.
+    if (candidates_by_layer() && begin_settling()) {
+        return true;
     }
-    if (!problem.error.empty() || finalists.empty()) {
-        return;
+    TunedProblem *problem = may_go_on() ? most_promising() : nullptr;
+    if (problem != nullptr) {
+        take_batch(*problem);
+        return true;
     }
-    if (predictor_) {
-        problem.decision = finalists[0];
-        problem.ratio = problem.search.best(1)[0].ratio;
-        return;
-    }
-    std::vector<CompiledCandidate> kernels;
-    for (const Decision &decision : finalists) {
-        if (index_of(problem, decision) == problem.compiled.size()) {  // of an earlier run
-            problem.compiled.push_back(measurement_->compile(problem.search.problem(), {decision})[0]);
-        }
-        const CompiledCandidate &compiled = problem.compiled[index_of(problem, decision)];
-        if (compiled.error.empty()) {
-            kernels.push_back(compiled);
-        }
-    }
-    kernels.insert(kernels.begin(), problem.compiled[0]);
-    Measurement::Run run;
-    run.from = 1;
-    run.rounds = final_rounds;
-    run.thorough = true;
-    time(problem, kernels, run, [&](size_t k, const Timing &timing) {
-        const bool whole = timing.verdict == "ok" && timing.seconds.size() == final_rounds;
-        const double ratio = timing.verdict != "ok" ? -1 : median(ratios(timing, 0));
-        record(problem, kernels[k], timing, ratio, true);
-        if (!whole) {
-            return;
-        }
-        const double error = error_of_median(ratios(timing, 0));
-        if (ratio < problem.ratio && 1 - ratio > std::max(least_gain, 3 * error)) {
-            problem.decision = kernels[k].decision;
-            problem.ratio = ratio;
-        }
-        problem.noise = std::max(problem.noise, error);
-    });
+    return begin_settling();
 }
 
-// The decisions file: other lines stay as they are, where they are.
-void Tuning::write_decisions() const {
-    std::map<std::string, std::string> fresh;  // by problem
-    for (const TunedProblem &problem : problems_) {
-        if (problem.decision.algorithm.empty() || !problem.error.empty()) {
-            continue;
-        }
-        nlohmann::ordered_json line = {{"problem", problem.text},
-                                       {"target", target_.name},
-                                       {"algorithm", problem.decision.algorithm},
-                                       {"revision", algorithm_revision(problem.decision.algorithm)},
-                                       {"schedule", problem.decision.schedule},
-                                       {"kiln", KILN_VERSION}};
-        if (predictor_) {
-            line["predicted_for"] = options_.predict;
-        } else {
-            line["caches"] = options_.cold ? "cold" : "warm";
-        }
-        fresh[problem.text] = line.dump();
+// Each record is on the disk before the next candidate is chosen.
+void Tuning::keep_records() {
+    if (writer_) {
+        const auto begin = std::chrono::steady_clock::now();
+        writer_->sync();
+        pool_->waited(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
-    std::string text;
-    std::ifstream file(options_.decisions);
-    for (std::string line; std::getline(file, line);) {
-        const json entry = json::parse(line, nullptr, false);
-        const bool known = entry.is_object() && entry.value("target", json()) == target_.name &&
-                           entry.contains("problem") && entry["problem"].is_string();
-        const auto replacement = known ? fresh.find(entry["problem"]) : fresh.end();
-        if (replacement == fresh.end()) {
-            text += line + "\n";
-        } else if (!replacement->second.empty()) {
-            text += replacement->second + "\n";
-            replacement->second.clear();
+}
+
+void Tuning::work() {
+    while (settled_ < problems_.size()) {
+        if (pool_->wants_work()) {
+            keep_records();
+            while (pool_->wants_work() && begin_something()) {
+            }
+        }
+        if (under_way_ > 0) {
+            pool_->wait(*this);
         }
     }
-    for (const TunedProblem &problem : problems_) {
-        if (const auto line = fresh.find(problem.text); line != fresh.end() && !line->second.empty()) {
-            text += line->second + "\n";
-        }
-    }
-    write_whole(options_.decisions, text);
+    keep_records();
 }
 
 bool Tuning::run() {
@@ -520,42 +449,25 @@ bool Tuning::run() {
         return good_;
     }
     if (!predictor_) {
-        read_known();
+        known_ = KnownRecords(options_.timings, target_);
     }
     const TuneOptions::Budget &budget = options_.budget;
     const double total = (budget.seconds > 0 ? budget.seconds : budget.candidates) *
                          (budget.per_layer ? static_cast<double>(problems_.size()) : 1);
     progress_ = std::make_unique<Progress>(budget.seconds > 0 ? "tuning (seconds)" : "tuning",
                                            std::max(1, static_cast<int>(total)));
-    for (TunedProblem &problem : problems_) {
-        if (!options_.resume || predictor_) {
-            break;
+    try {
+        if (options_.resume && !predictor_) {
+            resume_all();
         }
-        if (machine().empty()) {
-            examine(problem, {});  // the default alone: says what it runs on
+        work();
+    } catch (...) {
+        if (settled_ > 0) {
+            write_decisions(true);  // what was decided stays
         }
-        resume(problem);
+        throw;
     }
-    while (may_go_on()) {
-        TunedProblem *problem = most_promising();
-        if (problem == nullptr) {
-            break;
-        }
-        take_batch(*problem);
-    }
-    for (TunedProblem &problem : problems_) {
-        if (problem.error.empty() && problem.batches == 0 && problem.search.tried() == 0) {
-            problem.error = "the budget was spent before its turn";
-        } else if (problem.error.empty() && problem.batches == 0) {
-            examine(problem, {});
-        }
-        settle(problem);
-        if (!problem.error.empty()) {
-            progress_->note(fmt::format("kiln: {}: {}", problem.layers[0], problem.error));
-            good_ = false;
-        }
-        write_decisions();
-    }
+    write_decisions(true);
     progress_.reset();
     return good_;
 }

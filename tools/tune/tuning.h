@@ -1,8 +1,9 @@
 // Tuning a SPEC's problems within a budget: which of them gets the next candidates, and what is decided in the end.
+// Where the work runs is a Pool's affair: as many problems as it wants have a batch under way, each one.
 #pragma once
 
 #include <chrono>
-#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,12 +13,27 @@
 #include "commands.h"
 #include "progress.h"
 #include "temp_folder.h"
-#include "tune/measurement.h"
+#include "tune/known.h"
+#include "tune/pool.h"
 #include "tune/predict.h"
 #include "tune/records.h"
 #include "tune/search.h"
 
 namespace kiln::tools {
+
+constexpr size_t finalist_pool = 3;  // the best, of which two are compared with the default once more
+
+// Candidates of one problem that are compiled together, then timed together.
+struct Batch {
+    enum class Kind { search, baseline, final };  // candidates; the default alone; the last comparison with it
+    Kind kind = Kind::search;
+    int proposed = 0;  // of them, what the budget counts
+    std::vector<CompiledCandidate> candidates;
+    size_t compiling = 0;                    // of them, still to come
+    std::vector<CompiledCandidate> kernels;  // that are timed: references first
+    double begin = 0;                        // seconds
+    double best_before = 1;                  // ratio
+};
 
 // A problem of the SPEC, with all layers that have it.
 struct TunedProblem {
@@ -27,15 +43,19 @@ struct TunedProblem {
     std::string text;
     std::vector<std::string> layers;
     Search search;
-    std::string error;  // why it could not be tuned; "" if nothing went wrong
+    std::string error;      // why it could not be tuned; "" if nothing went wrong
+    std::string processor;  // that timed it, and no other may; "" before
+    std::string host;       // that timed it last
 
     double default_ms = 0;  // or cycles, where they are predicted
     double gain = 0;        // of the last batches, smoothed
     int batches = 0;
     double seconds = 0;  // spent on it
     bool exhausted = false;
+    std::optional<Batch> batch;  // that is under way
+    bool settled = false;
 
-    std::vector<CompiledCandidate> compiled;  // the default first
+    std::vector<CompiledCandidate> compiled;  // the default first, and the best
     std::vector<Record> records;              // of this run, in order
     std::vector<double> when;                 // seconds from the run's start, of each
 
@@ -45,7 +65,7 @@ struct TunedProblem {
     double noise = 0;  // of that ratio
 };
 
-class Tuning {
+class Tuning : private Pool::Listener {
   public:
     explicit Tuning(const TuneOptions &options);
 
@@ -56,42 +76,78 @@ class Tuning {
     const TargetModel &target() const { return target_; }
     std::string machine() const;
     bool predicts() const { return predictor_.has_value(); }
-    double elapsed() const;
+    double elapsed() const { return pool_->now(); }
+    const Pool &pool() const { return *pool_; }
 
   private:
     void collect_problems();
-    void read_known();
+    void add_problems(const std::vector<std::string> &order,
+                      const std::map<std::string, std::pair<Problem, std::vector<std::string>>> &found);
+    void resume_all();
+    void resume(TunedProblem &problem);
+
+    // The budget.
     double spent() const;
     double reserve() const;
     bool may_go_on() const;
+    bool candidates_by_layer() const;
+    bool may_search(const TunedProblem &problem) const;
     TunedProblem *most_promising();
+
+    // What is begun, and what follows when it is done.
+    bool begin_something();
+    bool begin_settling();
+    void work();
+    void keep_records();
     void take_batch(TunedProblem &problem);
-    void examine(TunedProblem &problem, std::vector<Decision> decisions);
-    void predict(TunedProblem &problem, const std::vector<size_t> &batch);
-    void time(TunedProblem &problem, const std::vector<CompiledCandidate> &kernels, const Measurement::Run &run,
-              const std::function<void(size_t kernel, const Timing &timing)> &on_done);
-    void measure(TunedProblem &problem, const std::vector<size_t> &batch);
+    void examine(TunedProblem &problem, std::vector<Decision> decisions, Batch::Kind kind);
+    void compile(TunedProblem &problem, const std::vector<Decision> &decisions, Batch::Kind kind, int proposed);
+    void finish_compiling(TunedProblem &problem);
+    void predict(TunedProblem &problem, const std::vector<size_t> &indices);
+    void measure(TunedProblem &problem, const std::vector<size_t> &indices);
+    void finish_timing(TunedProblem &problem);
+    void end_batch(TunedProblem &problem);
     void settle(TunedProblem &problem);
+    std::vector<Decision> finalists(const TunedProblem &problem) const;
+    void compare_finalists(TunedProblem &problem);
+    void judge_finalist(TunedProblem &problem, const CompiledCandidate &candidate, const Timing &timing, double ratio);
+    void finish_settling(TunedProblem &problem);
+    void time(TunedProblem &problem, const TimingRun &run);
+
+    void compiled(Pool::Task task, CompiledCandidate candidate) override;
+    void timed(Pool::Task task, size_t kernel, const Timing &timing, const Machine &machine) override;
+    void ended(Pool::Task task, const std::string &error) override;
+    void note(const std::string &text) override { progress_->note(text); }
+
     void record(TunedProblem &problem, const CompiledCandidate &candidate, const Timing &timing, double ratio,
-                bool final);
-    void start(TunedProblem &problem);
-    void resume(TunedProblem &problem);
+                const Machine &machine);
+    void release_slow(TunedProblem &problem);
     size_t index_of(const TunedProblem &problem, const Decision &decision) const;
-    void write_decisions() const;
+    void write_decisions(bool now);
     void show(const TunedProblem &problem);
 
     const TuneOptions &options_;
     const TargetModel &target_;
     TempFolder folder_;
-    std::optional<Measurement> measurement_;
     std::optional<Predictor> predictor_;
     std::unique_ptr<RecordWriter> writer_;
-    std::vector<Record> known_;  // of the timings file, for this target
+    std::unique_ptr<Pool> pool_;
+    KnownRecords known_;
     std::vector<TunedProblem> problems_;
+    struct Work {
+        TunedProblem *problem;
+        size_t candidate;  // of its batch, where it is compiled
+    };
+    std::map<Pool::Task, Work> tasks_;
+    Pool::Task next_task_ = 0;
+    int under_way_ = 0, searching_ = 0;  // batches, and those of them that search
+    size_t settled_ = 0;                 // problems, without a gap, from the first on
     std::unique_ptr<Progress> progress_;
     bool good_ = true;
     int tried_ = 0;
-    const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+    // When the decisions were last written, and how long that took.
+    std::chrono::steady_clock::time_point written_{};
+    std::chrono::steady_clock::duration writing_{};
 };
 
 }  // namespace kiln::tools
