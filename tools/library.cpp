@@ -378,7 +378,8 @@ class Compilation {
         functions.weight_strides.assign(strides, strides + problem.rank + 2);
         for (const size_t index : pending.kernels) {
             const LibraryKernel &kernel = *kernels_[index];
-            functions.kernels.push_back({kernel.symbol, pending.kernels.size() > 1 ? kernel.target->features : 0, {}});
+            functions.kernels.push_back(
+                {kernel.symbol, features_to_ask_for(*kernel.target, pending.kernels.size() > 1), {}});
         }
         return functions;
     }

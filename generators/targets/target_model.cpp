@@ -173,6 +173,10 @@ std::span<const TargetModel> target_models() {
     return models;
 }
 
+uint64_t features_to_ask_for(const TargetModel &target, bool picks) {
+    return picks || (target.features & KILN_CPU_AMX) != 0 ? target.features : 0;
+}
+
 std::vector<std::string> feature_names(uint64_t features) {
     std::vector<std::string> result;
     for (int bit = 0; bit < 64; bit++) {

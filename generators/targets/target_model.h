@@ -63,6 +63,11 @@ struct TargetModel {
 // Every target Kiln knows, the most demanding first within an architecture.
 std::span<const TargetModel> target_models();
 
+// The features that a function asks for before it calls a target's kernel: all where it picks among several targets'
+// kernels; otherwise none, but on a processor whose tiles may not be used before the operating system was asked for
+// them.
+uint64_t features_to_ask_for(const TargetModel &target, bool picks);
+
 // The names of the features in a mask of kiln/cpu.h, e.g. {"avx2", "avx512"}.
 std::vector<std::string> feature_names(uint64_t features);
 

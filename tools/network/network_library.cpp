@@ -365,7 +365,8 @@ class Assembly {
         call.arguments.push_back({Base::threads, 0, 0});
         for (const OperationKernel &kernel : facts_.operations) {
             if (kernel.text == step.what && step.kind == NetworkStep::Kind::operation) {
-                call.kernels.push_back({kernel.symbol, contents_.targets.size() > 1 ? kernel.target->features : 0});
+                call.kernels.push_back(
+                    {kernel.symbol, features_to_ask_for(*kernel.target, contents_.targets.size() > 1)});
             }
         }
         if (step.kind == NetworkStep::Kind::tail) {

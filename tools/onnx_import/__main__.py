@@ -46,7 +46,7 @@ def import_model(path, shapes, weights_folder, whole=True, as_network=False,
     set_shapes(path, model.graph, shapes)
     load_small_tensors(model, folder)
     with np.errstate(all="ignore"):  # what overflows is told with its layer's name
-        folded = fold(path, model, folder, whole)
+        folded = fold(path, model, folder, whole, as_network)
         if shapes and folded.misfits:
             given = ", ".join(f"{name}={shape_option(sizes)}" for name, sizes in shapes.items())
             raise ModelError(f"{path} with --shape {given}: {folded.misfits[0]}")
@@ -80,9 +80,9 @@ def network_of(path, graph, importer, folder, callbacks):
         raise ModelError(f"{path}: {error}") from error
 
 
-def fold(path, model, folder, whole):
+def fold(path, model, folder, whole, as_network):
     try:
-        return Folder(model, folder, whole)
+        return Folder(model, folder, whole, as_network)
     except ModelError as error:
         raise ModelError(f"{path} makes no sense as a model: {error}") from error
 

@@ -30,8 +30,8 @@ VERSIONS = {"ReduceMean": 13}
 # Attributes that shapes depend on.
 SHAPING = {"axis", "axes", "keepdims", "kernel_shape", "strides", "pads", "dilations", "auto_pad", "ceil_mode", "group",
            "count_include_pad", "transA", "transB", "storage_order", "output_padding", "output_shape"}
-# Operators of ONNX that its inference passes by.
-ELEMENTWISE = {"GroupNormalization", "MeanVarianceNormalization"}
+# Operators of ONNX that its inference passes by, or does not know in a model of an operator set before theirs.
+ELEMENTWISE = {"GroupNormalization", "MeanVarianceNormalization", "Gelu", "LayerNormalization", "RMSNormalization"}
 
 
 # Parameters of a FusedConv's activation, as attributes of the operator that it is, in the order of activation_params.
@@ -78,7 +78,7 @@ def in_onnx_terms(node, rank_of):
         return None
     if node.domain == NHWC:
         return channels_last(node, rank_of(input_name(node, INPUTS.get(node.op_type, {}).get("w"))))
-    if node.domain in ("", "ai.onnx") and node.op_type in ELEMENTWISE:
+    if node.domain in ("", "ai.onnx") and node.op_type in ELEMENTWISE and not any(node.output[1:]):
         return [plain(node, "Identity", node.input[:1])]
     if node.domain != MICROSOFT or node.op_type not in MICROSOFT_OPERATORS:
         return None

@@ -8,6 +8,7 @@ import onnx.reference
 import onnx.shape_inference
 
 from dialects import VERSIONS, expanded, in_onnx_terms, result_type
+from microsoft import in_onnx_nodes
 from order import in_order, names_of
 from terms import (INPUTS, ModelError, attribute_values, input_name, is_foldable, is_layer, is_onnx, outer_names, shape_of,
                    subgraphs)
@@ -24,9 +25,10 @@ class Folder:
     of If among them; the types of all values; what is constant, and the values of small constants. `misfits` tells of nodes
     that cannot be computed, `doubts` of such in branches that may not be taken."""
 
-    def __init__(self, model, folder, whole):
-        """Without `whole` the inference over the whole model, which adds what little the walk does not know, is left out."""
-        self.model, self.folder = model, folder
+    def __init__(self, model, folder, whole, as_network=False):
+        """Without `whole` the inference over the whole model, which adds what little the walk does not know, is left out.
+        `as_network`: nodes that a network computes as several of ONNX's are those."""
+        self.model, self.folder, self.as_network = model, folder, as_network
         self.opsets = {entry.domain: entry.version for entry in model.opset_import}
         self.opset = self.opsets[""] = self.opsets.get("", self.opsets.get("ai.onnx", 1))
         self.imports = [onnx.helper.make_opsetid("", self.opset)]
@@ -82,7 +84,7 @@ class Folder:
             elif is_onnx(node) and node.op_type == "If":
                 self.follow_if(node, scope)
             else:
-                for part in expanded(node) or [node]:
+                for part in (in_onnx_nodes(node, self) if self.as_network else expanded(node)) or [node]:
                     self.nodes.append(part)
                     self.follow_node(part)
 
@@ -202,7 +204,7 @@ class Folder:
         return known
 
     def infer_onnx(self, node, told):
-        schema = self.schema(node.op_type)
+        schema = self.schema(node.op_type, is_onnx(told))
         if schema is None or not node.output:
             return {}
         names = [*node.input, *outer_names(node)]
@@ -218,14 +220,18 @@ class Folder:
             pass
         return {}
 
-    def schema(self, operator):
-        if operator not in self.schemas:
+    def schema(self, operator, is_own):
+        """What onnx knows of an operator; `is_own`: of the model's own node, not of one that stands for another domain's."""
+        key = operator, is_own
+        if key not in self.schemas:
+            version = self.opset if is_own else min(self.opset, VERSIONS.get(operator, self.opset))
+            if operator == "Resize" and version in (11, 12):  # of which it misses the shape where scales are left out
+                version = 13
             try:
-                version = min(self.opset, VERSIONS.get(operator, self.opset))
-                self.schemas[operator] = onnx.defs.get_schema(operator, version, "")
+                self.schemas[key] = onnx.defs.get_schema(operator, version, "")
             except (onnx.defs.SchemaError, TypeError):  # or the operator set's number is none
-                self.schemas[operator] = None
-        return self.schemas[operator]
+                self.schemas[key] = None
+        return self.schemas[key]
 
     def tensor(self, name):
         """A small constant as onnx's inference takes it."""

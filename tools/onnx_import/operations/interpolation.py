@@ -55,7 +55,7 @@ class Axis:
         raise NodeError(f'coordinate_transformation_mode "{mode}"', "unsupported")
 
 
-def nearest(positions, mode, before):
+def nearest(positions, mode, before, scale):
     if mode == "round_prefer_floor":
         places = np.ceil(positions - 0.5)
     elif mode == "round_prefer_ceil":
@@ -63,7 +63,7 @@ def nearest(positions, mode, before):
     elif mode in ("floor", "ceil"):
         places = np.floor(positions) if mode == "floor" else np.ceil(positions)
     elif mode == "simple":  # of opsets before nearest_mode
-        places = np.floor(positions)
+        places = np.ceil(positions) if scale < 1 else np.floor(positions)
     else:
         raise NodeError(f'nearest_mode "{mode}"', "unsupported")
     return np.clip(places, 0, before - 1).astype(np.int32)
@@ -130,7 +130,7 @@ def table_of(axis, attributes, mode, coordinates, rounding):
     is_outside = (positions < 0) | (positions > axis.before - 1) if coordinates == "tf_crop_and_resize" else \
         np.zeros(axis.after, bool)
     if mode == "nearest":
-        return np.where(is_outside, np.int32(-1), nearest(positions, rounding, axis.before)), None
+        return np.where(is_outside, np.int32(-1), nearest(positions, rounding, axis.before, axis.scale)), None
     if mode in ("linear", "bilinear", "trilinear"):
         indices, weights = taps(axis, positions, 1, linear_weight, antialias, excludes)
     elif mode in ("cubic", "bicubic"):

@@ -1,0 +1,146 @@
+"""Models in the forms that others write: onnxruntime's quantisers and its optimiser, and exporters of older operator sets. What
+they become, and that it computes what onnxruntime does. Half a minute on two idle cores."""
+
+import json
+import pathlib
+import sys
+import unittest
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, compose, helper, numpy_helper
+from onnxruntime import quantization
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tests/kernels")]
+from commands_test import kiln  # noqa: E402
+from models import Builder  # noqa: E402
+from onnx_importing import ImportTest  # noqa: E402
+from onnx_models import model_of, value  # noqa: E402
+
+SHAPE = [1, 3, 16, 16]
+
+
+def small_network():
+    """Of every kind of node that the quantisers have an operator for."""
+    b = Builder()
+    b.channels["x"] = 3
+    y = b.node("LeakyRelu", b.conv("x", 16, 3, 2), alpha=0.1)
+    z = b.node("Sigmoid", b.conv(b.node("AveragePool", y, kernel_shape=[2, 2], strides=[2, 2]), 16))
+    up = b.node("Resize", z, "", b.constant(np.float32([1, 1, 2, 2])), mode="nearest")
+    joined = b.conv(b.node("Mul", b.concat(up, y), b.constant(np.float32(0.5))), 16, 1)
+    total = b.node("Add", joined, y)
+    dense = b.dense(b.node("Flatten", b.node("GlobalAveragePool", total)), 16, 8)
+    b.node("Softmax", dense, axis=1)
+    return b.model({"x": SHAPE}, {b.nodes[-1].output[0]: [1, 8]})
+
+
+class Reader(quantization.CalibrationDataReader):
+    def __init__(self):
+        rng = np.random.default_rng(1)
+        self.rows = iter([{"x": rng.standard_normal(SHAPE).astype(np.float32)} for _ in range(3)])
+
+    def get_next(self):
+        return next(self.rows, None)
+
+
+class Forms(ImportTest):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "float.onnx"
+        onnx.save(small_network(), self.path)
+
+    def quantized(self, name):
+        target = self.folder / f"{name}.onnx"
+        if name == "dynamic":
+            quantization.quantize_dynamic(self.path, target)
+        else:
+            quantization.quantize_static(self.path, target, Reader(), quant_format=quantization.QuantFormat[name])
+        return onnx.load(target)
+
+    def kinds(self, model, *arguments):
+        """How many steps of each kind a model becomes."""
+        network = self.read(model, "--network", "--weights", self.folder / "w", *arguments)["network"]
+        kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback") if kind in step]
+        return {kind: kinds.count(kind) for kind in set(kinds)}, network
+
+    def verify(self, model):
+        path = self.folder / "model.onnx"
+        onnx.save(model, path)
+        process = kiln("verify", path, "--network", "--json", ok=(0, 1))
+        rows = [json.loads(line) for line in process.stdout.splitlines()]
+        self.assertTrue(rows, process.stderr)
+        self.assertEqual({row["verdict"] for row in rows}, {"ok"}, process.stderr)
+        return rows
+
+    def test_quantised(self):
+        """Operators of bytes, and sizes of steps that are computed when it runs; none of them is left to C."""
+        models = [self.quantized("QOperator"), self.quantized("dynamic")]
+        operators = {node.op_type for model in models for node in model.graph.node}
+        self.assertLess({"QLinearAdd", "QLinearMul", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearConcat", "QGemm",
+                         "QLinearAveragePool", "QLinearSoftmax", "DynamicQuantizeLinear", "ConvInteger"}, operators)
+        for model in models:
+            kinds, _ = self.kinds(model)
+            self.assertEqual(set(kinds), {"layer", "operation"})
+            self.assertGreaterEqual(kinds["layer"], 3)
+        first, second = (compose.add_prefix(model, f"{name}/") for name, model in zip("qd", models))
+        both = helper.make_graph([*first.graph.node, *second.graph.node], "both", [*first.graph.input, *second.graph.input],
+                                 [*first.graph.output, *second.graph.output],
+                                 [*first.graph.initializer, *second.graph.initializer])
+        self.verify(helper.make_model(both, opset_imports=first.opset_import, ir_version=8))
+
+    def test_optimised(self):
+        """What onnxruntime's optimiser makes of attention and a Gelu."""
+        nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), helper.make_node("MatMul", ["x", "t"], ["m"]),
+                 helper.make_node("Mul", ["m", "half"], ["n"]), helper.make_node("MatMul", ["n", "x"], ["p"]),
+                 helper.make_node("Div", ["p", "root"], ["d"]), helper.make_node("Erf", ["d"], ["e"]),
+                 helper.make_node("Add", ["e", "one"], ["f"]), helper.make_node("Mul", ["p", "f"], ["g"]),
+                 helper.make_node("Mul", ["g", "half"], ["y"])]
+        numbers = [numpy_helper.from_array(np.float32(number), name)
+                   for name, number in (("half", 0.5), ("root", 2**0.5), ("one", 1))]
+        onnx.save(model_of(nodes, [value("x", [2, 5, 6])], [value("y", [2, 5, 6])], numbers), self.path)
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(self.folder / "optimised.onnx")
+        onnxruntime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+        model = onnx.load(self.folder / "optimised.onnx")
+        self.assertLessEqual({"FusedMatMul", "Gelu"}, {node.op_type for node in model.graph.node})
+        self.assertEqual(set(self.kinds(model)[0]), {"operation"})
+        self.verify(model)
+
+    def test_shapes_that_onnx_infers_by_version(self):
+        """A ReduceMean whose axes are an input, and a Resize without scales."""
+        axes, sizes = numpy_helper.from_array(np.int64([1]), "axes"), numpy_helper.from_array(np.int64([1, 2, 7, 9]), "sizes")
+        mean = model_of([helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)], [value("x", [2, 7, 5])],
+                        [value("y", None)], [axes], opset=18)
+        resize = model_of([helper.make_node("Resize", ["x", "", "", "sizes"], ["y"])], [value("x", [1, 2, 5, 5])],
+                          [value("y", None)], [sizes], opset=11)
+        for model, shape in ((mean, [2, 5]), (resize, [1, 2, 7, 9])):
+            self.assertEqual(self.kinds(model)[1]["outputs"][0]["shape"], shape)
+
+    def test_a_resize_before_nearest_had_a_mode(self):
+        """It rounds up where it shrinks, and down where it grows."""
+        scales = numpy_helper.from_array(np.float32([1, 1, 0.6, 1.7]), "scales")
+        node = helper.make_node("Resize", ["x", "scales"], ["y"])
+        self.verify(model_of([node], [value("x", [1, 2, 10, 10])], [value("y", None)], [scales], opset=10))
+
+    def test_no_reference(self):
+        """A model that runs nowhere else: told in words."""
+        node = helper.make_node("Dropout", ["x"], ["y"], is_test=1)
+        model = model_of([node, helper.make_node("Relu", ["y"], ["z"])], [value("x", [4])], [value("z", [4])], opset=6)
+        onnx.save(model, self.path)
+        process = kiln("verify", self.path, "--network", ok=(1,))
+        self.assertIn("cannot run the model", process.stderr)
+        self.assertNotIn("Traceback", process.stderr)
+
+    def test_types_that_onnxruntime_lacks(self):
+        """Convolutions of doubles are compared with onnx's own evaluator."""
+        w = numpy_helper.from_array(np.random.default_rng(3).standard_normal([4, 3, 3, 3]), "w")
+        model = model_of([helper.make_node("Conv", ["x", "w"], ["y"])], [value("x", [1, 3, 6, 6], TensorProto.DOUBLE)],
+                         [value("y", None, TensorProto.DOUBLE)], [w])
+        self.assertIn("reference evaluator", self.verify(model)[0]["reference"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
