@@ -54,7 +54,7 @@ def runs(command):
         return False
 
 
-def install(names):
+def install(names, folder="peers"):
     """Installs the peers that are missing into bench/.venv; returns {peer: why it could not be}."""
     python = os.path.join(VENV, "bin", "python")
     if not runs([python, "-m", "pip", "--version"]):
@@ -62,7 +62,7 @@ def install(names):
         subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True, stdout=sys.stderr)
     failed = {}
     for name in names:
-        packages = " ".join(importlib.import_module("peers." + name).PACKAGES)
+        packages = " ".join(importlib.import_module(f"{folder}.{name}").PACKAGES)
         stamp = os.path.join(VENV, ".installed-" + name)
         if os.path.exists(stamp):
             with open(stamp, encoding="utf-8") as file:
@@ -258,6 +258,7 @@ def parse_arguments():
     parser.add_argument("--layers", type=names, default=[], metavar="NAMES", help="only these, as C1,T2")
     parser.add_argument("--peers", type=names, default=list(PEERS), metavar="NAMES",
                         help=f"of {','.join(PEERS)}; --peers= for none")
+    parser.add_argument("--network", metavar="MODEL", help="time a whole ONNX model (--network MODEL --help)")
     parser.add_argument("--avx2", action="store_true", help="hold everyone to AVX2")
     parser.add_argument("--no-amx", action="store_true", help="hold everyone to AVX-512, without AMX")
     parser.add_argument("--decisions", metavar="FILE", help="what kiln tune decided, in place of Kiln's defaults")
@@ -275,6 +276,10 @@ def parse_arguments():
 
 
 def main():
+    if any(word == "--network" or word.startswith("--network=") for word in sys.argv[1:]):
+        import network  # of whole models
+
+        return network.main()
     arguments = parse_arguments()
     try:
         result = bench(arguments)

@@ -1,6 +1,7 @@
 """A library's own process: worker.py MODULE [--cpu N] [--hold LEVEL LIBRARY]. Requests and answers are lines of JSON.
 
     {"do": "prepare", "key", "problem", "layout", "tensors": FILE.npz, "output": FILE.npy}
+    {"do": "load", "key", "model", "names", "inputs": FILE.npz, "output": FILE.npz}  of whole networks (networks/)
     {"do": "time", "key", "seconds"}       answers {"seconds": of one call, the best}
     {"do": "drop"}                         forgets what was prepared
     {"do": "peak", "kind", "avx2", "seconds"}  of Kiln's own module, which has a function for it
@@ -57,6 +58,17 @@ class Worker:
         np.save(request["output"], prepared.output())
         self.prepared[request["key"]] = prepared
         return {"note": prepared.note}
+
+    def load(self, request):
+        import numpy as np
+
+        with np.load(request["inputs"]) as file:
+            inputs = {name: file[f"arr_{place}"] for place, name in enumerate(request["names"])}
+        prepared = self.module.load(request["model"], inputs)
+        prepared.first = prepared.seconds(1)
+        np.savez(request["output"], *prepared.output())
+        self.prepared[request["key"]] = prepared
+        return {}
 
     def time(self, request):
         return {"seconds": best_time(self.prepared[request["key"]], request["seconds"])}

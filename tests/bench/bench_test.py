@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnx
 
 BUILD, ROOT = sys.argv.pop(), sys.argv.pop()
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -280,6 +281,27 @@ class CommandLine(unittest.TestCase):
                                  [(layout, epilogue, "ok") for epilogue in ("", "relu") for layout in ("nxc", "ncx")])
             self.assertEqual(answer["rows"][2]["failed"], "sizes are left open")
             self.assertGreater(answer["peaks"]["f32"], 1)
+
+    def test_a_whole_model(self):
+        """A network by itself: its time and its sizes; a model whose sizes are open is told how to give them."""
+        node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+        w = onnx.numpy_helper.from_array(np.ones([4, 3, 3, 3], np.float32), "w")
+        value = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        graph = onnx.helper.make_graph([node], "net", [value("x", ["n", 3, 8, 8])], [value("y", None)], [w])
+        with tempfile.TemporaryDirectory() as folder:
+            model, times = os.path.join(folder, "net.onnx"), os.path.join(folder, "times.json")
+            onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), model)
+            words = ("--build", BUILD, "--network", model, "--peers=", "--rounds", "1", "--seconds", "0.01", "--json", times)
+            done = self.run_bench(*words)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("--shape x=", done.stderr)
+            done = self.run_bench(*words, "--shape", "x=2x3x8x8")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("kiln", done.stdout)
+            with open(times, encoding="utf-8") as file:
+                result = json.load(file)
+        self.assertGreater(result["ways"][0]["ms"], 0)
+        self.assertGreater(result["facts"]["code_bytes"], 0)
 
     def test_unknown_layer(self):
         done = self.run_bench("--build", BUILD, "--layers", "C1,C99", "--peers=")

@@ -1,0 +1,12 @@
+"""What whole networks are timed beside: a module for each way, run in a process of its own (peers/worker.py).
+
+A module has
+
+    PACKAGES        what pip installs for it, () for nothing
+    version()       of the library, a text
+    load(model, inputs)
+                    everything that comes before a run, on one thread, of an ONNX file and {input: array}; returns a
+                    peers.Prepared whose output() is the list of the model's outputs. It may raise whatever it likes
+
+and may have CALL_NOTE, what its times include that is not the library's.
+"""
