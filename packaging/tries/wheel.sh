@@ -16,6 +16,8 @@ printf '%6.1f s  a program runs, from nothing but python3 and g++\n' "$(echo "$(
 step 'pip install kiln-conv[onnx]' pip install "$wheel[onnx]"
 step 'write model.onnx' python3 /src/write_model.py /tmp/model.onnx
 step 'kiln compile model.onnx' kiln compile /tmp/model.onnx -o /tmp/model
+step 'pip install kiln-conv[bench]' pip install "$wheel[bench]"
+step 'kiln verify model.onnx --network, beside onnxruntime' kiln verify /tmp/model.onnx --network
 step 'the Python snippet of the README' prints '(1, 32, 56, 56) 30.0' bash -c 'cd /src && python3 try.py'
 step 'the tests of the Python package' python3 /src/tests/package_test.py
 use_kiln "$(kiln --cmake-dir)"

@@ -48,9 +48,10 @@ def halide_library() -> Path | None:
     try:
         version = metadata.version("halide")
     except metadata.PackageNotFoundError:
-        if sys.version_info >= (3, 14):
-            raise Failed(f"Halide {wanted} has no wheel for Python {sys.version_info[0]}.{sys.version_info[1]}: "
-                         "use Python 3.10 to 3.13, or name its libHalide.so in KILN_HALIDE") from None
+        if sys.version_info >= (3, 14):  # what Kiln takes of the wheel, its C++ library, is of no one Python
+            raise Failed(f"Halide {wanted} has no wheel for Python {sys.version_info[0]}.{sys.version_info[1]}, and that of 3.13 "
+                         f"does: pip install --no-deps --only-binary :all: --python-version 3.13 --target {ROOT.parent} "
+                         f"halide=={wanted}") from None
         raise Failed(f"the package halide is missing: pip install halide=={wanted}") from None
     if version != wanted:
         raise Failed(f"halide {version} is installed, and this Kiln was built for {wanted}: pip install halide=={wanted}")

@@ -26,6 +26,8 @@ from ._layers import Layers, SpecFile, layers_file
 
 ALIGNMENT = 64  # of packed weights and workspaces, in bytes; tensors are faster with it too
 
+ON_THE_PROCESSOR = 1  # kDLCPU of dlpack.h
+
 DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "s8": "int8", "u8": "uint8", "s32": "int32"}
 
 
@@ -52,9 +54,19 @@ def as_array(value: object) -> npt.NDArray[Any]:
     """NumPy's view of an array, or of any other tensor on the processor by DLPack, which copies nothing."""
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)  # type: ignore[arg-type, unused-ignore]
-    raise InvalidArgument(f"a {type(value).__name__} is no tensor: give a NumPy array, or what has __dlpack__")
+    if not hasattr(value, "__dlpack__"):
+        raise InvalidArgument(f"a {type(value).__name__} is no tensor: give a NumPy array, or what has __dlpack__")
+    try:
+        if value.__dlpack_device__()[0] != ON_THE_PROCESSOR:  # type: ignore[attr-defined, unused-ignore]
+            raise InvalidArgument(f"a {type(value).__name__} lies on another device: bring it to the processor first")
+        try:
+            return np.from_dlpack(value)  # type: ignore[arg-type, unused-ignore]
+        except (BufferError, RuntimeError):
+            if not hasattr(value, "__array__"):
+                raise
+            return np.asarray(value)  # bfloat16, which NumPy takes by DLPack from nobody
+    except (BufferError, RuntimeError, TypeError) as refused:
+        raise InvalidArgument(f"a {type(value).__name__} cannot be read: {refused}") from None
 
 
 class Tensor:

@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -46,6 +47,28 @@ class Foreign:
 
     def __dlpack_device__(self):
         return self.array.__dlpack_device__()
+
+
+class ForeignBits(Foreign):
+    """A tensor of a type that NumPy takes by DLPack from nobody, such as JAX's bfloat16."""
+
+    def __dlpack__(self, **options):
+        raise BufferError("Unsupported dtype in DLTensor")
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+class ForeignGradient(Foreign):
+    """One that its library does not hand out, such as PyTorch's that require a gradient."""
+
+    def __dlpack__(self, **options):
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+
+class ForeignDevice(Foreign):
+    def __dlpack_device__(self):
+        return 2, 0  # kDLCUDA
 
 
 class Calling(unittest.TestCase):
@@ -90,8 +113,21 @@ class Calling(unittest.TestCase):
     def test_dlpack(self):
         y = self.compiled["conv"](Foreign(self.x), Foreign(self.w), Foreign(self.bias))
         self.close(np.from_dlpack(Foreign(y)), conv2d(self.x, self.w, self.bias))
-        plan = self.compiled["conv"]._plan(self.x.shape, self.w.shape)
-        self.assertTrue(np.shares_memory(plan.tensors["x"].in_memory(Foreign(self.x), "conv"), self.x))
+        self.assertTrue(np.shares_memory(np.from_dlpack(Foreign(y)), y))
+        tensors = self.compiled["conv"]._plan(self.x.shape, self.w.shape).tensors
+        for foreign in (Foreign, ForeignBits):
+            self.assertTrue(np.shares_memory(tensors["x"].in_memory(foreign(self.x), "conv"), self.x))
+        for foreign, words in ((ForeignGradient, "a ForeignGradient cannot be read: .*detach"),
+                               (ForeignDevice, "a ForeignDevice lies on another device")):
+            with self.assertRaisesRegex(kiln.InvalidArgument, words):
+                self.compiled["conv"](foreign(self.x), self.w, self.bias)
+
+    def test_result_channels_last_by_dlpack(self):
+        """What was written channels last leaves by DLPack as it lies."""
+        y = self.compiled["last"](self.x, self.w, self.bias)
+        taken = np.from_dlpack(Foreign(y))
+        self.assertTrue(np.shares_memory(taken, y))
+        self.assertEqual((taken.shape, taken.strides), (y.shape, y.strides))
 
     def test_open_sizes(self):
         for shape in ((1, 4, 5, 6), (3, 4, 8, 3)):
@@ -147,6 +183,26 @@ class Calling(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(failures, [])
+
+    def test_interpreter_runs_on(self):
+        """While a kernel computes, other threads of Python do: of a call of 2 GFLOP they get their turn many times."""
+        layer, x = self.compiled["open"], np.zeros([1, 4, 2000, 2000], np.float32)
+        packed, times = layer.pack(self.w, x.shape), []
+        out = layer(x, packed)
+
+        def work():
+            times.append(time.perf_counter())
+            layer(x, packed, out=out)
+            times.append(time.perf_counter())
+
+        thread, ticks = threading.Thread(target=work), []
+        thread.start()
+        while thread.is_alive():
+            ticks.append(time.perf_counter())
+            time.sleep(0.0005)
+        begin, end = times
+        # Where the call kept the interpreter's lock, there would be a tick before it and one behind it.
+        self.assertGreater(sum(begin < tick < end for tick in ticks), 4, f"a call of {end - begin:.4f} s")
 
     def test_refused(self):
         layer = self.compiled["conv"]
