@@ -88,7 +88,7 @@ make_conan() {
     rm -rf "$CONAN_HOME"
     quietly "$venv/bin/conan" profile detect
     quietly env PATH="$venv/bin:$checkout/.venv/bin:$PATH" "$venv/bin/conan" create "$checkout/packaging/conan" \
-        -s compiler.cppstd=gnu20 --build=missing
+        -s compiler.cppstd=gnu20 --no-remote
     say "conan created kiln/$version, and its test_package ran"
 }
 
