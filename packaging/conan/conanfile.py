@@ -28,6 +28,7 @@ class Kiln(ConanFile):
     topics = ("convolution", "compiler", "halide", "onnx", "embedded")
     package_type = "application"
     settings = "os", "arch", "compiler", "build_type"
+    no_copy_source = True  # the build has a folder of its own, in which it lays out what will be installed
 
     def set_version(self):
         lists = os.path.join(self.recipe_folder, "..", "..", "CMakeLists.txt")
