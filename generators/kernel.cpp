@@ -60,7 +60,7 @@ FlatSignature kernel_signature(const Problem &problem, const std::vector<Tensor>
                                .dimensions = dimensions_of(tensors)};
     if (problem.open_epilogue) {
         // Each is at least as large as what it stands in for.
-        signature.stand_ins = {{"bias", "packed"}, {"residual", "y"}, {"mask", "offset"}};
+        signature.stand_ins = {{"bias", "packed"}, {"residual", "y"}, {"mask", "offset"}, {"scale", "packed"}};
     }
     return signature;
 }

@@ -77,10 +77,7 @@ class Kernel : public Halide::Generator<Kernel> {
                 kiln::widen_weights(problem, sizes, out->type(), func("w"), func("zero_points"), has_points);
             *out = implementation->pack(problem, sizes, wide);
         } else {
-            *out = implementation->build(problem,
-                                         {sizes, func("x"), func("packed"), func("bias"), func("residual"),
-                                          func("offset"), func("mask"), func("scale"), half_bits()},
-                                         kiln::find_target(model));
+            *out = implementation->build(problem, operands(sizes), kiln::find_target(model));
         }
         pin(*out, tensors.back());
     }
@@ -95,6 +92,31 @@ class Kernel : public Halide::Generator<Kernel> {
             }
         }
         return tensors;
+    }
+
+    kiln::Operands operands(const kiln::Sizes &sizes) const {
+        const Func numbers = func("scale");
+        const Halide::Var c("c");
+        Func y_scale, slope;
+        if (problem.rescales()) {
+            y_scale = Func("y_scale");
+            y_scale() = numbers(sizes.out_channels);
+        }
+        if (numbers.defined() && (problem.open_epilogue || kiln::takes_slopes(problem.activation))) {
+            slope = Func("slope");
+            slope(c) = numbers(problem.rescales() ? c + (sizes.out_channels + 1) : Expr(c));
+        }
+        return {.sizes = sizes,
+                .x = func("x"),
+                .packed = func("packed"),
+                .residual = func("residual"),
+                .offset = func("offset"),
+                .mask = func("mask"),
+                .bias = func("bias"),
+                .scale = problem.rescales() ? numbers : Func(),
+                .slope = slope,
+                .y_scale = y_scale,
+                .half_bits = half_bits()};
     }
 
     template <typename Parameter>

@@ -85,8 +85,11 @@ std::vector<Tensor> kernel_tensors(const Problem &problem, const Implementation 
     if (problem.residual || (problem.open_epilogue && !problem.is_quantized())) {
         tensors.push_back({"residual", halide_type(problem.y_type), y});
     }
-    if (problem.is_quantized() && problem.y_type != DType::s32) {
-        tensors.push_back({"scale", Halide::Float(32), dense({simplify(sizes.out_channels + 1)})});
+    if (problem.has_scale() || problem.open_epilogue) {
+        const bool takes_slopes = problem.open_epilogue || kiln::takes_slopes(problem.activation);
+        const Expr rescaling = problem.rescales() ? sizes.out_channels + 1 : 0;
+        const Expr slopes = takes_slopes ? sizes.out_channels : 0;
+        tensors.push_back({"scale", Halide::Float(32), dense({simplify(rescaling + slopes)})});
     }
     if (problem.op == Operator::deform_conv) {
         Expr samples = sizes.offset_groups;

@@ -309,12 +309,11 @@ Status Plan::check(const RunArguments &a) const {
     KILN_RETURN_IF_ERROR(check_gpu(*kernel_, a));
     KILN_RETURN_IF_ERROR(check_tensor("x", a.x, !empty_x, size_of(problem_.x_type)));
     KILN_RETURN_IF_ERROR(check_tensor("packed_weights", a.packed_weights, true, KILN_ALIGNMENT));
-    const bool scaled = problem_.is_quantized() && problem_.y_type != DType::s32;
     KILN_RETURN_IF_ERROR(check_tensor("bias", a.bias, problem_.bias, size_of(problem_.bias_type)));
     KILN_RETURN_IF_ERROR(check_tensor("residual", a.residual, problem_.residual, size_of(problem_.y_type)));
     KILN_RETURN_IF_ERROR(check_tensor("offset", a.offset, deformable, size_of(problem_.x_type)));
     KILN_RETURN_IF_ERROR(check_tensor("mask", a.mask, problem_.mask, size_of(problem_.x_type)));
-    KILN_RETURN_IF_ERROR(check_tensor("scale", a.scale, scaled, size_of(DType::f32)));
+    KILN_RETURN_IF_ERROR(check_tensor("scale", a.scale, problem_.has_scale(), size_of(DType::f32)));
     KILN_RETURN_IF_ERROR(check_tensor("y", a.y, true, size_of(problem_.y_type)));
     KILN_RETURN_IF_ERROR(check_threads(a.threads));
     return check_workspace(a.workspace, a.workspace_bytes, workspace_bytes(a.threads), handles ? 1 : KILN_ALIGNMENT);

@@ -198,6 +198,18 @@ bool Problem::rescales_once() const {
     const bool real_bias = bias && bias_type == DType::f32;
     return is_8_bit(y_type) && !real_bias && (activation == Activation::none || activation == Activation::relu);
 }
+bool Problem::rescales() const {
+    return is_quantized() && y_type != DType::s32;
+}
+bool Problem::has_scale() const {
+    return rescales() || takes_slopes(activation);
+}
+int64_t Problem::first_slope() const {
+    return rescales() ? out_channels + 1 : 0;
+}
+int64_t Problem::scale_elements() const {
+    return first_slope() + (takes_slopes(activation) ? out_channels : 0);
+}
 bool Problem::has_open_sizes() const {
     return open_sizes(*this) > 0;
 }

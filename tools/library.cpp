@@ -360,8 +360,8 @@ class Compilation {
         }
         functions.scale = pending.spec->output_scale(problem);
         functions.zero_points = pending.spec->weight_zero_points(problem);
-        if (problem.is_quantized() && problem.y_type != DType::s32 && functions.scale.empty()) {
-            functions.fields.push_back({"scale", true});
+        if ((problem.has_scale() || maybe) && functions.scale.empty()) {
+            functions.fields.push_back({"scale", problem.has_scale()});
         }
         if (pending.layer.embedded != Embedding::packed) {
             functions.fields.push_back({"packed_weights", true});

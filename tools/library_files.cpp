@@ -67,7 +67,13 @@ std::string describe_field(const std::string &name, const LibraryLayer &layer) {
     if (name == "y") return tensor(p.y_layout, p.out_channels, p.out);
     if (name == "residual") return tensor(p.y_layout, p.out_channels, p.out) + ", added before the activation";
     if (name == "bias") return p.bias || p.open_epilogue ? fmt::format("[{}]", size(p.out_channels)) : "not used";
-    if (name == "scale") return fmt::format("[{} + 1], kiln/kernel.h says of what", size(p.out_channels));
+    if (name == "scale") {
+        const std::string channels = size(p.out_channels);
+        const bool slopes = takes_slopes(p.activation) || p.open_epilogue;
+        const std::string rescaling = p.rescales() ? fmt::format("{} + 1", channels) : "";
+        return fmt::format("[{}{}{}], {}", rescaling, p.rescales() && slopes ? " + " : "", slopes ? channels : "",
+                           p.rescales() ? "kiln/kernel.h says of what" : "PRelu's slopes");
+    }
     if (name == "packed_weights")
         return p.has_open_sizes() ? "as _pack writes them"
                                   : fmt::format("{} bytes, as _pack writes them", layer.packed_bytes());

@@ -149,6 +149,9 @@ class Tensors {
         if (p_.mask) write("mask", reordered(c.mask, p_.x_type, sampled, p_.out_points(), p_.x_layout));
         const std::vector<float> scale = c.layer.output_scale(p_);
         const std::vector<int32_t> zero_points = c.layer.weight_zero_points(p_);
+        if (p_.has_scale() && scale.empty())
+            throw Error(fmt::format("activation_params is missing: {} takes a slope for each of {} output channels",
+                                    c.layer.activation, p_.out_channels));
         if (!scale.empty()) write("scale", raw(scale));
         if (!zero_points.empty()) write("zero_points", raw(zero_points));
 

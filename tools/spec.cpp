@@ -105,11 +105,17 @@ LayerSpec::View LayerSpec::view() const {
 }
 
 std::vector<float> LayerSpec::output_scale(const Problem &p) const {
-    const bool says_none = !problem.empty() && quantization.w_scale.empty();  // whoever runs it does
-    if (!p.is_quantized() || p.y_type == DType::s32 || p.out_channels == open_size || says_none) return {};
-    std::vector<float> scale(static_cast<size_t>(p.out_channels) + 1);
-    if (const Status status = kiln::output_scale(p, view().layer.quantization, scale.data()); !status.ok())
-        throw Error(status.message(), status.code());
+    // Whoever runs it says what the layer does not.
+    const bool no_rescaling = p.rescales() && !problem.empty() && quantization.w_scale.empty();
+    const bool no_slopes = takes_slopes(p.activation) && activation_params.empty();
+    if (!p.has_scale() || p.out_channels == open_size || no_rescaling || no_slopes) return {};
+    std::vector<float> scale(static_cast<size_t>(p.first_slope()));
+    if (p.rescales()) {
+        if (const Status status = kiln::output_scale(p, view().layer.quantization, scale.data()); !status.ok())
+            throw Error(status.message(), status.code());
+    }
+    if (takes_slopes(p.activation))
+        for (const double slope : activation_params) scale.push_back(static_cast<float>(slope));
     return scale;
 }
 

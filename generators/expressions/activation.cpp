@@ -139,6 +139,7 @@ Expr activation_formula(Activation activation, const Expr &v, const Expr &a, con
         case Activation::relu:
             return Halide::max(v, zero);
         case Activation::leaky_relu:
+        case Activation::prelu:
             return Halide::select(v < zero, v * a, v);
         case Activation::tanh:
             return tanh_of(v);
@@ -181,18 +182,21 @@ Expr where_chosen(const Expr &chosen, const Expr &value, const Expr &otherwise) 
 
 }  // namespace
 
-Expr activate(const Problem &problem, const Sizes &sizes, const Expr &v) {
+Expr activate(const Problem &problem, const Operands &operands, const Expr &v, const Expr &c) {
+    const Sizes &sizes = operands.sizes;
     if (!problem.open_epilogue) {
         const auto &params = problem.activation_params;
-        return activation_formula(problem.activation, v, make_const(v.type(), params[0]),
-                                  make_const(v.type(), params[1]));
+        const Expr a = takes_slopes(problem.activation) ? Halide::cast(v.type(), operands.slope(c))
+                                                        : make_const(v.type(), params[0]);
+        return activation_formula(problem.activation, v, a, make_const(v.type(), params[1]));
     }
     const Expr a = Halide::cast(v.type(), sizes.activation_params[0]);
     const Expr b = Halide::cast(v.type(), sizes.activation_params[1]);
     Expr result = v;
     for (const ActivationRow &row : activation_rows) {
         const Expr chosen = sizes.activation == static_cast<int>(row.activation);
-        result = where_chosen(chosen, activation_formula(row.activation, v, a, b), result);
+        const Expr first = row.takes_slopes ? Halide::cast(v.type(), operands.slope(c)) : a;
+        result = where_chosen(chosen, activation_formula(row.activation, v, first, b), result);
     }
     return result;
 }

@@ -9,6 +9,7 @@ namespace kiln {
 namespace {
 
 using Halide::Expr;
+using Halide::Var;
 
 // v + addend, where there is one.
 Expr add_if(const Expr &present, const Expr &v, const Expr &addend) {
@@ -51,13 +52,13 @@ Expr rescale(const Problem &problem, Expr sum, const Operands &operands, const E
     if (operands.bias.defined() && real_bias) {
         v = Halide::strict_float(add_if(sizes.has_bias, v, operands.bias(c)));
     }
-    v = Halide::strict_float(activate(problem, sizes, v));
+    v = Halide::strict_float(activate(problem, operands, v, c));
     if (problem.y_type == DType::f32) {
         return v;
     }
     const Expr once = rescales_once(problem, sizes);
     if (!Halide::Internal::is_const_one(once)) {
-        v = Halide::select(once, v, Halide::strict_float(v / operands.scale(sizes.out_channels)));
+        v = Halide::select(once, v, Halide::strict_float(v / operands.y_scale()));
     }
     return quantize(problem, sizes, v);
 }
@@ -77,7 +78,7 @@ Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands,
     if (operands.residual.defined()) {
         v = add_if(sizes.has_residual, v, operands.residual(at));
     }
-    v = activate(problem, sizes, v);
+    v = activate(problem, operands, v, channel);
     if (operands.half_bits && problem.y_type == DType::f16) {
         return float16_bits(v);
     }
@@ -89,6 +90,20 @@ Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands,
 
 Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands, const std::vector<Expr> &at) {
     return epilogue(problem, sum, operands, at, at[0]);
+}
+
+ChannelCopies copy_channel_operands(const Operands &operands, const Var &at, const Expr &channel) {
+    ChannelCopies result = {operands, {}};
+    for (Halide::Func Operands::*member : {&Operands::bias, &Operands::scale, &Operands::slope}) {
+        const Halide::Func &original = operands.*member;
+        if (original.defined()) {
+            Halide::Func copy("copy_of_" + original.name());
+            copy(at) = original(channel);
+            result.operands.*member = copy;
+            result.copies.push_back(copy);
+        }
+    }
+    return result;
 }
 
 }  // namespace kiln

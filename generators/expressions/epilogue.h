@@ -19,4 +19,13 @@ Halide::Expr epilogue(const Problem &problem, const Halide::Expr &sum, const Ope
 Halide::Expr epilogue(const Problem &problem, const Halide::Expr &sum, const Operands &operands,
                       const std::vector<Halide::Expr> &at, const Halide::Expr &channel);
 
+// What channels have of their own (bias, scale, slope), copied to where vectors read it whole: of lanes that are other
+// channels than neighbours, or reach beyond the last.
+struct ChannelCopies {
+    Operands operands;                 // with the copies in place of the originals
+    std::vector<Halide::Func> copies;  // to be scheduled
+};
+// The copies are over `at`; `channel` is whose they are there.
+ChannelCopies copy_channel_operands(const Operands &operands, const Halide::Var &at, const Halide::Expr &channel);
+
 }  // namespace kiln

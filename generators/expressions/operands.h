@@ -8,14 +8,15 @@
 
 namespace kiln {
 
-// Over (channel, spatial axes innermost first, batch), `packed`, `bias` and `scale` excepted; undefined where the
-// problem has none. Of the types the problem names. Where the epilogue is open, bias, residual and mask are all
-// there, and hold nothing of meaning where `sizes` says that the run has none.
+// Over (channel, spatial axes innermost first, batch), `packed` and what channels have of their own excepted; undefined
+// where the problem has none. Of the types the problem names. Where the epilogue is open, bias, residual and mask are
+// all there, and hold nothing of meaning where `sizes` says that the run has none.
 struct Operands {
     Sizes sizes;
-    Halide::Func x, packed, bias, residual;
-    Halide::Func offset, mask;  // DeformConv: their channels are those of the document
-    Halide::Func scale;         // [out_channels + 1], f32: kernel.h
+    Halide::Func x{}, packed{}, residual{};
+    Halide::Func offset{}, mask{};          // DeformConv: their channels are those of the document
+    Halide::Func bias{}, scale{}, slope{};  // over output channels; the last two are f32, parts of kernel.h's scale[]
+    Halide::Func y_scale{};                 // of no dimension, the rest of it
     // Whether float16 is read and written as its bits, 16-bit integers, by arithmetic on them: the target has no such
     // type. The Funcs above are float32 then.
     bool half_bits = false;

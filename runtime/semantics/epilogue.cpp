@@ -1,6 +1,7 @@
 // Fused activations, by the names and with the parameters of the ONNX operators.
 #include "semantics/epilogue.h"
 
+#include <cinttypes>
 #include <cmath>
 #include <limits>
 
@@ -56,6 +57,26 @@ Status read_param(const ActivationRow &row, size_t index, double value, float *p
                                     static_cast<double>(known_param.most));
 }
 
+// A slope for each output channel, or none, which are for the run to say.
+Status check_slopes(const Layer &layer, const ActivationRow &row, int64_t channels) {
+    const size_t given = layer.activation_param_count;
+    if (given == 0) return {};
+    if (static_cast<int64_t>(given) != channels) {
+        if (channels == open_size)
+            return Status::invalid_argument("activation_params has %zu values: the number of output channels is open",
+                                            given);
+        return Status::invalid_argument("activation_params has %zu values: %s takes a slope for each of %" PRId64
+                                        " output channels",
+                                        given, row.name.data(), channels);
+    }
+    for (size_t i = 0; i < given; i++) {
+        const double slope = layer.activation_params[i];
+        if (std::fabs(slope) <= static_cast<double>(std::numeric_limits<float>::max())) continue;
+        return Status::invalid_argument("activation_params[%zu] is %g: it must be a float32 number", i, slope);
+    }
+    return {};
+}
+
 }  // namespace
 
 Status resolve_activation(const Layer &layer, Problem *problem) {
@@ -65,8 +86,9 @@ Status resolve_activation(const Layer &layer, Problem *problem) {
     }
     const ActivationRow *row = nullptr;
     KILN_RETURN_IF_ERROR(find_activation(layer.activation, &row));
-    KILN_RETURN_IF_ERROR(check_count(layer, *row));
     problem->activation = row->activation;
+    if (row->takes_slopes) return check_slopes(layer, *row, problem->out_channels);
+    KILN_RETURN_IF_ERROR(check_count(layer, *row));
     for (size_t i = 0; i < row->param_count(); i++) {
         const bool given = i < layer.activation_param_count;
         const double value = given ? layer.activation_params[i] : static_cast<double>(row->params[i].standard);

@@ -305,6 +305,28 @@ class Activations(ImportTest):
         self.assertEqual(self.fused(helper.make_node("Gelu", ["c"], ["y"], approximate="tanh"))["activation"], "GeluTanh")
         self.assertEqual(self.fused(helper.make_node("Gelu", ["c"], ["y"], approximate="none"))["activation"], "Gelu")
 
+    def slopes(self, *shape, channels=3, opset=16):
+        """The layer and the answer of a convolution to 3 channels with a PRelu of such slopes behind it."""
+        slopes = tensor("k", np.arange(1, np.prod(shape, dtype=int) + 1).reshape(shape) / 8)
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], "conv"), helper.make_node("PRelu", ["c", "k"], ["y"])]
+        answer = self.read(model_of(nodes, [value("x", [1, 2, 4, channels])], [value("y", None)],
+                                    [tensor("w", np.ones((channels, 2, 1, 1))), slopes], opset=opset))
+        return answer["layers"][0], answer
+
+    def test_prelu_of_a_slope_for_each_channel(self):
+        for shape in ([3, 1, 1], [1, 3, 1, 1]):
+            layer, answer = self.slopes(*shape)
+            self.assertEqual((layer["activation"], layer["activation_params"]), ("PRelu", [0.125, 0.25, 0.375]))
+            self.assertIn("fused: PRelu x1", answer["notes"])
+        for shape in ([], [1], [1, 1, 1, 1]):
+            self.assertEqual(self.slopes(*shape)[0]["activation"], "LeakyRelu")
+
+    def test_prelu_of_other_slopes_stays_outside(self):
+        for shape in ([3], [4, 3], [3, 4, 1]):  # along a row, for each position, for each row
+            layer, answer = self.slopes(*shape)
+            self.assertNotIn("activation", layer)
+            self.assertTrue([note for note in answer["notes"] if "PRelu" in note])
+
     def fused(self, node):
         layer, = self.read(model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"), node],
                                     [value("x", [1, 1, 4])], [value("y", None)], [tensor("w", [[[1]]])],

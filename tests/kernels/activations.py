@@ -52,6 +52,8 @@ def inputs(dtype):
 def parameters(name):
     """Of a few layers with this activation: the default ones where it has any, and those of random problems."""
     drawn = list(reference.ACTIVATIONS[name].drawn)
+    if reference.ACTIVATIONS[name].takes_slopes:
+        return [[slope] for slope in drawn]  # of layers of one channel
     return [drawn] if name == "Clip" or not drawn else [[], drawn]
 
 

@@ -66,6 +66,17 @@ def several_nodes():
                      integers("rest", [4, 4, 6])])
 
 
+def slopes(op, name, shape, **attributes):
+    """A convolution to 6 channels with a PRelu that has a slope for each of them."""
+    rng = np.random.default_rng(12)
+    w = random_tensor(rng, "w", *([4, 3, 3, 3] if op == "ConvTranspose" else [6, 4, 3, 3]))
+    nodes = [helper.make_node(op, ["x", "w", *(["o"] if op == "DeformConv" else [])], ["c"], name, **attributes),
+             helper.make_node("PRelu", ["c", "k"], ["y"])]
+    inputs = [value("x", [2, 4, 5, 5])] + ([value("o", [2, 18, 5, 5])] if op == "DeformConv" else [])
+    return model_of(nodes, inputs, [value("y", None)],
+                    [w, tensor("k", np.reshape([0.25, -0.5, 1.5, 3, 0, 1], shape))], opset=19)
+
+
 def deformable():
     rng = np.random.default_rng(3)
     norm, constants = normalization(rng, 4, "c", "n")
@@ -250,6 +261,11 @@ class ImportedModels(unittest.TestCase):
             named("qdq_transposed", qdq_model("ConvTranspose", (4, 3, 2, 2), [0.01, 0.02, 0.03], np.zeros(3, np.int8), 1,
                                               group=2, strides=[2, 2])),
             named("qdq_float", qdq_model(y=False, bias=None, behind=relu)),
+            slopes("Conv", "slopes", (6, 1, 1), pads=[1, 1, 1, 1]),
+            slopes("ConvTranspose", "slopes_transposed", (1, 6, 1, 1), strides=[2, 2], group=2),
+            slopes("DeformConv", "slopes_deformable", (6, 1, 1), pads=[1, 1, 1, 1]),
+            named("qdq_slopes", qdq_model(pads=[1, 1, 1, 1], extra=[tensor("k", np.reshape([0.25, -0.5, 1.5, 3], (4, 1, 1)))],
+                                          behind=[helper.make_node("PRelu", ["c", "k"], ["a"])])),
             quantiser("tool_qdq", QuantFormat.QDQ, True, folder),
             quantiser("tool_qlinear", QuantFormat.QOperator, False, folder),
         ]  # fmt: skip

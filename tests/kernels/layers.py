@@ -9,6 +9,7 @@
     data               what seeds the tensors
 """
 
+import itertools
 import math
 import sys
 from pathlib import Path
@@ -100,6 +101,8 @@ class Layer:
         self.batch, self.channels, self.out_channels = (layer[k] for k in ("batch", "channels", "out_channels"))
         self.group, self.offset_group, self.attributes = (layer[k] for k in ("group", "offset_group", "attributes"))
         self.activation, self.parameters, self.layouts = (layer[k] for k in ("activation", "parameters", "layouts"))
+        if reference.ACTIVATIONS[self.activation].takes_slopes:  # in turns, however many channels there are
+            self.parameters = list(itertools.islice(itertools.cycle(self.parameters), layer["out_channels"]))
         names = NAMES[self.dialect]
         self.strides, self.dilations = (
             reference.per_axis(self.attributes, names[key], self.rank) for key in ("strides", "dilations")

@@ -24,6 +24,7 @@ inline ActivationError activation_error(const Problem &p) {
         case Activation::none:
         case Activation::relu:
         case Activation::clip:
+        case Activation::prelu:  // the reference's magnitudes are multiplied by slopes beyond 1
             return {1, true};
         case Activation::leaky_relu:
             return {std::max(1.0, alpha), true};
@@ -50,7 +51,8 @@ inline ActivationError activation_error(const Problem &p) {
     return {};
 }
 
-inline double activate(const Problem &p, double y) {
+// `channel_slope`: that of the output channel, where the activation takes one.
+inline double activate(const Problem &p, double y, double channel_slope) {
     const double alpha = p.activation_params[0], beta = p.activation_params[1];
     switch (p.activation) {
         case Activation::none:
@@ -59,6 +61,8 @@ inline double activate(const Problem &p, double y) {
             return y > 0 ? y : 0;
         case Activation::leaky_relu:
             return y >= 0 ? y : alpha * y;
+        case Activation::prelu:
+            return y >= 0 ? y : channel_slope * y;
         case Activation::tanh:
             return std::tanh(y);
         case Activation::sigmoid:

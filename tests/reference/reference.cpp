@@ -236,13 +236,18 @@ float rounded(double value) {
     return static_cast<float>(value);
 }
 
+// The slope of an output channel, 0 where the activation takes none.
+double slope_of(const Problem &p, const float *scale, int64_t channel) {
+    return takes_slopes(p.activation) ? scale[p.first_slope() + channel] : 0;
+}
+
 // From the exact sum and integer bias `v` of a quantised problem to y, operation by operation (problem.h). `real_bias`
 // is the float32 bias, or 0.
 double requantize(const Problem &p, const float *scale, int64_t channel, int64_t v, double real_bias) {
     if (p.y_type == DType::s32) return static_cast<double>(v);
     float r = rounded(static_cast<double>(rounded(static_cast<double>(v))) * scale[channel]);
     if (p.bias && p.bias_type == DType::f32) r = rounded(r + real_bias);
-    r = rounded(activate(p, r));
+    r = rounded(activate(p, r, slope_of(p, scale, channel)));
     if (p.y_type == DType::f32) return r;
     if (!p.rescales_once()) r = rounded(static_cast<double>(r) / scale[p.out_channels]);
     const double least = p.y_type == DType::s8 ? -128 : 0;
@@ -268,8 +273,9 @@ void finish(const Problem &p, const Tensors &tensors, int64_t m, int64_t at, Rea
         y += term;
         magnitude += std::abs(term);
     }
-    result->y[at] = activate(p, static_cast<double>(y));
-    result->magnitude[at] = static_cast<double>(magnitude);
+    const double slope = slope_of(p, tensors.scale, m);
+    result->y[at] = activate(p, static_cast<double>(y), slope);
+    result->magnitude[at] = static_cast<double>(magnitude) * std::fmax(1, std::abs(slope));
 }
 
 // What a problem is computed from, and where its results go; the same for every thread.
@@ -343,7 +349,7 @@ Status check(const Problem &p, const Tensors &tensors) {
         {"residual", p.residual && p.y_elements() > 0, tensors.residual},
         {"offset", deformable && p.y_elements() > 0, tensors.offset},
         {"mask", p.mask && p.y_elements() > 0, tensors.mask},
-        {"scale", p.is_quantized() && p.y_type != DType::s32, tensors.scale},
+        {"scale", p.has_scale(), tensors.scale},
     };
     for (const auto &row : rows)
         if (row.needed && row.data == nullptr) return Status::invalid_argument("%s is null", row.name);

@@ -20,7 +20,7 @@ struct Tensors {
     const void *residual = nullptr;  // as y
     const void *offset = nullptr;    // DeformConv: [batch][offset group, tap, axis][out...], lies as x
     const void *mask = nullptr;      // DeformConv: [batch][offset group, tap][out...], lies as x
-    const float *scale = nullptr;    // of quantised problems, as kiln_run_function has it
+    const float *scale = nullptr;    // as kiln_run_function has it
     const int32_t *zero_points = nullptr;  // of w, one an output channel; null: 0
 };
 

@@ -270,6 +270,7 @@ class Activation(typing.NamedTuple):
     drawn: tuple = ()  # parameters of random problems
     is_exact: bool = False  # whether it only compares and multiplies once, so that float32 leaves no choice
     slope: typing.Callable = lambda p: 1  # the most it stretches a difference
+    takes_slopes: bool = False  # whether p is one number an output channel; `drawn` are then those that take turns
 
 
 def _sigmoid(y):
@@ -304,6 +305,10 @@ ACTIVATIONS = {
         lambda y, p: np.where(y >= 0, y, p[0] * np.expm1(np.minimum(y, 0))), (1.25,), slope=lambda p: max(1, abs(p[0]))
     ),
     "Softplus": Activation(lambda y, p: np.logaddexp(0, y)),
+    "PRelu": Activation(
+        lambda y, p: np.where(y >= 0, y, _channels(np.asarray(p, y.dtype), y.ndim - 2) * y), (0.25, -0.5, 1.25),
+        is_exact=True, slope=lambda p: max(1, *map(abs, p)), takes_slopes=True,
+    ),
 }
 
 # On each axis, about: what transforms by points up to 2 and 1/2 amplify.

@@ -181,6 +181,11 @@ TEST(InvalidLayer, ShapesAndTypes) {
         {conv2d.activation("LeakyRelu", {1e300}), "activation_params[0] is 1e+300"},
         {conv2d.activation("LeakyRelu", {std::numeric_limits<double>::infinity()}),
          "activation_params[0] is inf: alpha of LeakyRelu must be from -3.40282e+38 to 3.40282e+38"},
+        {conv2d.activation("PRelu", {1, 2, 3, 4, 5, 6, 7}),
+         "activation_params has 7 values: PRelu takes a slope for each of"},
+        {conv({1, 1, 5}, {2, 1, 3}).activation("PRelu", {0, 1e300}), "activation_params[1] is 1e+300"},
+        {conv({1, 1, 5}, {1, 1, 3}).activation("PRelu", {std::numeric_limits<double>::quiet_NaN()}),
+         "activation_params[0] is nan"},
         {conv2d.activation("", {1}), "activation_params is given, but activation is not"},
     };
     for (const InvalidCase &c : cases) {

@@ -35,6 +35,8 @@ TEST(Layer, NamesActivations) {
         {"Elu", {}, "-elu:1"},
         {"Elu", {0.5}, "-elu:0.5"},
         {"Softplus", {}, "-softplus"},
+        {"PRelu", {}, "-prelu"},
+        {"PRelu", {0.25}, "-prelu"},
         {"", {}, ""},
     };
     for (const auto &c : cases) {

@@ -9,10 +9,6 @@
 namespace kiln::harness {
 namespace {
 
-bool is_scaled(const Problem &p) {
-    return p.is_quantized() && p.y_type != DType::s32;
-}
-
 // The standard deviation of a quantised problem's sum, when data and weights take all their 256 values.
 double sum_deviation(const Problem &p) {
     return 256.0 * 256.0 / 12 * std::sqrt(static_cast<double>(p.in_channels / p.groups * p.taps()));
@@ -28,12 +24,16 @@ void fill_integers(DType type, std::vector<char> &data, int64_t count, Random &r
 }
 
 // Factors that take sums to about [-1, 1], or to most of what 8 bits hold where the problem rescales once; y's scale
-// does the latter where it does not.
+// does the latter where it does not. Slopes are from -1 to 1.
 void fill_scale(const Problem &p, std::vector<char> &data, Random &random) {
-    const double factor = (p.rescales_once() ? 60 : 1) / sum_deviation(p);
-    for (int64_t c = 0; c < p.out_channels; ++c)
-        reference::store(DType::f32, data.data(), c, factor * (1.25 + random.real()));
-    reference::store(DType::f32, data.data(), p.out_channels, 1 / 60.0);
+    if (p.rescales()) {
+        const double factor = (p.rescales_once() ? 60 : 1) / sum_deviation(p);
+        for (int64_t c = 0; c < p.out_channels; ++c)
+            reference::store(DType::f32, data.data(), c, factor * (1.25 + random.real()));
+        reference::store(DType::f32, data.data(), p.out_channels, 1 / 60.0);
+    }
+    for (int64_t i = p.first_slope(); i < p.scale_elements(); ++i)
+        reference::store(DType::f32, data.data(), i, random.real());
 }
 
 void fill_zero_points(const Problem &p, std::vector<char> &data, Random &random) {
@@ -106,7 +106,7 @@ bool has(const Problem &p, Tensor tensor) {
         case Tensor::mask:
             return p.mask;
         case Tensor::scale:
-            return is_scaled(p);
+            return p.has_scale();
         case Tensor::zero_points:
             return p.w_zero_points;
         case Tensor::x:
@@ -154,7 +154,7 @@ int64_t elements_of(const Problem &p, Tensor tensor) {
         case Tensor::mask:
             return sampled;
         case Tensor::scale:
-            return p.out_channels + 1;
+            return p.scale_elements();
         case Tensor::bias:
         case Tensor::zero_points:
             return p.out_channels;

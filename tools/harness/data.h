@@ -11,7 +11,7 @@
 
 namespace kiln::harness {
 
-// scale and zero_points are what kiln_run_function and kiln_pack_function take of a quantised problem.
+// scale and zero_points are what kiln_run_function and kiln_pack_function take.
 enum class Tensor : uint8_t { x, w, bias, residual, offset, mask, scale, zero_points, y };
 inline constexpr int tensor_count = 9;
 inline constexpr Tensor all_inputs[] = {Tensor::x,      Tensor::w,    Tensor::bias,  Tensor::residual,

@@ -53,6 +53,9 @@ class Run final : public GpuRun {
         KILN_RETURN_IF_ERROR(move(&arguments_.residual, bytes(Tensor::residual)));
         KILN_RETURN_IF_ERROR(move(&arguments_.offset, bytes(Tensor::offset)));
         KILN_RETURN_IF_ERROR(move(&arguments_.mask, bytes(Tensor::mask)));
+        const void *scale = host.scale;
+        KILN_RETURN_IF_ERROR(move(&scale, bytes(Tensor::scale)));
+        arguments_.scale = static_cast<const float *>(scale);
         const void *y = host.y, *workspace = host.workspace;
         KILN_RETURN_IF_ERROR(move(&y, bytes(Tensor::y)));
         KILN_RETURN_IF_ERROR(move(&workspace, host.workspace_bytes));

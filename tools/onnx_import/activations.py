@@ -12,7 +12,9 @@ from terms import HIGHEST, LOWEST, NodeError, attribute_values, is_onnx
 ACTIVATIONS = {"Relu": {}, "LeakyRelu": {"alpha": 0.01}, "Tanh": {}, "Sigmoid": {},
                "HardSigmoid": {"alpha": 0.2, "beta": 0.5}, "HardSwish": {}, "Clip": {"min": LOWEST, "max": HIGHEST},
                "Swish": {"alpha": 1}, "Gelu": {}, "GeluTanh": {}, "Mish": {}, "Elu": {"alpha": 1},
-               "Softplus": {}}
+               "Softplus": {}, "PRelu": {}}
+# Of these, those that have a slope for each output channel, an input; of one for all channels they are another.
+WITH_SLOPES = {"PRelu"}
 # Operators that are another activation where an attribute has this value.
 VARIANTS = {("Gelu", "approximate", b"tanh"): "GeluTanh"}
 
@@ -80,9 +82,21 @@ class Found(collections.namedtuple("Found", "name parameters nodes output")):
 
 
 
-def find_activation(graph, start):
-    """The activation behind a value, of as many nodes as possible; None where there is none that takes all its readers."""
-    return Search(graph, start).longest()
+def find_activation(graph, start, channel_values=None):
+    """The activation behind a value, of as many nodes as possible; None where there is none that takes all its readers.
+    `channel_values` tells a constant as one number an output channel, or None."""
+    return Search(graph, start).longest() or (channel_values and with_slopes(graph, start, channel_values))
+
+
+def with_slopes(graph, start, channel_values):
+    """One of a slope for each output channel, or None."""
+    node = graph.only_reader(start)
+    if node is None or not is_onnx(node) or node.op_type not in WITH_SLOPES or node.input[0] != start:
+        return None
+    slopes = channel_values(node.input[1]) if node.input[1] in graph.constants else None
+    if slopes is None or not np.isfinite(np.float32(slopes)).all():
+        return None
+    return Found(node.op_type, [float(np.float32(slope)) for slope in slopes], [node], node.output[0])
 
 
 def is_near(number, wanted, tolerance=1e-6):
@@ -168,7 +182,7 @@ class Search:
         node = self.makers.get(value)
         if node is None:
             return
-        if own_activation(node) == activation:
+        if own_activation(node) == activation and activation not in WITH_SLOPES:
             parameters = own_parameters(self.graph, node)
             if parameters is not None:
                 yield parameters, node.input[0], [node]
@@ -186,7 +200,7 @@ class Search:
         """Every way in which a value is an expression, some of whose letters stand for something: (letters, nodes)."""
         if isinstance(expression, tuple):
             operator, arguments = expression
-            if operator in ACTIVATIONS:
+            if operator in ACTIVATIONS and operator not in WITH_SLOPES:
                 yield from self.matches_of_activation(value, operator, arguments, letters)
             else:
                 yield from self.matches_of_node(value, operator, arguments, letters)

@@ -173,7 +173,7 @@ class Importer:
                                       f"{chosen.name}, the later one, as its residual")
 
     def fuse_activation(self, layer):
-        found = find_activation(self.graph, layer.end)
+        found = find_activation(self.graph, layer.end, lambda name: self.channel_values(layer, name))
         if found is None:
             return
         layer.activation = (found.name, found.parameters)

@@ -21,9 +21,6 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
     Operands after = operands;
     if (starts_at_bias(problem, schedule, operands)) {
         after.bias = Func();
-    } else if (s.merged_rows && s.merged_rows->lane_bias) {
-        sums[0] += (*s.merged_rows->lane_bias)(merged_position(s, problem) % schedule.period(problem));
-        after.bias = Func();
     }
     std::vector<Var> at = {s.c};
     Expr phase = 0;
@@ -38,8 +35,13 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
     }
     at.push_back(s.n);
     s.y = Func("y");
-    s.y(at) = epilogue(problem, sums.size() == 1 ? sums[0] : Halide::mux(phase, sums), after,
-                       std::vector<Expr>(at.begin(), at.end()));
+    const std::vector<Expr> y_at(at.begin(), at.end());
+    if (s.merged_rows) {
+        const Expr lane = merged_position(s, problem) % schedule.period(problem);
+        s.y(at) = epilogue(problem, sums[0], s.merged_rows->of_lanes->operands, y_at, lane);
+    } else {
+        s.y(at) = epilogue(problem, sums.size() == 1 ? sums[0] : Halide::mux(phase, sums), after, y_at);
+    }
     return s;
 }
 

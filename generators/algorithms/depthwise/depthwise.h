@@ -15,6 +15,7 @@
 #include "algorithms/depthwise/packing.h"
 #include "algorithms/depthwise/schedule.h"
 #include "axes/axis_map.h"
+#include "expressions/epilogue.h"
 #include "expressions/operands.h"
 #include "expressions/zero_point_compensation.h"
 #include "kiln/problem.h"
@@ -25,7 +26,7 @@ namespace kiln::depthwise {
 // Rows of positions and channels, with what is ahead of x's position 0.
 struct MergedRows {
     int before = 0;                         // so many numbers
-    std::optional<Halide::Func> lane_bias;  // the bias of the lanes of a period
+    std::optional<ChannelCopies> of_lanes;  // of a period
 };
 
 // What an instruction reads that sums several taps: over (lane, c, positions..., n, group), what the lane-th tap of a

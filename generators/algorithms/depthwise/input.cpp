@@ -63,11 +63,8 @@ void define_merged_rows(DepthwiseStages &s, const Problem &problem, const Depthw
     s.padded(row) = zero;
     s.padded(to) = Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(from);
     s.copies = true;
-    if (problem.bias) {
-        const Var lane("lane");
-        rows.lane_bias = Func("lane_bias");
-        (*rows.lane_bias)(lane) = operands.bias(lane % channels);
-    }
+    const Var lane("lane");
+    rows.of_lanes = copy_channel_operands(operands, lane, lane % channels);
     s.inside = inside;
     s.merged_rows = rows;
 }

@@ -187,9 +187,8 @@ void schedule_merged(DepthwiseStages &s, const Problem &problem, const Depthwise
         .bound(at, 0, round_up(s.merged_rows->before + round_up(row, repeats) + beyond, lanes));
     s.padded.vectorize(at, lanes, TailStrategy::RoundUp);
     s.padded.update().vectorize(RVar((*s.inside)[0]), lanes, TailStrategy::GuardWithIf);
-    if (s.merged_rows->lane_bias) {
-        Func &bias = *s.merged_rows->lane_bias;
-        bias.compute_root().bound(bias.args()[0], 0, repeats);
+    for (Func &copy : s.merged_rows->of_lanes->copies) {
+        copy.compute_root().bound(copy.args()[0], 0, repeats);
     }
 }
 

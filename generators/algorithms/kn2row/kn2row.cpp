@@ -172,7 +172,7 @@ Kn2rowStages kn2row(const Problem &problem, const Kn2rowSchedule &schedule, cons
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
     const Problem of_products = kn2row_products(problem);
-    Operands read = {Sizes(of_products), widened_x(s, problem, operands), operands.packed, {}, {}, {}, {}, {}};
+    Operands read = {.sizes = Sizes(of_products), .x = widened_x(s, problem, operands), .packed = operands.packed};
     s.products = direct(of_products, schedule.direct(), read, target);
     define_shifted(s, schedule);
     std::vector<Var> at = {s.c};

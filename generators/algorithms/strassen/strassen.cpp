@@ -342,7 +342,7 @@ StrassenStages strassen(const Problem &problem, const StrassenSchedule &schedule
     const Problem of_products = strassen_products(problem, schedule);
     s.products =
         direct(of_products, schedule.direct(),
-               {Sizes(of_products), sums_as_x(s, problem, schedule), operands.packed, {}, {}, {}, {}, {}}, target);
+               {.sizes = Sizes(of_products), .x = sums_as_x(s, problem, schedule), .packed = operands.packed}, target);
     s.products.axes = axes;
 
     std::vector<Var> at = {s.products.c, s.i};

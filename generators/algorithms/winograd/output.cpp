@@ -90,23 +90,20 @@ std::vector<Expr> output_coordinates(const WinogradStages &s, const std::vector<
 // What y holds at `at`, of this column.
 Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const Expr &column, const Operands &operands,
             const std::vector<Expr> &at) {
-    if (problem.is_quantized()) {
-        return epilogue(problem, exact_sum(value, s.shape.scale), operands, at);
+    const Expr sum = problem.is_quantized() ? exact_sum(value, s.shape.scale) : value;
+    // A vector of merged columns would gather what its channels have one by one, and one stored under a mask read
+    // beyond the last.
+    const bool gathers = s.shape.merges_phases && !problem.is_quantized();
+    if (!gathers && !s.masked) {
+        return epilogue(problem, sum, operands, at);
     }
-    // A vector of merged columns would gather its biases one by one, and one stored under a mask read beyond them.
-    if (!problem.bias || !(s.shape.merges_phases || s.masked)) {
-        return epilogue(problem, value, operands, at);
-    }
-    if (!s.column_bias) {
+    if (!s.of_columns) {
         const int channels = static_cast<int>(problem.out_channels);
         const bool phases_first = s.shape.merges_phases && !s.shape.channels_first;
         const Var c("column");
-        s.column_bias = Func("column_bias");
-        (*s.column_bias)(c) = operands.bias(phases_first ? c / s.shape.axes[0].phases : c % channels);
+        s.of_columns = copy_channel_operands(operands, c, phases_first ? c / s.shape.axes[0].phases : c % channels);
     }
-    Operands rest = operands;
-    rest.bias = Func();
-    return epilogue(problem, value + (*s.column_bias)(column), rest, at);
+    return epilogue(problem, sum, s.of_columns->operands, at, column);
 }
 
 }  // namespace

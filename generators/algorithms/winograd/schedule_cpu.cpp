@@ -233,10 +233,9 @@ WinogradSteps schedule_winograd(WinogradStages &s, const Problem &problem, const
                                                  shares_phases(s.shape, schedule)
                                            : places.inputs.y != nullptr;
     const bool parallel = schedule.parallel && !chunked;
-    if (s.column_bias) {
-        Func &bias = *s.column_bias;
+    for (Func copy : s.of_columns ? s.of_columns->copies : std::vector<Func>()) {
         const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
-        bias.compute_root().bound(bias.args()[0], 0, whole);
+        copy.compute_root().bound(copy.args()[0], 0, whole);
     }
     if (s.shape.panel_inputs) {
         places.inputs = places.rest;

@@ -40,6 +40,7 @@
 #include "algorithms/algorithm.h"
 #include "algorithms/schedule_text.h"
 #include "algorithms/winograd/transforms/axis.h"
+#include "expressions/epilogue.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -220,7 +221,7 @@ struct WinogradStages {
     };
     int channels = 0;                   // input channels that `transformed` holds: whole vectors
     std::optional<Halide::Func> image;  // x with channels innermost and room for whole vectors, where x will not do
-    std::optional<Halide::Func> column_bias;                 // of every column, where phases are merged
+    std::optional<ChannelCopies> of_columns;                 // where phases are merged, or y is stored under masks
     std::optional<Halide::Func> transposed_x, transposed_y;  // blocks of x and y on their way from or to channels first
     Halide::Func packed;                                     // the operand
     Halide::Func transformed;       // (c, e, tile, j, z, rows, images), of all tiles; or, by points,

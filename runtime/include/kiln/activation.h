@@ -29,6 +29,7 @@ enum class Activation : uint8_t {
     mish,
     elu,
     softplus,
+    prelu,
 };
 
 inline constexpr size_t max_activation_params = 2;
@@ -60,6 +61,9 @@ struct ActivationRow {
     std::string_view text;  // in problem texts
     std::array<ActivationParam, max_activation_params> params;
     std::string_view also = {};  // another name that layers may say
+    // Whether it has a slope below 0 for each output channel, which a layer's activation_params are, and which kernels
+    // get in `scale` (kiln_run_function).
+    bool takes_slopes = false;
 
     constexpr size_t param_count() const {
         size_t count = 0;
@@ -91,6 +95,8 @@ inline constexpr ActivationRow activation_rows[] = {
     {Activation::elu, "Elu", "elu", {optional_param("alpha", 1, 1.5f)}},
     // log(1 + exp(v))
     {Activation::softplus, "Softplus", "softplus", {}},
+    // v, below 0 slope[channel] * v; of one slope for all channels it is LeakyRelu
+    {Activation::prelu, "PRelu", "prelu", {}, {}, true},
 };
 
 // Null for Activation::none, which has no row.
@@ -105,6 +111,12 @@ constexpr const ActivationRow *find_activation_row(Activation activation) {
 constexpr size_t activation_param_count(Activation activation) {
     const ActivationRow *row = find_activation_row(activation);
     return row != nullptr ? row->param_count() : 0;
+}
+
+// Whether each output channel has a slope.
+constexpr bool takes_slopes(Activation activation) {
+    const ActivationRow *row = find_activation_row(activation);
+    return row != nullptr && row->takes_slopes;
 }
 
 }  // namespace kiln

@@ -48,7 +48,8 @@ typedef struct kiln_gpu {
 } kiln_gpu;
 
 /* A kernel. Pointers are null where the problem has no such tensor; `scale` is there where x is 8-bit and y not s32: a
- * factor for each output channel, then y's scale (problem.h says what they multiply). `sizes` holds what the problem
+ * factor for each output channel, then y's scale (problem.h says what they multiply); and where the activation takes a
+ * slope for each output channel (PRelu), which stand there, behind those. `sizes` holds what the problem
  * leaves open (`?`) in the order of its text, end pads left out (they follow from the rest), and is null where that is
  * nothing. Data is dense, in the layouts the problem names; offset and mask lie as x does. A GPU kernel
  * (kiln_kernel.gpu) takes device memory, and in place of `threads` a const kiln_gpu *, cast to its type. */

@@ -76,6 +76,7 @@ struct Layer {
     std::string_view w_layout;
     // Fused behind the operator, by the ONNX operator's name; "" for none.
     std::string_view activation;
+    // Its parameters or, for PRelu, a slope for each output channel; none: they are known at run time alone.
     const double *activation_params = nullptr;
     size_t activation_param_count = 0;
     Accuracy accuracy = Accuracy::normal;
@@ -121,8 +122,8 @@ struct Resolution {
 Status resolve(const Layer &layer, Resolution *resolution);
 
 // The `scale` of kiln_run_function for a quantised layer: out_channels factors, then y's scale; every operation in
-// float32, in the order of problem.h. `scale` holds problem.out_channels + 1 numbers. invalid_argument: the number of
-// w's scales fits neither.
+// float32, in the order of problem.h. `scale` holds problem.out_channels + 1 numbers, and PRelu's slopes go behind
+// them. invalid_argument: the number of w's scales fits neither.
 Status output_scale(const Problem &problem, const Quantization &quantization, float *scale);
 
 // The `zero_points` of kiln_pack_function, problem.out_channels of them.

@@ -16,7 +16,7 @@ struct RunArguments {
     const void *residual = nullptr;        // as y
     const void *offset = nullptr;          // DeformConv
     const void *mask = nullptr;            // DeformConv
-    const float *scale = nullptr;          // [out_channels + 1], output_scale() computes it; 8-bit x and y not s32
+    const float *scale = nullptr;          // [Problem::scale_elements()]: output_scale() and PRelu's slopes
     void *y = nullptr;
     void *workspace = nullptr;  // workspace_bytes(threads) of it, aligned to KILN_ALIGNMENT; may be null for 0 bytes
     int64_t workspace_bytes = 0;

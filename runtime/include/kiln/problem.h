@@ -54,7 +54,8 @@ const char *to_string(Operator op);
 //                 activation(float(v) * scale[c]) if rescales_once(), scale[c] = x_scale * w_scale[c] / y_scale
 //                 activation(float(v) * scale[c] + f32 bias) / scale[out_channels] if not, scale[c] = x_scale *
 //                 w_scale[c] and scale[out_channels] = y_scale
-// every operation rounded to float32. All other problems have one type for x, w and y, sum in at least float32 and
+// every operation rounded to float32. Where the activation takes a slope an output channel (PRelu), slope[c] is
+// scale[first_slope() + c]. All other problems have one type for x, w and y, sum in at least float32 and
 // round once, behind the activation.
 //
 // `out` is explicit, so pad_end says nothing new; canonicalize() computes it:
@@ -84,10 +85,14 @@ struct Problem {
     int64_t effective_kernel(int axis) const;
     // Whether something is left to run time: a size, a layout, the epilogue.
     bool has_open_sizes() const;
-    bool is_quantized() const;   // x is 8-bit
-    bool rescales_once() const;  // see y_type 8-bit above
-    int64_t taps() const;        // the product of the kernel's sizes
-    int64_t in_points() const;   // the product of the spatial sizes, open sizes not allowed
+    bool is_quantized() const;       // x is 8-bit
+    bool rescales_once() const;      // see y_type 8-bit above
+    bool rescales() const;           // x is 8-bit, and y no sum
+    bool has_scale() const;          // whether kernels take scale[]: it rescales, or its activation takes slopes
+    int64_t first_slope() const;     // in scale[]: behind what rescales
+    int64_t scale_elements() const;  // of scale[]; open sizes not allowed
+    int64_t taps() const;            // the product of the kernel's sizes
+    int64_t in_points() const;       // the product of the spatial sizes, open sizes not allowed
     int64_t out_points() const;
     int64_t x_elements() const;  // of the whole tensor; open sizes not allowed
     int64_t y_elements() const;
