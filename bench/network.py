@@ -8,6 +8,7 @@ import argparse
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -53,17 +54,24 @@ def fixed_model(path, shapes, folder):
 
 def compile_network(kiln, model, target, folder):
     """The network as a shared library; (its path, what is known of it)."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     suite.run([kiln, "compile", model, "--network", "-o", folder, "--name", LIBRARY, "--target", target], "kiln compile",
               stdout=sys.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     library, archive = os.path.join(folder, f"{LIBRARY}.so"), os.path.join(folder, f"lib{LIBRARY}.a")
     suite.run([os.environ.get("CXX") or "g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-o", library,
                f"-I{os.path.join(ROOT, 'runtime', 'include')}", *(os.path.join(ROOT, "runtime", name) for name in RUNTIME),
                "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-lm"], "building the network's library")
     with open(os.path.join(folder, f"{LIBRARY}.json"), encoding="utf-8") as file:
         network = json.load(file)["network"]
-    sizes = suite.run(["size", "-A", archive], "size", stdout=subprocess.PIPE).stdout
-    code = sum(int(line.split()[1]) for line in sizes.splitlines() if line.startswith(".text"))
-    return library, {"code_bytes": code, "arena_bytes": network["arena_bytes"], "arena_bound_bytes": network["arena_bound_bytes"]}
+    sections = [line.split()[:2] for line in suite.run(["size", "-A", archive], "size", stdout=subprocess.PIPE).stdout.splitlines()
+                if line.startswith(".")]
+    size_of = lambda *names: sum(int(size) for name, size in sections if name.startswith(names))
+    kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback") if kind in step]
+    return library, {
+        "code_bytes": size_of(".text"), "constant_bytes": size_of(".rodata", ".data"), "arena_bytes": network["arena_bytes"],
+        "arena_bound_bytes": network["arena_bound_bytes"], "steps": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        "compile_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}  # of processors
 
 
 def ask_all(sides, model, inputs, folder):

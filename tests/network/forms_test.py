@@ -109,6 +109,41 @@ class Forms(ImportTest):
         self.assertEqual(set(self.kinds(model)[0]), {"operation"})
         self.verify(model)
 
+    def test_layer_normalization_before_it_was_an_operator(self):
+        """One kernel for all of its nodes, with differences written once or twice, and squares as powers or products; another
+        mean's axis is another thing."""
+        gamma, beta = (numpy_helper.from_array(np.linspace(low, 2, 8, dtype=np.float32), name)
+                       for low, name in ((1, "gamma"), (-1, "beta")))
+        constants = [gamma, beta, numpy_helper.from_array(np.float32(1e-5), "e"), numpy_helper.from_array(np.float32(2), "two")]
+
+        def model(x, square, axes, doubled):
+            node = helper.make_node
+            other = "d2" if doubled else "d"
+            nodes = [node("ReduceMean", [x], ["m"], axes=[-1]), node("Sub", [x, "m"], ["d"]),
+                     *([node("Sub", [x, "m"], ["d2"])] if doubled else []),
+                     node(square, [other, "two" if square == "Pow" else other], ["s"]), node("ReduceMean", ["s"], ["v"], axes=axes),
+                     node("Add", ["e", "v"], ["w"]), node("Sqrt", ["w"], ["r"]), node("Div", ["d", "r"], ["q"]),
+                     node("Mul", ["gamma", "q"], ["g"]), node("Add", ["g", "beta"], ["y"])]
+            return model_of(nodes, [value(x, [2, 5, 8])], [value("y", [2, 5, 8])], constants, opset=13)
+
+        for square, doubled in (("Pow", False), ("Mul", True)):
+            kinds, network = self.kinds(model("x", square, [-1], doubled))
+            self.assertEqual(kinds, {"operation": 1})
+            self.assertTrue(network["steps"][0]["operation"].startswith("normalize-f32[2x5x8],f32[8],f32[8]-"))
+        self.assertGreater(self.kinds(model("x", "Pow", [-2], False))[0]["operation"], 3)
+        self.verify(model("x", "Mul", [-1], True))
+
+    def test_einsum(self):
+        """Sums, transpositions and products of matrices; what has no such form is left to C."""
+        shapes = {"x": [2, 3, 4], "y": [2, 4, 5], "v": [4], "q": [2, 3, 4, 6], "k": [2, 5, 4, 6]}
+        cases = ["x,y:bij,bjk->kbi", "x:abc->b", "x,v:abc,c->ab", "v,v:i,j->ij", "q,k:blhd,bmhd->bhlm", "x,y:bij,bjk", "v,v:i,i->"]
+        nodes = [helper.make_node("Einsum", case.partition(":")[0].split(","), [f"o{place}"], equation=case.partition(":")[2])
+                 for place, case in enumerate(cases)]
+        model = model_of(nodes, [value(name, shape) for name, shape in shapes.items()],
+                         [value(node.output[0], None) for node in nodes], opset=13)
+        self.assertEqual(set(self.kinds(model)[0]), {"operation"})
+        self.verify(model)
+
     def test_shapes_that_onnx_infers_by_version(self):
         """A ReduceMean whose axes are an input, and a Resize without scales."""
         axes, sizes = numpy_helper.from_array(np.int64([1]), "axes"), numpy_helper.from_array(np.int64([1, 2, 7, 9]), "sizes")

@@ -1,133 +1,100 @@
 #!/usr/bin/env python3
-"""The table of docs/NETWORKS.md: what becomes of whole models, and how far their outputs are from onnxruntime's.
+"""The table of docs/NETWORKS.md: what becomes of whole models, how far their outputs are from onnxruntime's, and how long they
+take beside it and OpenVINO (bench/network.py).
 
-    KILN=build/bin/kiln table.py [--times] [--target T] [--only NAME]... [--model FILE.onnx[,INPUT=SHAPE...]]... [--update]
+    table.py [--build DIR] [--only NAME]... [--model FILE.onnx[,INPUT=SHAPE...]]... [--update]
 
-Models are those of models.py, and files. --times adds the time of a call on one thread beside onnxruntime's: for an idle
-machine. --update writes the table into docs/NETWORKS.md.
+Models are those of models.py, and files. --update writes the rows into docs/NETWORKS.md, where rows of other models stay.
 """
 
 import argparse
 import json
-import os
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
-import time
 
 import models
 import onnx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "onnx_import"))
+from network_values import TOLERANCE, TOLERANCES  # noqa: E402
+from terms import count_convolutions  # noqa: E402
+
 DOCUMENT, BEGIN, END = ROOT / "docs" / "NETWORKS.md", "<!-- table -->\n", "<!-- end of table -->\n"
-KILN = os.environ.get("KILN", str(ROOT / "build" / "bin" / "kiln"))
+HEAD = ["model", "nodes", "convolutions", "layers, operations, C, callbacks", "difference", "ms", "onnxruntime's", "OpenVINO's",
+        "code, KB", "constants, KB", "arena / bound, KB", "compiled in, s of a processor"]
+PEERS = ("onnxruntime", "openvino")
 
 
-def kiln(*arguments):
-    return subprocess.run([KILN, *map(str, arguments)], capture_output=True, text=True, timeout=900)
+def tolerance_of(model):
+    types = {onnx.TensorProto.DataType.Name(tensor.data_type).lower() for tensor in model.graph.initializer}
+    return max([tolerance for name, tolerance in TOLERANCES if name in types], default=TOLERANCE)
 
 
-class Row:
-    """What became of one model; `failed` says why nothing did."""
-
-    def __init__(self, name, path, shapes, target, folder, times):
-        self.name, self.failed, self.time = name, "", ""
-        self.options = ["--network", *(["--target", target] if target else []),
-                        *(word for shape in shapes for word in ("--shape", shape))]
-        begin = time.monotonic()
-        made = kiln("compile", path, "-o", folder, "--name", "net", *self.options)
-        self.seconds = time.monotonic() - begin
-        if made.returncode != 0:
-            self.failed = made.stderr.strip().splitlines()[-1][:200] if made.stderr.strip() else f"status {made.returncode}"
-            return
-        manifest = json.loads((folder / "net.json").read_text())
-        self.nodes = len(onnx.load(path, load_external_data=False).graph.node)
-        self.read_manifest(manifest, folder)
-        self.compare(path)
-        if times and not self.failed:
-            self.time = timed(path, self.options, folder)
-
-    def read_manifest(self, manifest, folder):
-        network = manifest["network"]
-        kinds = [next(kind for kind in ("layer", "operation", "c", "callback") if kind in step) for step in network["steps"]]
-        self.layers, self.operations, self.tail, self.callbacks = (
-            kinds.count(kind) for kind in ("layer", "operation", "c", "callback"))
-        self.arena, self.bound = network["arena_bytes"], network["arena_bound_bytes"]
-        sizes = subprocess.run(["size", "-t", folder / "libnet.a"], capture_output=True, text=True, check=True).stdout
-        text, data = (int(word) for word in sizes.splitlines()[-1].split()[:2])
-        constants = sections(folder / "libnet.a")
-        self.code, self.weights = text + data - constants, constants
-
-    def compare(self, path):
-        said = kiln("verify", path, "--json", *self.options)
-        rows = [json.loads(line) for line in said.stdout.splitlines() if line.startswith("{")]
-        if not rows:
-            self.failed = f"verify: {(said.stderr.strip().splitlines() or ['nothing said'])[-1][:200]}"
-            return
-        self.difference = max(row["difference"] / row["largest"] if row["largest"] else row["difference"] for row in rows)
-        if said.returncode != 0:
-            self.failed = "differs: " + (said.stderr.strip().splitlines() or [""])[-1][:200]
-
-    def cells(self):
-        if self.failed and not hasattr(self, "difference"):
-            return [self.name, "", "", "", "", "", "", "", "", f"{self.seconds:.0f}", self.failed]
-        return [self.name, str(self.nodes), str(self.layers), str(self.operations), str(self.tail), str(self.callbacks),
-                f"{self.difference:.1g}" + (f" ({self.failed})" if self.failed else ""), f"{self.code / 1024:.0f}",
-                f"{self.weights / 1024:.0f}", f"{self.arena / 1024:.0f} / {self.bound / 1024:.0f}", f"{self.seconds:.0f}", self.time]
+def measured(path, shapes, build, folder):
+    """What bench/network.py says of a model, or why it says nothing."""
+    answer = folder / "answer.json"
+    answer.unlink(missing_ok=True)
+    done = subprocess.run([sys.executable, ROOT / "bench" / "run.py", "--build", build, "--network", path, "--json", answer,
+                           "--peers", ",".join(PEERS), "--rounds", "5", *(word for shape in shapes for word in ("--shape", shape))],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1][:200]
+    return json.loads(answer.read_text())
 
 
-def sections(archive):
-    """The bytes of read-only data, which weights are, in an archive."""
-    said = subprocess.run(["size", "-A", archive], capture_output=True, text=True, check=True).stdout
-    return sum(int(line.split()[1]) for line in said.splitlines() if line.startswith((".rodata", ".data.rel.ro", ".data")))
+def row_of(name, path, shapes, build, folder):
+    """(a row's cells, whether all is well)"""
+    result = measured(path, shapes, build, folder)
+    if isinstance(result, str):
+        return [name, *[""] * (len(HEAD) - 2), result], False
+    model, facts = onnx.load(path), result["facts"]
+    ways = {way["name"]: way for way in result["ways"]}
+    steps = [str(facts["steps"].get(kind, 0)) for kind in ("layer", "operation", "c", "callback")]
+    difference, ours = ways["kiln"]["difference"], ways["kiln"]["ms"]
+    is_right = "onnxruntime" in ways and difference <= tolerance_of(model)
+    times = [f"{ways[peer]['ms']:.2f} ({ways[peer]['ms'] / ours:.2f})" if peer in ways else "-" for peer in PEERS]
+    kilobytes = lambda key: f"{facts[key] / 1024:.0f}"
+    return [name, str(len(model.graph.node)), str(count_convolutions(model.graph.node)), ", ".join(steps),
+            f"{difference:.1g}" + ("" if is_right else " (too far)"), f"{ours:.2f}", *times, kilobytes("code_bytes"),
+            kilobytes("constant_bytes"), f"{kilobytes('arena_bytes')} / {kilobytes('arena_bound_bytes')}",
+            f"{facts['compile_seconds']:.0f}"], is_right
 
 
-def timed(path, options, folder):
-    """Milliseconds of a call beside onnxruntime's, one thread each."""
-    import numpy as np
-    import onnxruntime
-
-    said = kiln("bench", path, "--json", folder / "times.json", *options)
-    if said.returncode != 0:
-        return said.stderr.strip().splitlines()[-1][:100]
-    ours = json.loads((folder / "times.json").read_text())["ms"]
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = settings.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-    given = dict(option.split("=") for word, option in zip(options, options[1:]) if word == "--shape")
-    rng = np.random.default_rng(1)
-    inputs = {}
-    for value in session.get_inputs():
-        shape = [int(size) for size in given[value.name].split("x")] if value.name in given else value.shape
-        numbers = rng.integers(0, 255, shape) if "float" not in value.type else rng.standard_normal(shape)
-        inputs[value.name] = numbers.astype({"tensor(uint8)": np.uint8, "tensor(int64)": np.int64}.get(value.type, np.float32))
-    calls = []
-    while len(calls) < 5 or (sum(calls) < 2 and len(calls) < 1000):
-        begin = time.perf_counter()
-        session.run(None, inputs)
-        calls.append(time.perf_counter() - begin)
-    return f"{ours:.2f} / {sorted(calls)[len(calls) // 2] * 1e3:.2f}"
+def line_of(cells):
+    return "| " + " | ".join(cells) + " |\n"
 
 
-HEAD = ["model", "nodes", "layers", "operations", "generated C", "callbacks", "difference", "code, KB", "weights, KB",
-        "arena / bound, KB", "compiled in, s", "ms / onnxruntime's"]
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
 
 
-def table(rows):
-    lines = [HEAD, ["---"] * len(HEAD), *(row.cells() for row in rows)]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+def update(rows):
+    """Writes rows in the place of those of the same models, or behind the others."""
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    old, _, behind = rest.partition(END)
+    known = {line.split("|")[1].strip(): line + "\n" for line in old.splitlines() if line.startswith("| ")}
+    known = {name: line for name, line in known.items() if name not in ("model", "---")}
+    known.update({cells[0]: line_of(cells) for cells in rows})
+    words = f"On one thread of one processor of {processor()}, in turns with the others; times in milliseconds, behind others' " \
+            "how many times Kiln's they are:\n\n"
+    DOCUMENT.write_text(before + BEGIN + words + line_of(HEAD) + line_of(["---"] * len(HEAD)) + "".join(known.values()) + END + behind)
 
 
 def main():
     parser = argparse.ArgumentParser(description="What becomes of whole models.")
-    parser.add_argument("--target", default="")
+    parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--model", action="append", default=[], metavar="FILE.onnx[,INPUT=SHAPE...]")
-    parser.add_argument("--times", action="store_true")
     parser.add_argument("--update", action="store_true")
     arguments = parser.parse_args()
-    rows = []
+    all_right = True
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         wanted = [(name, None, []) for name in arguments.only or ([] if arguments.model else models.NAMES)]
@@ -135,16 +102,14 @@ def main():
                    for file, *shapes in (text.split(",") for text in arguments.model)]
         for name, path, shapes in wanted:
             if path is None:
-                path = folder / f"{name}.onnx"
+                path = folder / "model.onnx"
                 onnx.save(models.make(name, folder), path)
-            out = folder / name
-            out.mkdir()
-            rows.append(Row(name, path, shapes, arguments.target, out, arguments.times))
-            print(" | ".join(rows[-1].cells()), flush=True)
-    if arguments.update:
-        before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-        DOCUMENT.write_text(before + BEGIN + table(rows) + END + rest.partition(END)[2])
-    return 1 if any(row.failed for row in rows) else 0
+            cells, is_right = row_of(name, path, shapes, arguments.build, folder)
+            all_right = all_right and is_right
+            print(" | ".join(cells), flush=True)
+            if arguments.update:
+                update([cells])
+    return 0 if all_right else 1
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from linear import with_convolutions
 from loading import load_model, load_small_tensors, open_inputs, parse_shapes, set_shapes, shape_option
 from names import to_identifier
 from network import Network
+from normalization import with_normalizations
 from terms import ModelError, NodeError, count_convolutions
 
 
@@ -55,6 +56,7 @@ def import_model(path, shapes, weights_folder, whole=True, as_network=False,
         graph = Graph(folded, open_inputs(model.graph, shapes))
         convolutions = count_convolutions(graph.nodes)
         if as_network:
+            with_normalizations(graph)
             with_convolutions(graph)
         importer = Importer(graph, weights_folder)
         importer.run()

@@ -260,6 +260,11 @@ class Folder:
         dims = dims_of(self.types.get(name))
         return None if dims is None else len(dims)
 
+    def shape(self, name):
+        """A shape that is known in full, or None."""
+        dims = dims_of(self.types.get(name))
+        return None if dims is None or None in dims else dims
+
     def element_type(self, name):
         kind = self.types.get(name)
         known = kind is not None and kind.HasField("tensor_type") and kind.tensor_type.elem_type

@@ -1,9 +1,10 @@
 """Nodes of a network that are several of ONNX's: ONNX Runtime's own operators, as its optimiser and quantiser write them, and
-ONNX's dynamic quantisation."""
+ONNX's dynamic quantisation and Einsum."""
 
 import numpy as np
 import onnx
 
+import einsum
 from dialects import MICROSOFT, expanded
 from terms import attribute_values, input_name, is_onnx
 
@@ -21,7 +22,7 @@ def in_onnx_nodes(node, folder):
     writer = Writer(node, folder)
     try:
         handler(writer)
-    except (IndexError, NotTaken):
+    except (IndexError, KeyError, AttributeError, NotTaken):
         return expanded(node)
     writer.nodes[-1].name = node.name
     return writer.nodes
@@ -61,6 +62,20 @@ class Writer:
         if rank is None:
             raise NotTaken
         return rank
+
+    def shape(self, name):
+        shape = self.folder.shape(name)
+        if shape is None:
+            raise NotTaken
+        return shape
+
+    def reshape(self, value, shape):
+        return self.add("Reshape", value, self.number(shape, np.int64))
+
+    def reduce_sum(self, value, axes):
+        if self.folder.opset < 13:
+            return self.add("ReduceSum", value, axes=axes, keepdims=0)
+        return self.add("ReduceSum", value, self.number(axes, np.int64), keepdims=0)
 
     def is_constant(self, name):
         return name in self.folder.constants
@@ -296,7 +311,19 @@ def conv_integer(writer):
     writer.end("Cast", writer.add("Round", sums), to=onnx.TensorProto.INT32)
 
 
-OWN_HANDLERS = {"DynamicQuantizeLinear": dynamic_quantize_linear, "ConvInteger": conv_integer,
+def as_products(writer):
+    names = list(writer.node.input)
+    found = einsum.parsed(writer.attributes["equation"].decode(), len(names))
+    shapes = [writer.shape(name) for name in names]
+    if found is None or len(names) > 2 or any(len(term) != len(shape) for term, shape in zip(found[0], shapes)):
+        raise NotTaken
+    sizes = {}
+    if any(sizes.setdefault(label, size) != size for term, shape in zip(found[0], shapes) for label, size in zip(term, shape)):
+        raise NotTaken  # it is broadcast, or makes no sense
+    einsum.write(writer, *found, shapes)
+
+
+OWN_HANDLERS = {"Einsum": as_products, "DynamicQuantizeLinear": dynamic_quantize_linear, "ConvInteger": conv_integer,
                 "SimplifiedLayerNormalization": simplified_layer_normalization}
 HANDLERS = {
     "QLinearAdd": binary("Add"), "QLinearMul": binary("Mul"), "QLinearSigmoid": unary("Sigmoid"),

@@ -1,0 +1,139 @@
+"""LayerNormalization as exporters write it before operator set 17: means, differences, squares, a root and a quotient."""
+
+import numpy as np
+import onnx
+
+from terms import NodeError, attribute_values, input_name, is_onnx
+
+
+def with_normalizations(graph):
+    """Puts one LayerNormalization in the place of the nodes that are one."""
+    found = {}
+    for node in graph.nodes:
+        if is_onnx(node) and node.op_type == "Div" and len(node.input) == 2:
+            try:
+                whole = Normalization(graph, node)
+            except (NotOne, NodeError):
+                continue
+            found[id(whole.nodes[-1])] = whole
+    taken = {id(node) for whole in found.values() for node in whole.nodes}
+    graph.set_nodes([part for node in graph.nodes for part in
+                     ([found[id(node)].node()] if id(node) in found else [] if id(node) in taken else [node])])
+
+
+class NotOne(Exception):
+    """These nodes are something else."""
+
+
+def require(condition):
+    if not condition:
+        raise NotOne
+
+
+class Normalization:
+    """(x - mean) / sqrt(variance + epsilon), with a scale and a shift where they follow."""
+
+    def __init__(self, graph, quotient):
+        self.graph, self.nodes = graph, []
+        difference, root = quotient.input
+        subtraction = self.maker(difference, "Sub")
+        self.x, mean = subtraction.input
+        average = self.maker(mean, "ReduceMean")
+        require(average.input[0] == self.x)
+        self.axis = self.reduced(average, self.x)
+        variance = self.with_epsilon(self.made_of(root, "Sqrt"))
+        squares = self.made_of(variance, "ReduceMean")
+        require(self.reduced(squares, difference) == self.axis)
+        square = self.made_of(squares.input[0], "Pow", "Mul")
+        require(self.is_difference(square.input[0], difference))
+        if square.op_type == "Pow":
+            require(self.number(square.input[1]) == 2)
+        else:
+            require(square.input[0] == square.input[1])
+        self.nodes += [average, subtraction, quotient]
+        for name in (mean, difference):  # nobody else reads what is gone
+            require(name not in graph.outputs)
+            require(all(any(reader is node for node in self.nodes) for reader in graph.readers[name]))
+        self.scale = self.shift = None
+        self.take_affine()
+
+    # ---- What is found
+
+    def maker(self, name, *operators):
+        node = self.graph.makers.get(name)
+        require(node is not None and is_onnx(node) and node.op_type in operators)
+        return node
+
+    def made_of(self, name, *operators):
+        """The node that makes a value which nobody else reads."""
+        node = self.maker(name, *operators)
+        readers = self.graph.readers[name]
+        require(name not in self.graph.outputs and all(reader is readers[0] for reader in readers))
+        self.nodes.append(node)
+        return node
+
+    def is_difference(self, name, difference):
+        """Exporters write one difference twice."""
+        if name == difference:
+            return True
+        other, first = self.graph.makers.get(name), self.graph.makers[difference]
+        if other is None or other.op_type != "Sub" or list(other.input) != list(first.input):
+            return False
+        self.made_of(name, "Sub")
+        return True
+
+    def number(self, name):
+        require(name in self.graph.constants)
+        value = np.asarray(self.graph.value(name))
+        require(value.size == 1)
+        return float(value.reshape(-1)[0])
+
+    def with_epsilon(self, root):
+        total = self.made_of(root.input[0], "Add")
+        places = [place for place in (0, 1) if total.input[place] in self.graph.constants]
+        require(len(places) == 1)
+        self.epsilon = self.number(total.input[places[0]])
+        return total.input[1 - places[0]]
+
+    def reduced(self, node, name):
+        """The first of the axes that a ReduceMean of a value takes, which are the last ones, and stay."""
+        attributes, shape = attribute_values(node), self.graph.shape(name)
+        axes = attributes.get("axes")
+        if input_name(node, 1):
+            require(node.input[1] in self.graph.constants)
+            axes = self.graph.value(node.input[1]).reshape(-1).tolist()
+        require(axes and shape is not None and attributes.get("keepdims", 1))
+        axes = sorted(int(axis) % len(shape) for axis in axes)
+        require(axes == list(range(axes[0], len(shape))))
+        return axes[0]
+
+    def take_affine(self):
+        """A product and a sum with constants of the shape that is normalized."""
+        scale = self.constant_behind("Mul")
+        if scale is not None:
+            self.scale = scale
+            self.shift = self.constant_behind("Add")
+
+    def constant_behind(self, operator):
+        reader = self.graph.only_reader(self.nodes[-1].output[0])
+        if reader is None or not is_onnx(reader) or reader.op_type != operator or len(reader.input) != 2:
+            return None
+        others = [name for name in reader.input if name != self.nodes[-1].output[0]]
+        wanted = self.graph.shape(self.x)[self.axis:]
+        if len(others) != 1 or others[0] not in self.graph.constants or list(self.graph.value(others[0]).shape) != wanted:
+            return None
+        self.nodes.append(reader)
+        return others[0]
+
+    # ---- What it is
+
+    def node(self):
+        end = self.nodes[-1].output[0]
+        scale = self.scale
+        if scale is None:
+            scale = f"{end}/scale"
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(self.graph.types[self.x].tensor_type.elem_type)
+            self.graph.add_constant(scale, np.ones(self.graph.shape(self.x)[self.axis:], dtype))
+        inputs = [self.x, scale, *([self.shift] if self.shift else [])]
+        return onnx.helper.make_node("LayerNormalization", inputs, [end], self.nodes[-1].name or end, axis=self.axis,
+                                     epsilon=self.epsilon)
