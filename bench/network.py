@@ -93,13 +93,14 @@ def ask_all(sides, model, inputs, folder):
     return outputs, failed
 
 
-def difference(ours, theirs):
-    """The largest, as a part of the largest value, over all outputs."""
-    worst = 0.0
+def differences(ours, theirs):
+    """(the largest, the same as a part of the largest value) of each output."""
+    found = []
     for first, second in zip(ours, theirs):
         first, second = (np.asarray(array, np.float64).reshape(-1) for array in (first, second))
-        worst = max(worst, float(np.abs(first - second).max(initial=0) / max(np.abs(second).max(initial=0), 1e-30)))
-    return worst
+        largest = float(np.abs(first - second).max(initial=0))
+        found.append((largest, largest / max(float(np.abs(second).max(initial=0)), 1e-30)))
+    return found
 
 
 def timed(sides, rounds, seconds):
@@ -137,9 +138,11 @@ def bench(arguments):
     failed.update({name: said["failed"] for name, said in versions.items() if "failed" in said})
     by_name = {side.name: values for side, values in outputs.items()}
     reference = by_name.get("onnxruntime", by_name["kiln"])
+    compared = {name: differences(values, reference) for name, values in by_name.items()}
     return {"model": os.path.basename(arguments.model), "processor": suite.processor_name()[0], "facts": facts, "failed": failed,
             "ways": [{"name": name, "version": versions[name]["version"], "ms": times[name] * 1e3,
-                      "difference": difference(values, reference)} for name, values in by_name.items()]}
+                      "difference": max((part for _, part in compared[name]), default=0.0), "outputs": compared[name]}
+                     for name in by_name]}
 
 
 def text_of(result):

@@ -48,7 +48,10 @@ Child start(const std::vector<std::string> &command, Piped piped) {
     if (piped != Piped::nothing) close(pipe_ends[1]);
     if (error != 0) {
         if (piped != Piped::nothing) close(pipe_ends[0]);
-        throw Error(fmt::format("{} cannot be started: {}", command[0], std::strerror(error)), StatusCode::failed);
+        // What was built for another processor.
+        const char *hint = error == ENOEXEC ? ": --runner names an emulator that runs it, such as qemu-aarch64" : "";
+        throw Error(fmt::format("{} cannot be started: {}{}", command[0], std::strerror(error), hint),
+                    StatusCode::failed);
     }
     return child;
 }

@@ -169,6 +169,17 @@ class Forms(ImportTest):
         self.assertIn("cannot run the model", process.stderr)
         self.assertNotIn("Traceback", process.stderr)
 
+    def test_a_program_for_another_processor(self):
+        """Built by a compiler for something that does not run here: told what runs it."""
+        compiler = self.folder / "cxx"
+        compiler.write_text('#!/bin/sh\n${CXX:-c++} "$@" || exit\n'
+                            'for word; do [ "$before" = -o ] && made=$word; before=$word; done\n'
+                            'case $made in */program) printf "\\177other" > "$made";; esac\n')
+        compiler.chmod(0o755)
+        onnx.save(model_of([helper.make_node("Relu", ["x"], ["y"])], [value("x", [4])], [value("y", [4])]), self.path)
+        process = kiln("verify", self.path, "--network", "--cxx", compiler, ok=(1,))
+        self.assertIn("--runner names an emulator", process.stderr)
+
     def test_types_that_onnxruntime_lacks(self):
         """Convolutions of doubles are compared with onnx's own evaluator."""
         w = numpy_helper.from_array(np.random.default_rng(3).standard_normal([4, 3, 3, 3]), "w")

@@ -20,7 +20,7 @@ import onnx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "onnx_import"))
-from network_values import TOLERANCE, TOLERANCES  # noqa: E402
+from network_values import SIGMOID_ERROR, TOLERANCE, TOLERANCES  # noqa: E402
 from terms import count_convolutions  # noqa: E402
 
 DOCUMENT, BEGIN, END = ROOT / "docs" / "NETWORKS.md", "<!-- table -->\n", "<!-- end of table -->\n"
@@ -32,6 +32,14 @@ PEERS = ("onnxruntime", "openvino")
 def tolerance_of(model):
     types = {onnx.TensorProto.DataType.Name(tensor.data_type).lower() for tensor in model.graph.initializer}
     return max([tolerance for name, tolerance in TOLERANCES if name in types], default=TOLERANCE)
+
+
+def is_near(model, outputs):
+    """Whether outputs are as near as kiln verify wants them: onnxruntime's Sigmoid has an error of its own."""
+    makers = {name: node.op_type for node in model.graph.node for name in node.output}
+    tolerance = tolerance_of(model)
+    return all(part <= tolerance or (makers.get(value.name) == "Sigmoid" and largest <= SIGMOID_ERROR)
+               for (largest, part), value in zip(outputs, model.graph.output))
 
 
 def measured(path, shapes, build, folder):
@@ -55,7 +63,7 @@ def row_of(name, path, shapes, build, folder):
     ways = {way["name"]: way for way in result["ways"]}
     steps = [str(facts["steps"].get(kind, 0)) for kind in ("layer", "operation", "c", "callback")]
     difference, ours = ways["kiln"]["difference"], ways["kiln"]["ms"]
-    is_right = "onnxruntime" in ways and difference <= tolerance_of(model)
+    is_right = "onnxruntime" in ways and is_near(model, ways["kiln"]["outputs"])
     times = [f"{ways[peer]['ms']:.2f} ({ways[peer]['ms'] / ours:.2f})" if peer in ways else "-" for peer in PEERS]
     kilobytes = lambda key: f"{facts[key] / 1024:.0f}"
     return [name, str(len(model.graph.node)), str(count_convolutions(model.graph.node)), ", ".join(steps),
