@@ -36,9 +36,12 @@ class Version(unittest.TestCase):
         wheel = (ROOT / "pyproject.toml").read_text()
         pattern = re.search(r"^regex = '(.*)'$", wheel, re.MULTILINE)[1]
         self.assertEqual(re.search(pattern, (ROOT / "CMakeLists.txt").read_text())["value"], VERSION)
-        for file in ("pyproject.toml", "packaging/requirements.txt"):  # of Halide, as the checkout builds with it
-            self.assertIn("halide==" + re.search(r"halide==(\S+)", (ROOT / "requirements.txt").read_text())[1],
-                          (ROOT / file).read_text())
+        # Halide and Plotly, as the checkout builds with them.
+        pins = dict(re.findall(r"^(halide|plotly)==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE))
+        for file in ("pyproject.toml", "packaging/requirements.txt", "packaging/vcpkg/kiln/portfile.cmake"):
+            for name, version in pins.items():
+                self.assertRegex((ROOT / file).read_text(), rf"\b{name}=={re.escape(version)}(?![.\d])", file)
+        self.assertIn('HALIDE, PLOTLY = "{halide}", "{plotly}"'.format(**pins), (ROOT / "packaging/conan/conanfile.py").read_text())
 
 
 class Contents(unittest.TestCase):
