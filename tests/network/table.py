@@ -90,8 +90,8 @@ def update(rows):
     known = {line.split("|")[1].strip(): line + "\n" for line in old.splitlines() if line.startswith("| ")}
     known = {name: line for name, line in known.items() if name not in ("model", "---")}
     known.update({cells[0]: line_of(cells) for cells in rows})
-    words = f"On one thread of one processor of {processor()}, in turns with the others; times in milliseconds, behind others' " \
-            "how many times Kiln's they are:\n\n"
+    words = f"On one thread of one processor of {processor()}, in turns with the others; times in milliseconds, in brackets\n" \
+            "how many times as long as Kiln's:\n\n"
     DOCUMENT.write_text(before + BEGIN + words + line_of(HEAD) + line_of(["---"] * len(HEAD)) + "".join(known.values()) + END + behind)
 
 
