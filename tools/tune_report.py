@@ -41,7 +41,8 @@ def gain_bars(problems):
     most = max([1.5, *gains])
     layout = {"xaxis": page.axis("times as fast as the default", range=[min([1, *gains]) - 0.02, most * 1.1]),
               "yaxis": names_axis(problems, autorange="reversed")}
-    return page.figure("Gain of each layer over its default", [trace], layout, height=90 + 22 * len(problems))
+    return page.figure("Gain of each layer over its default", [trace], layout, height=90 + 22 * len(problems),
+                       least_width=480)
 
 
 def curve(problem):
@@ -65,7 +66,8 @@ def search_curves(problems):
     # The legend grows with the layers: it stands under the figure.
     layout = {"xaxis": page.axis("seconds"), "yaxis": page.axis("default / best so far"),
               "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"}}
-    return page.figure("Search: the best of each layer so far", traces, layout, height=400 + 6 * len(problems))
+    return page.figure("Search: the best of each layer so far", traces, layout, height=400 + 10 * len(problems),
+                       least_width=640)
 
 
 def scatter(problems):
