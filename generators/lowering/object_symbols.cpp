@@ -1,4 +1,4 @@
-// Symbol tables of ELF objects, of 32 and 64 bits, and the list of what they may need.
+// Symbol tables and sections of ELF objects, of 32 and 64 bits, and the list of what they may need.
 #include "lowering/object_symbols.h"
 
 #include <elf.h>
@@ -45,16 +45,31 @@ struct Elf64 {
 };
 
 template <typename Elf>
-class SymbolReader {
+class ObjectReader {
   public:
-    SymbolReader(const std::string &name, const std::string &content) : name_(name), content_(content) {
+    ObjectReader(const std::string &name, const std::string &content) : name_(name), content_(content) {
         header_ = at<typename Elf::Header>(0);
-    }
-
-    ObjectSymbols read() const {
         if (header_.e_type != ET_REL) {
             throw std::runtime_error(name_ + " is no relocatable object");
         }
+    }
+
+    std::vector<CodeSection> code() const {
+        std::vector<CodeSection> result;
+        for (size_t s = 0; s < header_.e_shnum; s++) {
+            const auto part = section(s);
+            if (part.sh_type != SHT_PROGBITS || (part.sh_flags & SHF_EXECINSTR) == 0) {
+                continue;
+            }
+            if (part.sh_offset > content_.size() || part.sh_size > content_.size() - part.sh_offset) {
+                throw std::runtime_error(name_ + " ends early");
+            }
+            result.push_back({part.sh_offset, part.sh_size});
+        }
+        return result;
+    }
+
+    ObjectSymbols symbols() const {
         ObjectSymbols result;
         for (size_t s = 0; s < header_.e_shnum; s++) {
             const auto table = section(s);
@@ -110,6 +125,19 @@ class SymbolReader {
     typename Elf::Header header_;
 };
 
+// What `get` takes of the reader of an object.
+template <typename Get>
+auto read_object(const std::string &object_file, const Get &get) {
+    std::ifstream file(object_file, std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    const bool is_little = content.size() > EI_DATA && content[EI_DATA] == ELFDATA2LSB;
+    if (!is_little || content.compare(0, SELFMAG, ELFMAG) != 0) {
+        throw std::runtime_error(object_file + " is no ELF object");
+    }
+    return content[EI_CLASS] == ELFCLASS32 ? get(ObjectReader<Elf32>(object_file, content))
+                                           : get(ObjectReader<Elf64>(object_file, content));
+}
+
 // "halide_free, halide_malloc"
 std::string listed(const std::vector<std::string> &names) {
     std::string text;
@@ -122,14 +150,11 @@ std::string listed(const std::vector<std::string> &names) {
 }  // namespace
 
 ObjectSymbols symbols_of_object(const std::string &object_file) {
-    std::ifstream file(object_file, std::ios::binary);
-    const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    const bool is_little = content.size() > EI_DATA && content[EI_DATA] == ELFDATA2LSB;
-    if (!is_little || content.compare(0, SELFMAG, ELFMAG) != 0) {
-        throw std::runtime_error(object_file + " is no ELF object");
-    }
-    return content[EI_CLASS] == ELFCLASS32 ? SymbolReader<Elf32>(object_file, content).read()
-                                           : SymbolReader<Elf64>(object_file, content).read();
+    return read_object(object_file, [](const auto &reader) { return reader.symbols(); });
+}
+
+std::vector<CodeSection> code_of_object(const std::string &object_file) {
+    return read_object(object_file, [](const auto &reader) { return reader.code(); });
 }
 
 void check_object_symbols(const std::string &object_file, const std::vector<std::string> &own_prefixes) {

@@ -1,6 +1,7 @@
-// What a compiled object may need of the program it is linked into, and whether it keeps to that.
+// What a compiled object may need of the program it is linked into, and whether it keeps to that; where its code lies.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,14 @@ struct ObjectSymbols {
 
 // Throws std::runtime_error where the file is no such object.
 ObjectSymbols symbols_of_object(const std::string &object_file);
+
+// A part of an ELF object's file that holds instructions, and no data.
+struct CodeSection {
+    uint64_t offset = 0, size = 0;
+};
+
+// In the order of the file's table of sections. Throws std::runtime_error where the file is no such object.
+std::vector<CodeSection> code_of_object(const std::string &object_file);
 
 // Throws std::runtime_error, naming what is wrong, where an object needs a symbol that neither begins with one of these
 // prefixes, the library's own functions', nor is one that every program has, or where it defines one that begins with

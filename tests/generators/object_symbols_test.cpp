@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "lowering/amx/tile_stream.h"
+
 namespace kiln {
 namespace {
 
@@ -77,6 +79,36 @@ TEST_F(ObjectSymbols, that_are_not_the_librarys_own_are_named) {
     }
 }
 
+TEST_F(ObjectSymbols, code_lies_where_its_sections_say) {
+    for (const char *target : targets) {
+        SCOPED_TRACE(target);
+        write_object(file_, target, "net_up", {"memset"});
+        std::ifstream whole(file_, std::ios::binary);
+        const std::string content{std::istreambuf_iterator<char>(whole), std::istreambuf_iterator<char>()};
+        uint64_t bytes = 0;
+        for (const CodeSection &section : code_of_object(file_)) {
+            EXPECT_LE(section.offset + section.size, content.size());
+            // Names are data: they are in the file, and in none of these.
+            EXPECT_EQ(content.substr(section.offset, section.size).find("memset"), std::string::npos);
+            bytes += section.size;
+        }
+        EXPECT_GT(bytes, 0u);
+        EXPECT_NE(content.find("memset"), std::string::npos);
+    }
+}
+
+// An object without loads of matrix tiles is not what a listing with one tells, nor is there anything to patch.
+TEST_F(ObjectSymbols, without_the_loads_of_its_listing_are_refused) {
+    write_object(file_, targets[0], "net_up", {"memset"});
+    const std::string listing = file_ + ".s";
+    for (const char *text : {"", "\ttileloadd\t(%rax,%rcx), %tmm1\n\ttdpbf16ps\t%tmm1, %tmm2, %tmm0\n"}) {
+        std::ofstream(listing) << text;
+        EXPECT_THAT([&] { dense::stream_tile_operand(file_, listing, dense::TileOperand::lanes); },
+                    ThrowsMessage<std::runtime_error>(HasSubstr("of 0 loads of matrix tiles in the object")));
+    }
+    std::filesystem::remove(listing);
+}
+
 TEST_F(ObjectSymbols, of_a_file_that_is_cut_short_or_no_object_are_refused) {
     for (const char *target : {"x86-64-linux-avx2", "arm-32-linux"}) {
         write_object(file_, target, "net_up", {"memset"});
@@ -85,6 +117,7 @@ TEST_F(ObjectSymbols, of_a_file_that_is_cut_short_or_no_object_are_refused) {
         for (size_t length = 0; length < content.size(); length += 7) {
             std::ofstream(file_, std::ios::binary) << content.substr(0, length);
             EXPECT_THROW(symbols_of_object(file_), std::runtime_error) << length;
+            EXPECT_THROW(code_of_object(file_), std::runtime_error) << length;
         }
     }
     std::ofstream(file_) << "!<arch>\n" << std::string(100, ' ');

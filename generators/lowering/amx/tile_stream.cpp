@@ -5,7 +5,10 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <stdexcept>
 #include <vector>
+
+#include "lowering/object_symbols.h"
 
 namespace kiln::dense {
 namespace {
@@ -56,13 +59,16 @@ struct Encoding {
 };
 constexpr char plain = 0x7b, read_once = 0x79;
 
-std::vector<Encoding> find_loads(const std::string &code) {
+std::vector<Encoding> find_loads(const std::string &object, const std::vector<CodeSection> &sections) {
     std::vector<Encoding> result;
-    for (size_t i = 0; i + 4 < code.size(); i++) {
-        const unsigned char map = code[i + 1], address = code[i + 4];
-        const bool in_memory = address >> 6 != 3 && (address & 7) == 4;
-        if (code[i] == '\xc4' && (map & 0x1f) == 2 && code[i + 2] == plain && code[i + 3] == 0x4b && in_memory) {
-            result.push_back({i + 2, address >> 3 & 7});
+    for (const CodeSection &section : sections) {
+        for (size_t i = section.offset; i + 4 < section.offset + section.size; i++) {
+            const unsigned char map = object[i + 1], address = object[i + 4];
+            const bool in_memory = address >> 6 != 3 && (address & 7) == 4;
+            if (object[i] == '\xc4' && (map & 0x1f) == 2 && object[i + 2] == plain && object[i + 3] == 0x4b &&
+                in_memory) {
+                result.push_back({i + 2, address >> 3 & 7});
+            }
         }
     }
     return result;
@@ -75,23 +81,28 @@ void stream_tile_operand(const std::string &object_file, const std::string &list
     std::string object{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     in.close();
     const std::vector<TileInstruction> listing = read_listing(listing_file);
-    const std::vector<Encoding> found = find_loads(object);
+    const std::vector<Encoding> found = find_loads(object, code_of_object(object_file));
     size_t next = 0;
     for (size_t i = 0; i < listing.size(); i++) {
         if (!listing[i].is_load) {
             continue;
         }
         if (next == found.size() || found[next].loaded != listing[i].registers.front()) {
-            return;
+            break;
         }
         if (loads(listing, i, operand)) {
             object[found[next].prefix] = read_once;
         }
         next++;
     }
-    if (next == found.size()) {
-        std::ofstream(object_file, std::ios::binary) << object;
+    const auto listed = static_cast<size_t>(
+        std::count_if(listing.begin(), listing.end(), [](const TileInstruction &each) { return each.is_load; }));
+    if (listed == 0 || next != listed || next != found.size()) {
+        throw std::runtime_error("of " + std::to_string(found.size()) + " loads of matrix tiles in the object and " +
+                                 std::to_string(listed) + " in its listing the first " + std::to_string(next) +
+                                 " are the same");
     }
+    std::ofstream(object_file, std::ios::binary) << object;
 }
 
 }  // namespace kiln::dense

@@ -14,7 +14,7 @@ namespace kiln::dense {
 enum class TileOperand { rows, lanes };
 
 // Has the object's loads of that operand be of data that are read once; `listing_file`: the same code in assembly.
-// Where the object is not what its listing says, all loads stay as they are, which is as right.
+// Throws std::runtime_error where the object's loads are not those of its listing, or there are none.
 void stream_tile_operand(const std::string &object_file, const std::string &listing_file, TileOperand operand);
 
 }  // namespace kiln::dense
