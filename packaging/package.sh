@@ -88,7 +88,7 @@ make_conan() {
     rm -rf "$CONAN_HOME"
     quietly "$venv/bin/conan" profile detect
     quietly env PATH="$venv/bin:$checkout/.venv/bin:$PATH" "$venv/bin/conan" create "$checkout/packaging/conan" \
-        -s compiler.cppstd=gnu20 --no-remote
+        -s compiler.cppstd=gnu20 --no-remote -c tools.cmake.cmake_layout:test_folder="$work/conan_test"
     say "conan created kiln/$version, and its test_package ran"
 }
 
