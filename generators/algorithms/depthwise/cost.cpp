@@ -27,6 +27,7 @@ struct Numbers {
     bool masks = problem.x_type == DType::f32 && problem.y_type == DType::f32;
     // Whether taps are many enough for rows of them to be a loop.
     bool many_taps = problem.rank == 2 && loops_over_taps(problem) && problem.taps() >= least_looped_taps;
+    bool turns = transposes_planes(problem) && !target.lane_indexed_fma;  // in registers; measured on x86 alone
     int phases = 1;
     int channel_lanes = 1;  // of a vector of channels
 
@@ -55,9 +56,14 @@ struct Numbers {
 bool takes_row_lanes(const Numbers &n) {
     const bool planes = n.problem.x_layout == Layout::ncx && n.problem.y_layout == Layout::ncx;
     // Sums of many taps that share what they read are worth that copy, where rows are short or taps many enough: 7x7 of
-    // 768 channels at 7x7 takes .051 ms in place of .189, of 96 at 56x56 .43 in place of .78.
-    const bool transposes =
-        n.many_taps && n.problem.out_channels >= n.lanes && (n.width < 8 || n.problem.taps() >= least_transposed_taps);
+    // 768 channels at 7x7 takes .022 ms in place of .189, of 96 at 56x56 .28 in place of .78. Where planes are turned
+    // in registers, so are those of rows of up to a vector and a half: 5x5 of 480 channels at 14x14 .049 in place of
+    // .074, of 240 at 20x20 .085 in place of .138; at 28x28 both take as long. Of 16 registers few rows share what they
+    // load: 28x28 by AVX2 .071 in place of .103, 56x56 .175 in place of .221.
+    const bool shares_rows = n.target.vector_registers >= 32;
+    const int least_width = !n.turns ? 8 : shares_rows ? n.lanes * 3 / 2 : n.width + 1;
+    const bool transposes = n.many_taps && n.problem.out_channels >= n.lanes &&
+                            (n.width < least_width || n.problem.taps() >= least_transposed_taps);
     return planes && n.width >= (n.masks ? 5 : 8) && !transposes;
 }
 
@@ -107,7 +113,10 @@ void choose_looped_tile(DepthwiseSchedule &schedule, const Numbers &n) {
     const int pixels = ceil_div(n.width, ceil_div(n.width, most_pixels));
     const int vectors = 2 * schedule.lanes <= n.problem.out_channels ? 2 : 1;
     schedule.vectors = pixels * vectors <= most_pixels ? vectors : 1;
-    schedule.tile = ChannelLanes{pixels, true};
+    if (n.turns) {  // what a vector's planes take stays in the first cache, and two vectors' does not
+        schedule.vectors = 1;
+    }
+    schedule.tile = ChannelLanes{pixels, true, n.turns};
     schedule.taps = TapsInLoop();
 }
 

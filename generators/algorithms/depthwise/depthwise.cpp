@@ -34,14 +34,23 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
         step *= s.axes[a].phases;
     }
     at.push_back(s.n);
+    const std::vector<Expr> same(at.begin(), at.end());
+    Expr sum = sums.size() == 1 ? sums[0] : Halide::mux(phase, sums);
+    if (s.transposed) {
+        s.transposed->sums = Func("plane_sums");
+        s.transposed->sums(at) = sum;
+        s.transposed->y_block = Func("y_block");
+        s.transposed->y_block(at) = s.transposed->sums(same);
+        sum = s.transposed->y_block(same);
+    }
     s.y = Func("y");
-    const std::vector<Expr> y_at(at.begin(), at.end());
     if (s.merged_rows) {
         const Expr lane = merged_position(s, problem) % schedule.period(problem);
-        s.y(at) = epilogue(problem, sums[0], s.merged_rows->of_lanes->operands, y_at, lane);
+        s.y(at) = epilogue(problem, sum, s.merged_rows->of_lanes->operands, same, lane);
     } else {
-        s.y(at) = epilogue(problem, sums.size() == 1 ? sums[0] : Halide::mux(phase, sums), after, y_at);
+        s.y(at) = epilogue(problem, sum, after, same);
     }
+    s.tiled = s.transposed ? s.transposed->sums : s.y;
     return s;
 }
 

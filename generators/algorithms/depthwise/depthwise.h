@@ -46,6 +46,13 @@ struct TapSums {
     Halide::Func sums;
 };
 
+// Channels-first planes, turned in registers: x with channels innermost, the sums that are made of it, and blocks of
+// those as y has them.
+struct TransposedPlanes {
+    Halide::Func x, x_block;
+    Halide::Func sums, y_block;
+};
+
 // The stages of the kernel, not scheduled. Dimensions: c, then the spatial axes innermost first, then the batch n.
 struct DepthwiseStages {
     Halide::Var c{"c"}, n{"n"};
@@ -60,8 +67,10 @@ struct DepthwiseStages {
     bool copies = false;
     std::optional<Halide::RDom> inside;  // where it is x, written over zeros: rows are vectors
     std::optional<MergedRows> merged_rows;
+    std::optional<TransposedPlanes> transposed;
     std::optional<GatheredTaps> gathered;
     std::optional<TapSums> tap_sums;  // where taps are gathered, or rows of them a loop
+    Halide::Func tiled;               // what is computed a tile at a time: y, or the sums that y is transposed from
     Halide::Func y;                   // (c, q and, where there are several, phase of each axis, n)
 };
 

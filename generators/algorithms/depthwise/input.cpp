@@ -77,8 +77,8 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     const Halide::Type type = padded_type(problem, schedule);
     s.outputs_of_group = static_cast<int>(problem.out_channels / problem.groups);
     const bool along = problem.x_layout == (schedule.has_row_lanes() ? Layout::ncx : Layout::nxc);
-    s.copies = s.outputs_of_group > 1 || !along || schedule.has_row_lanes() || type != halide_type(problem.x_type) ||
-               problem.rank > 2;
+    s.copies = !schedule.transposes() && (s.outputs_of_group > 1 || !along || schedule.has_row_lanes() ||
+                                          type != halide_type(problem.x_type) || problem.rank > 2);
     Halide::Region bounds(at.size()), inside;
     bool pads = false;
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -98,6 +98,11 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     Func wide("wide");
     const Expr x = operands.x(of_group);
     wide(at) = dots ? narrow_x(type, x) : widen_x(problem, operands.sizes, x);
+    if (schedule.transposes()) {
+        s.transposed = {Func("turned_x"), wide, Func(), Func()};
+        s.transposed->x(at) = wide(same);
+        wide = s.transposed->x;
+    }
     const Expr zero = dots ? Halide::cast(type, narrow_zero_point(problem, type)) : Halide::Internal::make_zero(type);
     s.padded = Func("padded");
     if (schedule.has_row_lanes()) {  // filled and then written over, so that no vector is partly outside

@@ -18,7 +18,7 @@ constexpr int most_outputs = 8;
 // Of lanes and taps, as the text has them.
 struct Kinds {
     int pixels = 1, dot_width = 1;
-    bool along_row = false, channels_outside = false, merged = false, taps_in_loop = false;
+    bool along_row = false, channels_outside = false, merged = false, taps_in_loop = false, transposed = false;
 };
 
 Kinds kinds_of(const DepthwiseSchedule &schedule) {
@@ -26,6 +26,7 @@ Kinds kinds_of(const DepthwiseSchedule &schedule) {
                    schedule.has_merged_rows(), schedule.sums<TapsInLoop>()};
     if (const auto *channel = schedule.with<ChannelLanes>()) {
         kinds.channels_outside = channel->channels_outside;
+        kinds.transposed = channel->transposed;
     }
     return kinds;
 }
@@ -37,12 +38,16 @@ void set_kinds(DepthwiseSchedule &schedule, const Kinds &kinds) {
     if (kinds.taps_in_loop && kinds.dot_width > 1) {
         throw std::invalid_argument("schedule: \"taps_in_loop\" must be 0 where \"dot_width\" is more than 1");
     }
+    if (kinds.transposed && (!kinds.taps_in_loop || !kinds.channels_outside || kinds.along_row || kinds.merged)) {
+        throw std::invalid_argument(
+            "schedule: \"transposed\" must be 0 unless \"taps_in_loop\" and \"channels_outside\" are 1");
+    }
     if (kinds.along_row) {
         schedule.tile = RowLanes();
     } else if (kinds.merged) {
         schedule.tile = MergedRowLanes();
     } else {
-        schedule.tile = ChannelLanes{kinds.pixels, kinds.channels_outside};
+        schedule.tile = ChannelLanes{kinds.pixels, kinds.channels_outside, kinds.transposed};
     }
     if (kinds.taps_in_loop) {
         schedule.taps = TapsInLoop();
@@ -75,6 +80,7 @@ void DepthwiseSchedule::list(ScheduleText &text) {
     text.flag("parallel", parallel);
     text.optional("merged", kinds.merged, false);
     text.optional("taps_in_loop", kinds.taps_in_loop, false);
+    text.optional("transposed", kinds.transposed, false);
     set_kinds(*this, kinds);
 }
 
@@ -93,6 +99,9 @@ void DepthwiseSchedule::check(const Problem &problem) const {
     }
     if (sums<TapsInLoop>() && (!loops_over_taps(problem) || with<ChannelLanes>() == nullptr || rows > 1)) {
         throw std::invalid_argument("schedule: \"taps_in_loop\" must be 0: rows of taps cannot be a loop here");
+    }
+    if (transposes() && !transposes_planes(problem)) {
+        throw std::invalid_argument("schedule: \"transposed\" is 1, but there are no channels-first planes to turn");
     }
     if (has_merged_rows() && (!merges_rows(problem) || sums<DotTaps>())) {
         throw std::invalid_argument(
@@ -133,6 +142,11 @@ bool merges_rows(const Problem &problem) {
     return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && problem.x_type == DType::f32 &&
            problem.y_type == DType::f32 && problem.out_channels == problem.groups && !problem.residual &&
            has_one_phase(axes) && axes[0].step == 1;
+}
+
+bool transposes_planes(const Problem &problem) {
+    return loops_over_taps(problem) && problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx &&
+           problem.out_channels == problem.groups;
 }
 
 bool loops_over_taps(const Problem &problem) {

@@ -16,6 +16,9 @@ namespace kiln::depthwise {
 struct ChannelLanes {
     int pixels = 1;
     bool channels_outside = false;  // whether a vector of channels sweeps the image, or each tile all channels
+    // Whether channels-first planes of x and y are transposed in registers, a tile's channels at a time: the rows of
+    // taps are a loop then. Else x is copied element by element and y written so.
+    bool transposed = false;
 };
 // positions along the innermost axis, of one channel;
 struct RowLanes {};
@@ -51,6 +54,7 @@ struct DepthwiseSchedule {
     }
     bool has_row_lanes() const { return with<RowLanes>() != nullptr; }
     bool has_merged_rows() const { return with<MergedRowLanes>() != nullptr; }
+    bool transposes() const { return with<ChannelLanes>() != nullptr && with<ChannelLanes>()->transposed; }
     int pixels() const { return with<ChannelLanes>() != nullptr ? with<ChannelLanes>()->pixels : 1; }
     int dot_width() const { return sums<DotTaps>() ? std::get<DotTaps>(taps).width : 1; }
     // Of merged rows: after how many lanes, whole vectors of them, the channels repeat.
@@ -68,6 +72,10 @@ bool merges_rows(const Problem &problem);
 
 // Whether one lane may sum the products of `dot` neighbouring taps: by 2 those of 16-bit integers, by 4 of u8 times s8.
 bool sums_taps(const Problem &problem, int dot);
+
+// Whether planes may be transposed: channels-first x and y with as many outputs as inputs, whose rows of taps may be a
+// loop.
+bool transposes_planes(const Problem &problem);
 
 // Whether rows of taps may be a loop: of sums of floats of a Conv whose image has rows.
 bool loops_over_taps(const Problem &problem);

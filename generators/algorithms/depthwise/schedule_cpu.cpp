@@ -5,6 +5,7 @@
 #include "expressions/arithmetic.h"
 #include "moves/tail_strategy.h"
 #include "moves/tile_sum.h"
+#include "moves/transpose_block.h"
 
 namespace kiln::depthwise {
 namespace {
@@ -36,21 +37,21 @@ LoopsAroundTile schedule_tile(DepthwiseStages &s, const Problem &problem, const 
     const int channels = static_cast<int>(problem.out_channels), width = schedule.lanes * schedule.vectors;
     std::vector<VarOrRVar> inside;
     if (schedule.has_row_lanes()) {
-        s.y.split(s.q[0], tile, s.q[0], width,
-                  width > s.axes[0].phase_extent ? TailStrategy::GuardWithIf : tail(s.axes[0].phase_extent, width));
-        s.y.split(s.q[0], vector, s.q[0], schedule.lanes).vectorize(s.q[0]).unroll(vector);
+        s.tiled.split(s.q[0], tile, s.q[0], width,
+                      width > s.axes[0].phase_extent ? TailStrategy::GuardWithIf : tail(s.axes[0].phase_extent, width));
+        s.tiled.split(s.q[0], vector, s.q[0], schedule.lanes).vectorize(s.q[0]).unroll(vector);
         inside = {s.q[0], vector};
     } else {
         const TailStrategy beyond = s.tap_sums ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf;
-        s.y.split(s.c, block, s.c, width, channels % width == 0 ? TailStrategy::RoundUp : beyond);
-        s.y.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector);
-        s.y.split(s.q[0], tile, s.q[0], schedule.pixels(), tail(s.axes[0].phase_extent, schedule.pixels()))
+        s.tiled.split(s.c, block, s.c, width, channels % width == 0 ? TailStrategy::RoundUp : beyond);
+        s.tiled.split(s.c, vector, s.c, schedule.lanes).vectorize(s.c).unroll(vector);
+        s.tiled.split(s.q[0], tile, s.q[0], schedule.pixels(), tail(s.axes[0].phase_extent, schedule.pixels()))
             .unroll(s.q[0]);
         inside = {s.c, vector, s.q[0]};
     }
     for (size_t a = 0; a < s.axes.size(); a++) {
         if (s.axes[a].phases > 1) {
-            s.y.unroll(s.phase[a]);
+            s.tiled.unroll(s.phase[a]);
             inside.insert(schedule.has_row_lanes() ? inside.begin() + 1 : inside.end(), s.phase[a]);
         }
     }
@@ -59,9 +60,9 @@ LoopsAroundTile schedule_tile(DepthwiseStages &s, const Problem &problem, const 
         // Rows that share what is gathered stay together.
         const int group_rows = s.gathered ? s.gathered->group_rows : 1;
         const bool shifts = group_rows == 1 || s.axes[1].phase_extent % schedule.rows == 0;
-        s.y.split(s.q[1], rows, s.q[1], schedule.rows,
-                  shifts ? tail(s.axes[1].phase_extent, schedule.rows) : TailStrategy::GuardWithIf);
-        s.y.unroll(s.q[1]);
+        s.tiled.split(s.q[1], rows, s.q[1], schedule.rows,
+                      shifts ? tail(s.axes[1].phase_extent, schedule.rows) : TailStrategy::GuardWithIf);
+        s.tiled.unroll(s.q[1]);
         inside.push_back(s.q[1]);
         image.push_back(rows);
     }
@@ -75,7 +76,7 @@ LoopsAroundTile schedule_tile(DepthwiseStages &s, const Problem &problem, const 
     loops.push_back(s.n);
     std::vector<VarOrRVar> order = inside;
     order.insert(order.end(), loops.begin(), loops.end());
-    s.y.reorder(order);
+    s.tiled.reorder(order);
     return {loops.front().var, rows, loops[loops.size() - 2].var};
 }
 
@@ -130,7 +131,7 @@ void schedule_gathered(DepthwiseStages &s, const DepthwiseSchedule &schedule, co
 // loaded once.
 void schedule_sum_in_loop(DepthwiseStages &s, const DepthwiseSchedule &schedule, const Var &around_tile) {
     auto &[r, sums] = *s.tap_sums;
-    sums.compute_at(s.y, around_tile).store_in(Halide::MemoryType::Register);
+    sums.compute_at(s.tiled, around_tile).store_in(Halide::MemoryType::Register);
     schedule_tile_sum(sums, {s.c, schedule.lanes, {}, {s.q[0]}}, {loops_from(r, 0)}, TailStrategy::RoundUp);
     sums.update().unroll(r[0]);
 }
@@ -230,6 +231,33 @@ void schedule_copy(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     }
 }
 
+// y a tile's channels at a time, which all stages pass: planes of x turned, their sums, and those turned back.
+void schedule_transposed(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
+    auto &[x, x_block, sums, y_block] = *s.transposed;
+    const int channels = static_cast<int>(problem.out_channels), width = schedule.lanes * schedule.vectors;
+    const Var panel("panel"), across("across"), channel_blocks("channel_blocks"), squares("squares"), square("square");
+    s.y.split(s.c, panel, s.c, width, tail(channels, width));
+    schedule_transpose(s.y, y_block, s.q[0], s.c, lanes_within(s.axes[0].phase_extent, 16), schedule.lanes, across,
+                       channel_blocks, TailStrategy::RoundUp);
+    std::vector<VarOrRVar> order = {s.q[0], s.c, across, channel_blocks};
+    order.insert(order.end(), s.q.begin() + 1, s.q.end());
+    order.insert(order.end(), {panel, s.n});
+    s.y.reorder(order);
+
+    sums.compute_at(s.y, panel).bound_extent(s.c, width);
+    const std::vector<Var> at = x.args();
+    x.compute_at(s.y, panel).bound_extent(at[0], width);
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        sums.bound(s.q[a], 0, s.axes[a].phase_extent);
+        x.bound(at[a + 1], 0, s.axes[a].in);
+    }
+    schedule_transpose(x, x_block, at[0], at[1], schedule.lanes, lanes_within(s.axes[0].in, 16), squares, square,
+                       TailStrategy::ShiftInwards);
+    if (schedule.parallel) {
+        s.y.parallel(problem.batch > 1 ? s.n : panel);
+    }
+}
+
 }  // namespace
 
 void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
@@ -245,7 +273,9 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
         return;
     }
     const LoopsAroundTile loops = schedule_tile(s, problem, schedule);
-    if (schedule.parallel) {
+    if (s.transposed) {
+        schedule_transposed(s, problem, schedule);
+    } else if (schedule.parallel) {
         s.y.parallel(problem.batch > 1 ? s.n : loops.outermost);
     }
     if (schedule.sums<TapsInLoop>()) {

@@ -30,11 +30,17 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     if (loops_over_taps(problem)) {
         choices.push_back({"taps_in_loop", {0, 1}});
     }
+    if (transposes_planes(problem)) {
+        choices.push_back({"transposed", {0, 1}});
+    }
     return {choices, [=, &target](const ScheduleNumbers &n) {
                 const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
                 const bool loops = n.has("taps_in_loop") && n["taps_in_loop"];
                 const int width = n["lanes"] * (n["dot_width"] > 1 || loops ? n["vectors"] : 1);
                 if (loops && (n["along_row"] || n["rows"] > 1 || (n.has("merged") && n["merged"]))) {
+                    return false;
+                }
+                if (n.has("transposed") && n["transposed"] && !(loops && n["channels_outside"])) {
                     return false;
                 }
                 if (n.has("merged") && n["merged"]) {
