@@ -122,9 +122,12 @@ struct TuneOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     Budget budget;
     std::string decisions = "decisions.jsonl", timings = "timings.jsonl";  // files
-    std::string predict;  // a processor, for llvm-mca; "": candidates are timed
-    std::string report;   // file; "": none
-    std::string replay;   // a timings file, whose times stand for those of a fleet; "": candidates are timed
+    std::string predict;       // a processor, for llvm-mca; "": candidates are timed
+    std::string report;        // file; "": none
+    std::string cluster;       // the address of a Ray cluster; "": this machine alone
+    std::string boards;        // a file that names boards of the cluster; "": none
+    double cluster_wait = 60;  // seconds that it waits for machines where none is left
+    std::string replay;        // a timings file, whose times stand for those of a fleet; "": candidates are timed
     int fleet_timers = 1, fleet_compilers = 1;  // of that fleet
     double fleet_task_seconds = 0;              // that its driver takes to hand on one task
     int shard = 1, shards = 1;                  // only each shards-th problem, from the shard-th on
@@ -137,6 +140,9 @@ struct TuneOptions {
     SpecOptions spec_options;
 };
 int tune_command(const TuneOptions &options);
+
+// What a machine of a cluster does for kiln tune: see tune/candidate_command.cpp.
+int candidate_command(const std::string &verb);
 
 // kiln explain SPEC
 struct ExplainOptions {

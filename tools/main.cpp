@@ -453,6 +453,18 @@ Action add_tune(CLI::App &app, CLI::App *&command) {
             "Only the I-th of N parts of the problems")
         ->type_name("I/N");
     command
+        ->add_option("--cluster", options->cluster,
+                     "Compile and time on a Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT")
+        ->type_name("ADDRESS");
+    command->add_option("--boards", options->boards, "Boards of the cluster, their targets and runners (TOML)")
+        ->type_name("FILE");
+    command
+        ->add_option("--cluster-wait", options->cluster_wait,
+                     "How long to wait for machines of the cluster where none is left")
+        ->type_name("SECONDS")
+        ->check(positive)
+        ->capture_default_str();
+    command
         ->add_option("--replay", options->replay,
                      "Time nothing: simulate a fleet, in virtual time, by what this timings file has")
         ->type_name("FILE");
@@ -584,6 +596,7 @@ int run(int argc, char **argv) {
 int main(int argc, char **argv) {
     kiln::tools::clean_up_on_signals();
     try {
+        if (argc == 3 && std::string_view(argv[1]) == "candidate") return kiln::tools::candidate_command(argv[2]);
         const int status = kiln::tools::run(argc, argv);
         if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
         kiln::tools::say_error("standard output cannot be written");

@@ -48,6 +48,8 @@ class Pool {
 
     // The tuner has waited so long for something else, a disk: what a clock that is not the wall's has to be told.
     virtual void waited(double) {}
+    // Nothing more is asked: what describe() tells is final.
+    virtual void finish() {}
     // Seconds since the pool was made, by the clock that its work is timed by.
     virtual double now() const = 0;
     // The processors that kernels are timed on, as Machine says them; empty before anything is known of them.

@@ -10,6 +10,7 @@
 #include "measure.h"
 #include "messages.h"
 #include "spec.h"
+#include "tune/cluster_pool.h"
 #include "tune/local_pool.h"
 #include "tune/replay_pool.h"
 #include "tune/statistics.h"
@@ -30,8 +31,15 @@ const TargetModel &checked_target(const TuneOptions &options) try {
         throw Error(
             fmt::format("--replay {0} and --timings {0} are one file: what is replayed is no timing", options.replay));
     }
+    if (!options.cluster.empty() && !(options.predict + options.replay).empty()) {
+        throw Error(fmt::format("--cluster {} has no meaning with {}", options.cluster,
+                                options.predict.empty() ? "--replay" : "--predict"));
+    }
+    if (!options.boards.empty() && options.cluster.empty()) {
+        throw Error(fmt::format("--boards {} has no meaning without --cluster", options.boards));
+    }
     const TargetModel &target = find_target(options.target.empty() ? "host" : options.target);
-    if (!options.runner.empty() || !options.predict.empty() || !options.replay.empty()) {
+    if (!options.runner.empty() || !options.predict.empty() || !options.replay.empty() || !options.cluster.empty()) {
         return target;
     }
     const std::string advice = "give --runner CMD, which starts its programs, or --predict CPU";
@@ -61,6 +69,10 @@ Tuning::Tuning(const TuneOptions &options) : options_(options), target_(checked_
         pool_ = std::make_unique<ReplayPool>(ReplayOptions{options_.replay, &target_, options_.fleet_timers,
                                                            options_.fleet_compilers, options_.cold,
                                                            options_.fleet_task_seconds});
+        return;
+    }
+    if (!options_.cluster.empty()) {
+        pool_ = std::make_unique<ClusterPool>(options_, target_);
         return;
     }
     const Toolchain toolchain =
@@ -468,6 +480,7 @@ bool Tuning::run() {
         throw;
     }
     write_decisions(true);
+    pool_->finish();
     progress_.reset();
     return good_;
 }

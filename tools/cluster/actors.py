@@ -1,0 +1,78 @@
+"""What runs on the machines of a cluster. driver.py hands this module over as it is: they need Ray and a kiln, and nothing else of
+it. A kernel's object is bytes of Ray's, from the machine that compiled it to the one that times it."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+
+def find_kiln(usual):
+    """$KILN, else that of PATH, else where the driver has its own."""
+    for path in (os.environ.get("KILN"), shutil.which("kiln"), usual):
+        if path and os.access(path, os.X_OK):
+            return path
+    raise FileNotFoundError("there is no kiln: neither KILN nor PATH has one")
+
+
+def compile_candidate(usual, request):
+    """(what kiln says of it, the object); the object is empty where the candidate does not compile."""
+    with tempfile.TemporaryDirectory(prefix="kiln-candidate-") as folder:
+        kiln = find_kiln(usual)
+        process = subprocess.run([kiln, "candidate", "compile"], input=json.dumps({**request, "folder": folder}),
+                                 capture_output=True, text=True, check=False)
+        if process.returncode != 0:
+            raise OSError(f"{kiln} ended with status {process.returncode}: {process.stderr.strip()[-300:]}")
+        facts = json.loads(process.stdout)
+        if "error" in facts:
+            return facts, b""
+        with open(facts.pop("object"), "rb") as file:
+            return facts, file.read()
+
+
+class Timer:
+    """A machine, or a board, that times one batch at a time."""
+
+    def __init__(self, usual, target):
+        self.kiln, self.target, self.process, self.problem = find_kiln(usual), target, None, None
+        self.folder = tempfile.TemporaryDirectory(prefix="kiln-timer-")
+
+    def introduce(self):
+        """The versions of its kiln, and why its processor cannot run the target, if so."""
+        process = subprocess.run([self.kiln, "candidate", "machine"], input=json.dumps({"target": self.target}),
+                                 capture_output=True, text=True, check=True)
+        return {**json.loads(process.stdout), "pid": os.getpid(), "load": os.getloadavg()[0]}
+
+    def begin(self, request, *objects):
+        """Starts to time a batch; what comes of it is told by more()."""
+        self.stop()
+        if request["problem"] != self.problem:  # results of the reference are kept for each problem
+            self.folder.cleanup()
+            self.folder = tempfile.TemporaryDirectory(prefix="kiln-timer-")
+        self.problem = request["problem"]
+        for kernel, data in zip(request["kernels"], objects):
+            kernel["object"] = os.path.join(self.folder.name, kernel["symbol"] + ".o")
+            with open(kernel["object"], "wb") as file:
+                file.write(data)
+        self.process = subprocess.Popen([self.kiln, "candidate", "time"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        with self.process.stdin as file:
+            json.dump({**request, "folder": self.folder.name}, file)
+
+    def more(self):
+        """The next line that kiln says; once it has ended, {"exit": status, "words": what it said of an error}."""
+        line = self.process.stdout.readline()
+        if line:
+            return json.loads(line)
+        words = self.process.stderr.read().strip()[-300:]
+        return {"exit": self.process.wait(), "words": words}
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self.process:
+            self.process.stdout.close()
+            self.process.stderr.close()
+        self.process = None

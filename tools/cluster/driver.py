@@ -1,0 +1,465 @@
+"""The process between kiln tune and a Ray cluster (tools/tune/cluster_pool.h): reads tasks from stdin, and writes what became of
+them to stdout, a line of JSON each.
+
+Ray places, moves and repeats; what is decided here is which machine may time what. A node that claims the resource kiln-TARGET is
+timed on: one actor a claim, which takes the node's processors, so that nothing compiles there. All other processors compile. Where
+there are no others, the same machines do both by turns. Times of a problem come from machines of one processor alone.
+"""
+
+import asyncio
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from collections import deque
+
+sys.path.insert(1, os.path.dirname(os.path.realpath(__file__)))
+
+import boards as boards_file  # noqa: E402
+
+COMPILE_ATTEMPTS = 5  # of a task that Ray has given up, which repeats it itself where its machine is lost
+ACTOR_FAILURES = 3  # of a node's timers in a row, before it is left alone
+LOSSES = 2  # of a machine with the same candidate, before it is the candidate's fault
+SECONDS_BETWEEN_LOOKS = 0.5  # at the cluster's nodes
+NEEDS_RAY = ("--cluster needs Ray, and {python} has none: {python} -m pip install 'ray[client]==2.60.0' (the same on every machine "
+             "of the cluster), or name another Python in KILN_PYTHON")
+
+
+class Fatal(Exception):
+    """All has to stop."""
+
+
+class Output:
+    """Lines to kiln, written by a thread of their own: a driver that waits for kiln to read would not hear it."""
+
+    def __init__(self):
+        self.file = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)  # what others print is no line of ours
+        self.lines = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._write, daemon=True)
+        self.thread.start()
+
+    def say(self, **line):
+        self.lines.put(json.dumps(line))
+
+    def end(self):
+        self.lines.put(None)
+        self.thread.join(10)
+
+    def _write(self):
+        try:
+            for line in iter(self.lines.get, None):
+                self.file.write(line + "\n")
+                self.file.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # kiln is gone; the end of stdin says so too
+
+
+class Job:
+    """A batch to be timed: candidates, of which the first are references, and which of them are told already."""
+
+    def __init__(self, message):
+        self.task, self.problem, self.run = message["task"], message["problem"], message["run"]
+        self.candidates, self.processor = message["candidates"], message["processor"]
+        self.left = list(range(self.run["from"], len(self.candidates)))
+        self.losses = {}  # by the kernel that was timed when a machine was lost
+
+    def request(self):
+        """The places of the kernels to send, and how they are timed: references, and those that are left."""
+        references = self.run["references"]
+        places = list(range(references)) + [place for place in self.left if place >= references]
+        first = self.left[0] if self.left[0] < references else references
+        return places, {**self.run, "from": first}
+
+
+class Timer:
+    """A claim of a node, or a board, with the actor that stands for it."""
+
+    def __init__(self, node, name, board):
+        self.node, self.name, self.board = node, name, board
+        self.actor, self.processor, self.busy, self.timed, self.state = None, "", 0.0, 0, "starting"
+        self.now, self.calibration = "", 0.0
+
+    def describe(self, seconds):
+        return {"host": self.name, "machine": self.processor, "calibration": self.calibration, "timed": self.timed,
+                "busy": round(self.busy / max(seconds, 1e-9), 4), "state": self.state}
+
+
+class Driver:
+    def __init__(self, ray, options, output):
+        self.ray, self.options, self.output = ray, options, output
+        self.claim = f"kiln-{options['target']}"
+        self.boards = boards_file.read(options["boards"], options["target"]) if options["boards"] else None
+        self.candidates, self.released = {}, set()  # compiled: (facts, the object's reference)
+        self.jobs, self.timers, self.tasks = deque(), [], set()
+        self.changed = asyncio.Condition()
+        self.nodes, self.refused, self.failures = {}, {}, {}
+        self.lost, self.retried, self.compiling, self.timing, self.compile_seconds = 0, 0, 0, 0, 0.0
+        self.compilers, self.by_turns, self.state = 0, False, None
+        self.begin = self.alone_since = time.monotonic()
+        self.failed = None
+
+    def note(self, text):
+        self.output.say(note=f"kiln: cluster: {text}")
+
+    # The cluster's machines.
+
+    def claims(self, node):
+        return int(node["Resources"].get(self.claim, 0))
+
+    def name_of(self, node, nodes):
+        """What ray start --node-name says, else its host's name, with the node's number where a host has several."""
+        host, name = node["NodeManagerHostname"], node.get("NodeName", "")
+        if name not in ("", node["NodeManagerAddress"]):
+            return name
+        alone = sum(other["NodeManagerHostname"] == host for other in nodes.values()) == 1
+        return host if alone else f"{host}/{node['NodeID'][:6]}"
+
+    async def look(self):
+        """Finds nodes that came and went, and starts timers where there are claims without one."""
+        nodes = {node["NodeID"]: node for node in await asyncio.to_thread(self.ray.nodes) if node["Alive"]}
+        for node_id in set(self.nodes) - set(nodes):
+            self.lost += 1
+            self.note(f"the machine {self.name_of(self.nodes[node_id], {**nodes, **self.nodes})} is lost")
+        self.nodes = nodes
+        others = sum(node["Resources"].get("CPU", 0) for node in nodes.values() if not self.claims(node))
+        if not self.timers:
+            self.by_turns = others == 0
+        self.compilers = int(others or (self.by_turns and sum(node["Resources"].get("CPU", 0) for node in nodes.values())))
+        for node_id in nodes:
+            self.start_timers(nodes[node_id])
+        self.tell_state()
+
+    def start_timers(self, node):
+        node_id = node["NodeID"]
+        if node_id in self.refused or self.failures.get(node_id, 0) >= ACTOR_FAILURES:
+            return
+        mine = [timer for timer in self.timers if timer.node["NodeID"] == node_id and timer.state != "lost"]
+        if self.boards is None:
+            places = [(None, f"{self.name_of(node, self.nodes)}{f'#{i}' if i else ''}") for i in range(self.claims(node))]
+        else:
+            used = {timer.name for timer in self.timers if timer.state != "lost"} | set(self.refused)
+            fitting = [board for board in self.boards if board["name"] not in used
+                       and board.get("host") in (None, node["NodeManagerAddress"], node["NodeManagerHostname"])]
+            places = [(None, "")] * len(mine) + [(board, board["name"]) for board in fitting]
+            places = places[:self.claims(node)]
+        for board, name in places[len(mine):]:
+            timer = Timer(node, name, board)
+            self.timers.append(timer)
+            self.spawn(self.serve(timer))
+
+    def actor_options(self, timer):
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+        # A board is not disturbed by what its host does.
+        share = 0 if self.by_turns or timer.board else timer.node["Resources"].get("CPU", 0) / max(1, self.claims(timer.node))
+        return {"num_cpus": share, "resources": {self.claim: 1}, "max_restarts": 0,
+                "scheduling_strategy": NodeAffinitySchedulingStrategy(timer.node["NodeID"], soft=False)}
+
+    def tell_state(self):
+        seconds = time.monotonic() - self.begin
+        alive = [timer for timer in self.timers if timer.state == "ready"]
+        starting = any(timer.state == "starting" for timer in self.timers)
+        state = {"timers": len(alive), "compilers": self.compilers, "by_turns": self.by_turns,
+                 "machines": [timer.describe(seconds) for timer in self.timers if timer.state != "starting"],
+                 "refused": self.refused, "lost": self.lost, "retried": self.retried,
+                 "timers_busy": sum(timer.busy for timer in self.timers) / max(seconds, 1e-9) / max(1, len(self.timers)),
+                 "compilers_busy": self.compile_seconds / max(seconds, 1e-9) / max(1, self.compilers)}
+        counts = (len(alive), self.compilers, self.lost, self.retried, tuple(timer.processor for timer in self.timers))
+        if counts != self.state:
+            self.output.say(state=state)
+            self.state = counts
+        if (alive and self.compilers) or starting:
+            self.alone_since = time.monotonic()
+        elif time.monotonic() - self.alone_since > self.options["wait"]:
+            self.stop_without_machines(alive)
+        return state
+
+    def stop_without_machines(self, alive):
+        refused = "".join(f"; {name} is refused: {why}" for name, why in self.refused.items())
+        what = "compile: all that is left only times" if alive else f"time {self.options['target']}"
+        raise Fatal(f"the cluster at {self.options['address']} has had no machine for {self.options['wait']:g} seconds that may "
+                    f"{what}; a machine claims it by ray start --resources='{{\"{self.claim}\": 1}}'{refused}")
+
+    # Compiling.
+
+    async def turn(self, timing):
+        """By turns, waits until nothing is timed, or compiled; timing goes first."""
+        async with self.changed:
+            if timing:
+                await self.changed.wait_for(lambda: not self.by_turns or self.compiling == 0)
+                self.timing += 1
+            else:
+                await self.changed.wait_for(lambda: not self.by_turns or (self.timing == 0 and not self.jobs))
+                self.compiling += 1
+
+    async def turn_is_over(self, timing):
+        async with self.changed:
+            self.timing -= timing
+            self.compiling -= not timing
+            self.changed.notify_all()
+
+    async def compile(self, message):
+        task = message.pop("task")
+        request = {**message, "target": self.options["target"], "time_limit": self.options["time_limit"]}
+        for attempt in range(1, COMPILE_ATTEMPTS + 1):
+            await self.turn(False)
+            try:
+                facts, data = self.compile_task.remote(self.options["own_kiln"], request)
+                facts = await facts
+                break
+            except self.ray.exceptions.RayError as error:
+                why = str(error).strip().splitlines()[-1]
+                self.retried += 1
+                self.note(f"a candidate is compiled again: {why}")
+                if attempt == COMPILE_ATTEMPTS:
+                    raise Fatal(f"a candidate could not be compiled in {attempt} attempts: {why}; go on with --resume") from None
+                await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            finally:
+                await self.turn_is_over(False)
+        self.compile_seconds += facts.get("seconds", 0)
+        if "error" not in facts:
+            self.candidates[task] = ({**facts, "algorithm": message["algorithm"], "schedule": message["schedule"]}, data)
+        self.output.say(compiled=task, error=facts.get("error", ""), seconds=facts.get("seconds", 0))
+
+    # Timing.
+
+    def fitting_job(self, timer):
+        """The first that the timer's processor may time; one that is not known yet may have to be found out."""
+        known = {other.processor for other in self.timers if other.state == "ready"}
+        for job in self.jobs:
+            if job.processor in ("", timer.processor) or (not timer.processor and job.processor not in known):
+                return job
+        return None
+
+    async def introduce(self, timer):
+        """Starts the timer's actor; whether it may time the target."""
+        timer.actor = self.timer_class.options(**self.actor_options(timer)).remote(self.options["own_kiln"],
+                                                                                   self.options["target"])
+        said = await timer.actor.introduce.remote()
+        why = "" if timer.board or self.options["runner"] else said["refused"]
+        mine = (self.options["kiln"], self.options["halide"])
+        if (said["kiln"], said["halide"]) != mine:
+            why = f"its kiln is {said['kiln']} with Halide {said['halide']}, this one {mine[0]} with {mine[1]}"
+        if why:
+            self.refuse(timer, why)
+        return not why
+
+    def refuse(self, timer, why):
+        timer.state = "refused"
+        self.refused[timer.name if timer.board else timer.node["NodeID"]] = why
+        self.note(f"the machine {timer.name} is refused: {why}")
+        if timer.actor:
+            self.ray.kill(timer.actor)
+
+    async def serve(self, timer):
+        """A timer's life."""
+        job = None
+        try:
+            if not await self.introduce(timer):
+                return
+            timer.state = "ready"
+            self.tell_state()
+            while timer.state == "ready":
+                async with self.changed:
+                    await self.changed.wait_for(lambda: self.fitting_job(timer))
+                    job = self.fitting_job(timer)
+                    self.jobs.remove(job)
+                await self.turn(True)
+                begin = time.monotonic()
+                try:
+                    await self.time(timer, job)
+                    job, self.failures[timer.node["NodeID"]] = None, 0
+                finally:
+                    timer.busy += time.monotonic() - begin
+                    await self.turn_is_over(True)
+        except self.ray.exceptions.RayError as error:
+            await self.lose(timer, job, str(error).strip().splitlines()[0])
+
+    async def lose(self, timer, job, why):
+        """A timer's machine or process is gone: what it had not told yet is for another."""
+        timer.state = "lost"
+        node_id = timer.node["NodeID"]
+        self.failures[node_id] = self.failures.get(node_id, 0) + 1
+        self.note(f"the timer of {timer.name} is lost: {why}")
+        if job:
+            self.retried += 1
+            kernel = job.left[0]
+            job.losses[kernel] = job.losses.get(kernel, 0) + 1
+            if job.losses[kernel] >= LOSSES:
+                self.tell_timing(job, kernel, timer, {"verdict": f"failed: {LOSSES} machines were lost while it was timed"})
+            await self.hand_back(job)
+
+    async def hand_back(self, job):
+        if not job.left:
+            self.output.say(ended=job.task, error="")
+            return
+        async with self.changed:
+            self.jobs.appendleft(job)
+            self.changed.notify_all()
+
+    def tell_timing(self, job, kernel, timer, said):
+        job.left.remove(kernel)
+        timer.timed += 1
+        timer.calibration = said.get("calibration", timer.calibration)
+        self.output.say(timed=job.task, kernel=kernel, verdict=said["verdict"], seconds=said.get("seconds", []),
+                        beside=said.get("beside", []), took=said.get("took", 0), host=timer.name,
+                        processor=said.get("processor") or timer.processor, calibration=said.get("calibration", 0),
+                        load=said.get("load", 0))
+
+    async def time(self, timer, job):
+        """Times what is left of a batch. Raises RayError where the machine is lost."""
+        places, run = job.request()
+        chosen = [self.candidates[job.candidates[place]] for place in places]
+        board = timer.board or {"runner": self.options["runner"], "cxx": self.options["cxx"]}
+        request = {"target": self.options["target"], "problem": job.problem, "run": run, "processor": job.processor,
+                   "kernels": [dict(facts) for facts, _ in chosen], "seed": self.options["seed"], "cold": self.options["cold"],
+                   "time_limit": self.options["time_limit"], "runner": board["runner"], "cxx": board.get("cxx", ""),
+                   "claimed": board.get("processor", "")}
+        await timer.actor.begin.remote(request, *(data for _, data in chosen))
+        while True:
+            said = await timer.actor.more.remote()
+            if "kernel" in said:
+                if said["processor"]:
+                    timer.processor = said["processor"]
+                self.tell_timing(job, places[said["kernel"]], timer, said)
+                job.processor = job.processor or said["processor"]
+                self.tell_state()
+            elif "other" in said:
+                timer.processor = said["other"]
+                return await self.hand_back(job)
+            elif "refused" in said:
+                self.refuse(timer, said["refused"])
+                return await self.hand_back(job)
+            elif "ended" in said:
+                self.output.say(ended=job.task, error=said["ended"])
+                return None
+            else:
+                self.output.say(ended=job.task, error=f"{timer.name}: kiln ended with status {said['exit']}: {said['words']}")
+                return None
+
+    async def drop_orphans(self):
+        """Jobs whose processor no machine has any more are given up, after a while."""
+        known = {timer.processor for timer in self.timers if timer.state in ("ready", "starting")}
+        for job in list(self.jobs):
+            if job.processor in known or "" in known | {job.processor}:
+                job.waited_since = None
+                continue
+            job.waited_since = getattr(job, "waited_since", None) or time.monotonic()
+            if time.monotonic() - job.waited_since > self.options["wait"]:
+                self.jobs.remove(job)
+                self.output.say(ended=job.task, error=f"no machine is left with the processor that timed it, {job.processor}")
+
+    # The driver's own life.
+
+    def spawn(self, work):
+        async def guarded():
+            try:
+                await work
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # a bug, or all has to stop: either way kiln hears of it
+                self.failed = self.failed or error
+        task = asyncio.get_running_loop().create_task(guarded())
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def handle(self, message):
+        do = message.pop("do")
+        if do == "compile":
+            self.spawn(self.compile(message))
+        elif do == "release":
+            self.candidates.pop(message["candidate"], None)
+        else:
+            async with self.changed:
+                self.jobs.append(Job(message))
+                self.changed.notify_all()
+
+    async def watch(self):
+        while True:
+            await self.look()
+            await self.drop_orphans()
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+
+    async def run(self, reader):
+        self.spawn(self.watch())
+        line = asyncio.ensure_future(reader.readline())
+        while True:
+            await asyncio.wait([line], timeout=SECONDS_BETWEEN_LOOKS)
+            if self.failed:
+                raise self.failed
+            if line.done():
+                if not line.result():
+                    break
+                await self.handle(json.loads(line.result()))
+                line = asyncio.ensure_future(reader.readline())
+        self.state = None
+        self.output.say(state=self.tell_state(), bye=True)
+
+    def prepare(self):
+        """What runs elsewhere goes there as it is: no machine needs these files."""
+        import actors
+        self.ray.cloudpickle.register_pickle_by_value(actors)
+        self.compile_task = self.ray.remote(num_cpus=1, num_returns=2, max_retries=3)(actors.compile_candidate)
+        self.timer_class = self.ray.remote(actors.Timer)
+
+
+def connect(ray, options):
+    """Connects to the cluster; "local" starts one of this machine alone."""
+    common = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": True}
+    address = options["address"]
+    if address == "local":
+        claims = {f"kiln-{options['target']}": 1}
+        if options["boards"]:
+            claims = {name: len(boards_file.read(options["boards"], options["target"]) or []) for name in claims}
+        ray.init(address="local", resources=claims, include_dashboard=False, **common)
+    else:
+        ray.init(address=address, **({} if address.startswith("ray://") else common))
+
+
+async def main_loop(ray, options, output):
+    driver = Driver(ray, options, output)
+    driver.prepare()
+    reader = asyncio.StreamReader(limit=1 << 24)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    try:
+        await driver.run(reader)
+    finally:
+        for timer in driver.timers:
+            if timer.actor and timer.state == "ready":
+                ray.kill(timer.actor)
+        for task in list(driver.tasks):
+            task.cancel()
+
+
+def main():
+    output = Output()
+    options = json.loads(sys.stdin.readline())
+    options["own_kiln"] = os.environ.get("KILN", "")
+    # A head that is gone is gone; Ray would look for it for a minute.
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "20")
+    # Work at a low priority would wait for all else that a machine does.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        try:
+            import ray
+        except ImportError:
+            raise Fatal(NEEDS_RAY.format(python=sys.executable)) from None
+        try:
+            connect(ray, options)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise Fatal(f"--cluster {options['address']}: there is no cluster: {str(error).strip().splitlines()[0]}") from None
+        asyncio.run(main_loop(ray, options, output))
+        ray.shutdown()
+    except (Fatal, OSError, ValueError) as error:
+        output.say(fatal=str(error))
+    except Exception as error:
+        output.say(fatal=f"the cluster's driver failed: {type(error).__name__}: {error}")
+    output.end()
+
+
+if __name__ == "__main__":
+    main()
