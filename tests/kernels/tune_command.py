@@ -297,23 +297,23 @@ class TuneCommand(unittest.TestCase):
     def test_replayed_timings_decide_the_same_on_any_fleet(self):
         self.spec.write_text(THREE)
         runner = self.script(SEEDED_RUNNER.format(python=sys.executable))
-        for budget, fleets in (("14c", ("1x1",)), ("7c/layer", ("1x1", "3x20"))):
-            process = self.tune("--budget", budget, "--runner", runner)
+        budget = "7c/layer"  # any other is shared by how long things took, too
+        process = self.tune("--budget", budget, "--runner", runner)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        decided, tried = sorted(self.decided(), key=str), {key(record) for record in self.records()}
+        self.assertEqual(len(decided), 2)
+        recorded = self.timings.rename(self.folder / "recorded.jsonl")
+        for fleet in ("1x1", "3x20"):
+            self.decisions.unlink()
+            process = self.tune("--budget", budget, "--replay", recorded, "--fleet", fleet, "--json")
             self.assertEqual(process.returncode, 0, process.stderr)
-            decided, tried = self.decided(), {key(record) for record in self.records()}
-            self.assertEqual(len(decided), 2)
-            for fleet in fleets:
-                self.decisions.unlink()
-                recorded = self.timings.rename(self.folder / "recorded.jsonl")
-                process = self.tune("--budget", budget, "--replay", recorded, "--fleet", fleet, "--json")
-                self.assertEqual(process.returncode, 0, process.stderr)
-                self.assertEqual(self.decided(), decided)
-                self.assertEqual({key(record) for record in self.records()}, tried)
-                self.assertTrue(all(record["machine"].endswith("; replayed") for record in self.records()))
-                pool = json.loads(process.stdout)["pool"]
-                self.assertEqual(pool["drawn"], 0)
-                self.assertTrue(0 < pool["timers_busy"] <= 1 and 0 < pool["compilers_busy"] <= 1, pool)
-                recorded.rename(self.timings)
+            # A fleet of several settles in another order, and a fresh file's lines stand in that.
+            self.assertEqual(sorted(self.decided(), key=str), decided)
+            self.assertEqual({key(record) for record in self.records()}, tried)
+            self.assertTrue(all(record["machine"].endswith("; replayed") for record in self.records()))
+            pool = json.loads(process.stdout)["pool"]
+            self.assertEqual(pool["drawn"], 0)
+            self.assertTrue(0 < pool["timers_busy"] <= 1 and 0 < pool["compilers_busy"] <= 1, pool)
             self.timings.unlink()
         self.expect_error(self.tune("--budget", "1c", "--replay", self.folder / "absent"), "there is no timing")
         self.expect_error(self.tune("--budget", "1c", "--replay", self.timings), "are one file")
