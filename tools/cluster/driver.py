@@ -81,6 +81,7 @@ class Timer:
         self.node, self.name, self.board = node, name, board
         self.actor, self.processor, self.busy, self.timed, self.state = None, "", 0.0, 0, "starting"
         self.now, self.calibration = "", 0.0
+        self.was_ready = False  # never on a node that was lost before Ray knew
 
     def describe(self, seconds):
         return {"host": self.name, "machine": self.processor, "calibration": self.calibration, "timed": self.timed,
@@ -162,7 +163,7 @@ class Driver:
         alive = [timer for timer in self.timers if timer.state == "ready"]
         starting = any(timer.state == "starting" for timer in self.timers)
         state = {"timers": len(alive), "compilers": self.compilers, "by_turns": self.by_turns,
-                 "machines": [timer.describe(seconds) for timer in self.timers if timer.state != "starting"],
+                 "machines": [timer.describe(seconds) for timer in self.timers if timer.was_ready],
                  "refused": self.refused, "lost": self.lost, "retried": self.retried,
                  "timers_busy": sum(timer.busy for timer in self.timers) / max(seconds, 1e-9) / max(1, len(self.timers)),
                  "compilers_busy": self.compile_seconds / max(seconds, 1e-9) / max(1, self.compilers)}
@@ -259,7 +260,7 @@ class Driver:
         try:
             if not await self.introduce(timer):
                 return
-            timer.state = "ready"
+            timer.state, timer.was_ready = "ready", True
             self.tell_state()
             while timer.state == "ready":
                 async with self.changed:
