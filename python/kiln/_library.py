@@ -20,13 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _command, _native
+from . import _command, _dlpack, _native
 from ._errors import Failed, InvalidArgument, Unsupported
 from ._layers import Layers, SpecFile, layers_file
 
 ALIGNMENT = 64  # of packed weights and workspaces, in bytes; tensors are faster with it too
-
-ON_THE_PROCESSOR = 1  # kDLCPU of dlpack.h
 
 DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "s8": "int8", "u8": "uint8", "s32": "int32"}
 
@@ -57,14 +55,15 @@ def as_array(value: object) -> npt.NDArray[Any]:
     if not hasattr(value, "__dlpack__"):
         raise InvalidArgument(f"a {type(value).__name__} is no tensor: give a NumPy array, or what has __dlpack__")
     try:
-        if value.__dlpack_device__()[0] != ON_THE_PROCESSOR:  # type: ignore[attr-defined, unused-ignore]
+        if value.__dlpack_device__()[0] != _dlpack.ON_THE_PROCESSOR:  # type: ignore[attr-defined, unused-ignore]
             raise InvalidArgument(f"a {type(value).__name__} lies on another device: bring it to the processor first")
         try:
             return np.from_dlpack(value)  # type: ignore[arg-type, unused-ignore]
         except (BufferError, RuntimeError):
-            if not hasattr(value, "__array__"):
+            bits = _dlpack.bfloat16_bits(value)  # type: ignore[arg-type, unused-ignore]
+            if bits is None:
                 raise
-            return np.asarray(value)  # bfloat16, which NumPy takes by DLPack from nobody
+            return bits.view(_dtype("bf16"))
     except (BufferError, RuntimeError, TypeError) as refused:
         raise InvalidArgument(f"a {type(value).__name__} cannot be read: {refused}") from None
 
@@ -193,7 +192,7 @@ class Layer:
         return self._own
 
     def __call__(self, x: object, w: object = None, bias: object = None, *, residual: object = None,
-                 offset: object = None, mask: object = None, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+                 offset: object = None, mask: object = None, out: object = None) -> npt.NDArray[Any]:
         """Computes the layer; other Python threads run meanwhile.
 
         Args:
@@ -203,10 +202,10 @@ class Layer:
             bias: one number an output channel, if the layer has a bias; a model's or a file's own if None.
             residual: what is added before the activation, shaped as y, if the layer has one.
             offset, mask: DeformConv's.
-            out: where y is written, an array that an earlier call returned; a new one if None.
+            out: where y is written, an array or tensor that lies in memory as `layouts` say; a new one if None.
 
         Returns:
-            y, in the dialect's order; channels last it is a view whose last axis in memory is the channels.
+            y, in the dialect's order; channels last it is a view whose last axis in memory is the channels. Of `out`, NumPy's view.
 
         Raises:
             InvalidArgument: a tensor is missing, or of another shape or type.
@@ -227,8 +226,7 @@ class Layer:
         given = {"x": array, "bias": bias, "residual": residual, "offset": offset, "mask": mask}
         return self._run(plan, given, packed._memory, out)
 
-    def _run(self, plan: Plan, given: dict[str, object], packed: npt.NDArray[np.uint8],
-             out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    def _run(self, plan: Plan, given: dict[str, object], packed: npt.NDArray[np.uint8], out: object) -> npt.NDArray[Any]:
         arguments = _native.RunArguments()
         kept = []  # what the pointers point at
         for name, value in given.items():
@@ -239,11 +237,11 @@ class Layer:
                 kept.append(tensor.in_memory(value, self.name))
                 setattr(arguments, name, kept[-1].ctypes.data)
         result = plan.tensors["y"]
-        y = result.empty() if out is None else out
-        memory = result.memory_of(y)
-        if y.shape != result.shape or y.dtype != result.dtype or not memory.flags.c_contiguous or not memory.flags.writeable:
-            raise InvalidArgument(f"out is {y.dtype}{list(y.shape)}: it must be {DTYPES[result.type]}{list(result.shape)}, dense "
-                                  "in the layer's layout", self.name)
+        y = result.empty() if out is None else as_array(out)
+        memory = result.memory_of(y) if y.shape == result.shape else None
+        if memory is None or y.dtype != result.dtype or not memory.flags.c_contiguous or not memory.flags.writeable:
+            raise InvalidArgument(f"out is {y.dtype}{list(y.shape)}{'' if y.flags.writeable else ', read-only'}: it must be "
+                                  f"{DTYPES[result.type]}{list(result.shape)}, dense in the layer's layout", self.name)
         workspace = _aligned(plan.facts["workspace_bytes"])
         arguments.packed, arguments.y = packed.ctypes.data, memory.ctypes.data
         arguments.workspace, arguments.workspace_bytes = workspace.ctypes.data, workspace.nbytes

@@ -20,6 +20,7 @@ if len(sys.argv) > 1 and Path(sys.argv[1]).is_dir():
 import numpy as np
 
 import kiln
+from kiln import _dlpack
 
 CONV = {"name": "conv", "operator": "Conv", "x": [1, 4, 9, 10], "w": [8, 4, 3, 3], "pads": [1, 1, 1, 1], "bias": True}
 
@@ -50,13 +51,19 @@ class Foreign:
 
 
 class ForeignBits(Foreign):
-    """A tensor of a type that NumPy takes by DLPack from nobody, such as JAX's bfloat16."""
+    """A tensor of bfloat16, which NumPy takes by DLPack from nobody, such as PyTorch's and JAX's; of its bits."""
 
     def __dlpack__(self, **options):
-        raise BufferError("Unsupported dtype in DLTensor")
+        capsule = self.array.__dlpack__(**options)
+        _dlpack.opened(capsule)[0].code = _dlpack.BFLOAT
+        return capsule
 
-    def __array__(self, dtype=None, copy=None):
-        return self.array
+
+class ForeignBitsWithoutVersions(ForeignBits):
+    """One of a library that is older than DLPack's versions."""
+
+    def __dlpack__(self):
+        return super().__dlpack__()
 
 
 class ForeignGradient(Foreign):
@@ -115,12 +122,35 @@ class Calling(unittest.TestCase):
         self.close(np.from_dlpack(Foreign(y)), conv2d(self.x, self.w, self.bias))
         self.assertTrue(np.shares_memory(np.from_dlpack(Foreign(y)), y))
         tensors = self.compiled["conv"]._plan(self.x.shape, self.w.shape).tensors
-        for foreign in (Foreign, ForeignBits):
-            self.assertTrue(np.shares_memory(tensors["x"].in_memory(foreign(self.x), "conv"), self.x))
+        self.assertTrue(np.shares_memory(tensors["x"].in_memory(Foreign(self.x), "conv"), self.x))
         for foreign, words in ((ForeignGradient, "a ForeignGradient cannot be read: .*detach"),
                                (ForeignDevice, "a ForeignDevice lies on another device")):
             with self.assertRaisesRegex(kiln.InvalidArgument, words):
                 self.compiled["conv"](foreign(self.x), self.w, self.bias)
+
+    def test_bfloat16_by_dlpack(self):
+        layer = self.compiled["brain"]
+        x, w = ((array.view(np.uint32) >> 16).astype(np.uint16) for array in (self.x, self.w))
+        expected = layer(x, w).view(np.uint16)
+        for foreign in (ForeignBits, ForeignBitsWithoutVersions):
+            np.testing.assert_array_equal(layer(foreign(x), foreign(w)).view(np.uint16), expected)
+            turned = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+            np.testing.assert_array_equal(layer(foreign(turned), foreign(w)).view(np.uint16), expected)
+        out = np.zeros_like(expected)
+        layer(x, w, out=ForeignBits(out))
+        np.testing.assert_array_equal(out, expected)
+        with self.assertRaisesRegex(kiln.InvalidArgument, "read-only"):
+            layer(x, w, out=ForeignBitsWithoutVersions(out))
+
+    def test_out_by_dlpack(self):
+        out = np.zeros((1, 8, 9, 10), np.float32)
+        y = self.compiled["conv"](self.x, self.w, self.bias, out=Foreign(out))
+        self.assertTrue(np.shares_memory(y, out))
+        self.close(out, conv2d(self.x, self.w, self.bias))
+        out.flags.writeable = False
+        for wrong, words in ((out, "read-only"), (np.zeros(8, np.float32), "out is float32.8."), ([1.0], "a list is no tensor")):
+            with self.assertRaisesRegex(kiln.InvalidArgument, words):
+                self.compiled["conv"](self.x, self.w, self.bias, out=wrong)
 
     def test_result_channels_last_by_dlpack(self):
         """What was written channels last leaves by DLPack as it lies."""
