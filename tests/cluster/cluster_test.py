@@ -30,22 +30,7 @@ x = [1, {channels}, {size}, {size}]
 w = [16, {channels}, 1, 1]
 layouts = {{ x = "NXC", y = "NXC" }}
 """
-SEEDED_RUNNER = """#!{python}
-import hashlib, json, subprocess, sys, time
-rounds = int(sys.argv[sys.argv.index("--rounds") + 1])
-program = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
-for line in program.stdout:
-    said = json.loads(line)
-    if "begin" in said:
-        text = said["algorithm"] + said["schedule"]
-    if said.get("verdict") == "ok":
-        share = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) / 2**32
-        seconds = 1e-3 if said["kernel"] == 0 else 0.7e-3 + 0.6e-3 * share
-        said["seconds"] = [seconds] * rounds
-        said["beside"] = [[1e-3] * rounds for _ in said["beside"]]
-    print(json.dumps(said), flush=True)
-sys.exit(program.wait())
-"""
+SEEDED_RUNNER = ROOT / "tests/kernels/seeded_runner.py"
 # A node that is gone is known to be within seconds.
 ENVIRONMENT = {**os.environ, "KILN": KILN, "KILN_PYTHON": str(VENV / "python3"), "RAY_worker_niceness": "0",
                "RAY_health_check_initial_delay_ms": "1000", "RAY_health_check_period_ms": "1000",
@@ -214,9 +199,7 @@ def main():
     cluster = Cluster(folder)
     try:
         (folder / "net.toml").write_text("".join(LAYER.format(name=f"l{i}", channels=8 + 8 * i, size=4 + i) for i in range(3)))
-        runner = folder / "runner"
-        runner.write_text(SEEDED_RUNNER.format(python=sys.executable))
-        runner.chmod(0o755)
+        shutil.copy(SEEDED_RUNNER, folder / "runner")
         cluster.start("head", 1)
         alone = Run(folder, "alone")
         claim = {f"kiln-{TARGET}": 1}

@@ -41,24 +41,7 @@ for line in program.stdout:
         {action}
 sys.exit(program.wait())
 """
-
-# Runs the program, but puts times that follow from a candidate's own schedule in place of those that it took.
-SEEDED_RUNNER = """#!{python}
-import hashlib, json, subprocess, sys
-rounds = int(sys.argv[sys.argv.index("--rounds") + 1])
-program = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
-for line in program.stdout:
-    said = json.loads(line)
-    if "begin" in said:
-        text = said["algorithm"] + said["schedule"]
-    if said.get("verdict") == "ok":
-        share = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) / 2**32
-        seconds = 1e-3 if said["kernel"] == 0 else 0.7e-3 + 0.6e-3 * share
-        said["seconds"] = [seconds] * rounds
-        said["beside"] = [[1e-3] * rounds for _ in said["beside"]]
-    print(json.dumps(said), flush=True)
-sys.exit(program.wait())
-"""
+SEEDED_RUNNER = Path(__file__).with_name("seeded_runner.py")
 
 
 def key(record):
@@ -296,7 +279,7 @@ class TuneCommand(unittest.TestCase):
 
     def test_replayed_timings_decide_the_same_on_any_fleet(self):
         self.spec.write_text(THREE)
-        runner = self.script(SEEDED_RUNNER.format(python=sys.executable))
+        runner = self.script(SEEDED_RUNNER.read_text())
         budget = "7c/layer"  # any other is shared by how long things took, too
         process = self.tune("--budget", budget, "--runner", runner)
         self.assertEqual(process.returncode, 0, process.stderr)
