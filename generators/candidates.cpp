@@ -48,16 +48,24 @@ std::vector<ScheduleNumbers> CandidateSpace::neighbours(const Problem &problem, 
     return result;
 }
 
+Decision serial_decision(const Decision &decision) {
+    ScheduleNumbers numbers(decision.schedule);
+    if (numbers.has("parallel")) {
+        numbers.set("parallel", 0);
+    }
+    return {decision.algorithm, numbers.print()};
+}
+
 std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const TargetModel &target) {
     const Decision taken = default_decision(problem, target);
-    const Problem folded = simplify_problem(problem);
+    const Problem simplified = simplify_problem(problem);
     std::vector<CandidateSpace> spaces;
     for (const Algorithm &algorithm : algorithms()) {
-        if (algorithm.is_definition || !algorithm.applies_on(folded, target)) {
+        if (algorithm.is_definition || !algorithm.applies_on(simplified, target)) {
             continue;
         }
-        CandidateSpace space = {algorithm.name, ScheduleNumbers(algorithm.default_schedule(folded, target)),
-                                algorithm.space ? algorithm.space(folded, target) : ScheduleSpace()};
+        CandidateSpace space = {algorithm.name, ScheduleNumbers(algorithm.default_schedule(simplified, target)),
+                                algorithm.space ? algorithm.space(simplified, target) : ScheduleSpace()};
         for (ScheduleSpace::Choice &choice : space.space.choices) {
             choice.values.push_back(space.start[choice.name]);
             std::sort(choice.values.begin(), choice.values.end());

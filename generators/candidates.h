@@ -27,6 +27,9 @@ struct CandidateSpace {
     std::optional<ScheduleNumbers> draw(const Problem &problem, std::mt19937_64 &random, int tries) const;
 };
 
+// The same without loops that threads share.
+Decision serial_decision(const Decision &decision);
+
 // The algorithm that is taken where nobody tuned first. Throws std::invalid_argument where no kernel can be made.
 std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const TargetModel &target);
 

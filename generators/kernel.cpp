@@ -14,6 +14,8 @@
 #include "algorithms/schedule_text.h"
 #include "axes/simplify_problem.h"
 #include "expressions/types.h"
+#include "function_arguments.h"
+#include "kiln/tensor.h"
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/bf16_instruction.h"
 #include "lowering/byte_dot.h"
@@ -37,9 +39,9 @@ namespace {
 using Halide::Target;
 
 // What Halide would read from the buffers of tensors.
-std::vector<std::pair<std::string, Halide::Expr>> dimensions_of(const std::vector<Tensor> &tensors) {
+std::vector<std::pair<std::string, Halide::Expr>> dimensions_of(const std::vector<TensorLayout> &tensors) {
     std::vector<std::pair<std::string, Halide::Expr>> result;
-    for (const Tensor &tensor : tensors) {
+    for (const TensorLayout &tensor : tensors) {
         for (size_t d = 0; d < tensor.dimensions.size(); d++) {
             result.emplace_back(tensor.name + ".extent." + std::to_string(d), tensor.dimensions[d].extent);
             if (tensor.dimensions[d].stride.defined()) {
@@ -50,17 +52,17 @@ std::vector<std::pair<std::string, Halide::Expr>> dimensions_of(const std::vecto
     return result;
 }
 
-FlatSignature kernel_signature(const Problem &problem, const std::vector<Tensor> &tensors) {
-    FlatSignature signature = {.arguments = {"x", "packed", "bias", "residual", "offset", "mask", "scale", "y", "sizes",
-                                             "workspace", "threads"},
+FlatSignature kernel_signature(const Problem &problem, const std::vector<TensorLayout> &tensors) {
+    FlatSignature signature = {.arguments = names_of(run_arguments()),
                                .output = "y",
                                .workspace = "workspace",
                                .threads = "threads",
                                .sizes = "sizes",
                                .dimensions = dimensions_of(tensors)};
-    if (problem.open_epilogue) {
-        // Each is at least as large as what it stands in for.
-        signature.stand_ins = {{"bias", "packed"}, {"residual", "y"}, {"mask", "offset"}, {"scale", "packed"}};
+    for (const TensorTraits &row : tensor_traits) {
+        if (problem.open_epilogue && !row.packs && row.null_substitute != nullptr) {
+            signature.null_substitutes.emplace_back(row.name, row.null_substitute);
+        }
     }
     return signature;
 }
@@ -73,8 +75,8 @@ std::vector<int64_t> first_weight(const Problem &problem) {
     return origin;
 }
 
-FlatSignature pack_signature(const Problem &problem, const std::vector<Tensor> &tensors) {
-    FlatSignature signature = {.arguments = {"w", "strides", "zero_points", "sizes", "packed"},
+FlatSignature pack_signature(const Problem &problem, const std::vector<TensorLayout> &tensors) {
+    FlatSignature signature = {.arguments = names_of(pack_arguments()),
                                .output = "packed",
                                .strides = "strides",
                                .strided = "w",
@@ -83,7 +85,7 @@ FlatSignature pack_signature(const Problem &problem, const std::vector<Tensor> &
                                .sizes = "sizes",
                                .dimensions = dimensions_of(tensors)};
     if (problem.w_zero_points) {
-        signature.stand_ins = {{"zero_points", "packed"}};
+        signature.null_substitutes = {{"zero_points", tensor_row(Tensor::zero_points).null_substitute}};
         signature.presences = {{"has_zero_points", "zero_points"}};
     }
     return signature;
@@ -106,6 +108,45 @@ Target lowering_target(const TargetModel &model, const std::string &part) {
         .with_feature(Target::NoBoundsQuery);
 }
 
+std::unique_ptr<const Implementation> read(const Decision &decision) {
+    return find_algorithm(decision.algorithm).read(decision.schedule);
+}
+
+// Where a pass has not found what a schedule asks for, Halide lowers otherwise than the pass expects, and the kernel
+// would be right, but a multiple slower.
+void require_found(int found, const std::string &what) {
+    if (found == 0) {
+        throw Halide::InternalError("the lowered kernel has no " + what + ", though its schedule asks for them");
+    }
+}
+
+// The passes over what Halide has lowered.
+void patch_functions(Halide::Module &module, const KernelRequest &request, const std::string &part) {
+    const char *byte_dot = request.target->byte_dot;
+    int tiles = 0, byte_dots = 0;
+    for (Halide::Internal::LoweredFunc &function : module.functions()) {
+        function.body = prefetch_into_all_caches(use_bf16_instruction(use_matrix_tiles(function.body, tiles)));
+        if (!request.target->f64_vectors) {
+            function.body = interleave_in_registers(function.body);
+        }
+        if (byte_dot != nullptr) {
+            function.body = use_byte_dot(function.body, byte_dot, byte_dots);
+        }
+        function.body = load_consecutive_lanes_densely(function.body);
+    }
+    if (part == "pack") {
+        return;
+    }
+    const std::unique_ptr<const Implementation> implementation = read(request.decision);
+    const Problem problem = simplify_problem(request.problem);
+    if (implementation->uses_matrix_tiles()) {
+        require_found(tiles, "matrix tiles");
+    }
+    if (byte_dot != nullptr && problem.is_quantized() && implementation->packed_type(problem).bits() == 8) {
+        require_found(byte_dots, "dot products of bytes");
+    }
+}
+
 // `in_workspace`, where it is not null, is run as a lowering pass.
 Halide::Module lower(const KernelRequest &request, const std::string &part, const std::string &name,
                      PlaceInWorkspace *in_workspace = nullptr) {
@@ -120,16 +161,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     generator->set_generatorparam_value("part", part);
     if (in_workspace == nullptr) {
         Halide::Module module = generator->build_module(name);
-        for (LoweredFunc &function : module.functions()) {
-            function.body = prefetch_into_all_caches(use_bf16_instruction(dense::use_matrix_tiles(function.body)));
-            if (!request.target->f64_vectors) {
-                function.body = interleave_in_registers(function.body);
-            }
-            if (request.target->byte_dot != nullptr) {
-                function.body = use_byte_dot(function.body, request.target->byte_dot);
-            }
-            function.body = load_consecutive_lanes_densely(function.body);
-        }
+        patch_functions(module, request, part);
         return module;
     }
     Halide::Pipeline pipeline = generator->build_pipeline();
@@ -182,10 +214,6 @@ class CollectLaunches : public Halide::Internal::IRVisitor {
     std::vector<std::pair<std::string, Halide::Expr>> lets_;
 };
 
-std::unique_ptr<const Implementation> read(const Decision &decision) {
-    return find_algorithm(decision.algorithm).read(decision.schedule);
-}
-
 // Of packed weights, from constants or open sizes.
 Halide::Expr packed_bytes(const Problem &problem, const Implementation &implementation) {
     Halide::Expr bytes = Halide::Internal::make_const(Halide::Int(32), implementation.packed_type(problem).bytes());
@@ -215,8 +243,8 @@ std::string unsupported_part(const Problem &problem, const TargetModel &target) 
     if (problem.x_elements() > most || problem.y_elements() > most || problem.w_elements() > most) {
         return "a tensor has more than " + std::to_string(most) + " elements";
     }
-    if (problem.op == Operator::deform_conv &&
-        problem.y_elements() / problem.out_channels > most / (problem.offset_groups * problem.taps() * problem.rank)) {
+    if (problem.traits().deformable &&
+        problem.y_elements() / problem.out_channels > most / (problem.mask_channels() * problem.rank)) {
         return "offset has more than " + std::to_string(most) + " elements";
     }
     for (int axis = 0; axis < problem.rank; axis++) {
@@ -234,11 +262,11 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
     if (const std::string part = unsupported_part(problem, target); !part.empty()) {
         throw std::invalid_argument(part);
     }
-    const Problem folded = simplify_problem(problem);
+    const Problem simplified = simplify_problem(problem);
     for (const Algorithm &algorithm : algorithms()) {
-        if (algorithm.applies_on(folded, target) &&
-            (algorithm.is_profitable == nullptr || algorithm.is_profitable(folded, target))) {
-            return {algorithm.name, algorithm.default_schedule(folded, target)};
+        if (algorithm.applies_on(simplified, target) &&
+            (algorithm.is_profitable == nullptr || algorithm.is_profitable(simplified, target))) {
+            return {algorithm.name, algorithm.default_schedule(simplified, target)};
         }
     }
     throw std::invalid_argument("no algorithm applies");
@@ -246,11 +274,11 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
 
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target, const std::string &name) {
     const Algorithm &algorithm = find_algorithm(name);
-    const Problem folded = simplify_problem(problem);
-    if (!unsupported_part(problem, target).empty() || !algorithm.applies_on(folded, target)) {
+    const Problem simplified = simplify_problem(problem);
+    if (!unsupported_part(problem, target).empty() || !algorithm.applies_on(simplified, target)) {
         return std::nullopt;
     }
-    return Decision{name, algorithm.default_schedule(folded, target)};
+    return Decision{name, algorithm.default_schedule(simplified, target)};
 }
 
 std::optional<Decision> fallback_decision(const Problem &problem, const TargetModel &target,
@@ -277,14 +305,14 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
                                     std::to_string(algorithm.revision) + ", the decision at " +
                                     std::to_string(revision));
     }
-    const Problem folded = simplify_problem(problem);
-    if (target != nullptr && algorithm.applies(folded) && !algorithm.applies_on(folded, *target)) {
+    const Problem simplified = simplify_problem(problem);
+    if (target != nullptr && algorithm.applies(simplified) && !algorithm.applies_on(simplified, *target)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " is not for " + target->name);
     }
-    if (!algorithm.applies(folded)) {
+    if (!algorithm.applies(simplified)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " does not apply");
     }
-    algorithm.read(decision.schedule)->packed_extents(folded, Sizes(folded));
+    algorithm.read(decision.schedule)->packed_extents(simplified, Sizes(simplified));
 }
 
 std::string emulation_note(const Problem &problem, const Decision &decision) {
@@ -339,18 +367,19 @@ std::string halide_version() {
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
     Halide::Module module(request.symbol, host_target(*request.target).with_feature(Target::NoRuntime));
-    const Problem folded = simplify_problem(request.problem);
+    const Problem simplified = simplify_problem(request.problem);
     const std::unique_ptr<const Implementation> implementation = read(request.decision);
     const std::string pack = request.symbol + "_pack";
-    const Sizes sizes(folded);
+    const Sizes sizes(simplified);
     PlaceInWorkspace in_workspace;
     const Halide::Module kernel =
         lower(request, "kernel", request.symbol, request.target->is_gpu() ? &in_workspace : nullptr);
-    const Scratch scratch = append_flat(module, kernel, request.symbol,
-                                        kernel_signature(folded, kernel_tensors(folded, *implementation, sizes)));
+    const Scratch scratch =
+        append_flat(module, kernel, request.symbol,
+                    kernel_signature(simplified, kernel_tensors(simplified, *implementation, sizes)));
     append_flat(module, lower(request, "pack", pack), pack,
-                pack_signature(request.problem, pack_tensors(folded, *implementation, sizes)));
-    const Halide::Expr packed = packed_bytes(folded, *implementation);
+                pack_signature(request.problem, pack_tensors(simplified, *implementation, sizes)));
+    const Halide::Expr packed = packed_bytes(simplified, *implementation);
     KernelFacts facts;
     if (const int open = open_sizes(request.problem); open > 0) {
         append_bytes_function(module, request.symbol + "_bytes", open, packed, scratch);
@@ -380,7 +409,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         check_without_avx512(assembly_file);
     }
     if (implementation->patches_object()) {
-        implementation->patch_object(folded, object_file, assembly_file);
+        implementation->patch_object(simplified, object_file, assembly_file);
     }
     check_object_symbols(object_file, {request.symbol});
     facts.stack_bytes = lists ? stack_bytes_of_listing(assembly_file, module.target().arch == Target::X86)
@@ -410,14 +439,13 @@ std::optional<int64_t> packed_weight_bytes(const Problem &problem, const Decisio
 
 std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,
                                   const int64_t *strides, const int32_t *zero_points) try {
-    const Problem folded = simplify_problem(problem);
-    const bool transposed = problem.op == Operator::conv_transpose;
-    std::vector<halide_dimension_t> shape = {
-        {0, static_cast<int>(transposed ? problem.in_channels : problem.out_channels), static_cast<int>(strides[0])},
-        {0, static_cast<int>((transposed ? problem.out_channels : problem.in_channels) / problem.groups),
-         static_cast<int>(strides[1])}};
-    for (int axis = 0; axis < folded.rank; axis++) {
-        shape.emplace_back(0, static_cast<int>(folded.kernel[axis]), static_cast<int>(strides[2 + axis]));
+    const Problem simplified = simplify_problem(problem);
+    std::vector<halide_dimension_t> shape;
+    for (size_t d = 0; d < 2; d++) {
+        shape.emplace_back(0, static_cast<int>(problem.w_channels()[d]), static_cast<int>(strides[d]));
+    }
+    for (int axis = 0; axis < simplified.rank; axis++) {
+        shape.emplace_back(0, static_cast<int>(simplified.kernel[axis]), static_cast<int>(strides[2 + axis]));
     }
     const Halide::Type w_type = halide_type(problem.w_type);
     Halide::ImageParam weights(w_type, static_cast<int>(shape.size())), points(Halide::Int(32), 1);
@@ -433,22 +461,22 @@ std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decisi
                                     {static_cast<int>(problem.out_channels)}));
     }
     const std::unique_ptr<const Implementation> implementation = read(decision);
-    const Sizes sizes(folded);
-    const Halide::Expr bytes = packed_bytes(folded, *implementation);
+    const Sizes sizes(simplified);
+    const Halide::Expr bytes = packed_bytes(simplified, *implementation);
     if (!Halide::Internal::as_const_int(bytes)) {
         throw std::runtime_error("weights of open sizes are packed at run time: they cannot be embedded");
     }
     std::vector<int> extents;
-    for (const Halide::Expr &extent : implementation->packed_extents(folded, sizes)) {
+    for (const Halide::Expr &extent : implementation->packed_extents(simplified, sizes)) {
         extents.push_back(static_cast<int>(constant(extent)));
     }
     std::vector<uint8_t> packed(constant(bytes));
-    const Halide::Type type = implementation->packed_type(folded);
+    const Halide::Type type = implementation->packed_type(simplified);
     Halide::Buffer<> result(type, packed.data(), extents);
     const Halide::Func wide =
-        widen_weights(folded, sizes, type, weights, zero_points != nullptr ? Halide::Func(points) : Halide::Func(),
+        widen_weights(simplified, sizes, type, weights, zero_points != nullptr ? Halide::Func(points) : Halide::Func(),
                       Halide::Internal::const_true());
-    implementation->pack(folded, sizes, wide).realize(result);
+    implementation->pack(simplified, sizes, wide).realize(result);
     return packed;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

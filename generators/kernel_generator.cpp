@@ -50,8 +50,8 @@ class Kernel : public Halide::Generator<Kernel> {
             has_zero_points = add_input<int32_t>("has_zero_points");
         }
         // Types and numbers of dimensions do not depend on what is left open.
-        const std::vector<kiln::Tensor> tensors = list_tensors(kiln::Sizes(problem));
-        for (const kiln::Tensor &tensor : tensors) {
+        const std::vector<kiln::TensorLayout> tensors = list_tensors(kiln::Sizes(problem));
+        for (const kiln::TensorLayout &tensor : tensors) {
             const int dimensions = static_cast<int>(tensor.dimensions.size());
             if (&tensor == &tensors.back()) {
                 out = add_output<Buffer<void>>(tensor.name, tensor.type, dimensions);
@@ -67,7 +67,7 @@ class Kernel : public Halide::Generator<Kernel> {
             open.push_back(*input);
         }
         const kiln::Sizes sizes(problem, open);
-        const std::vector<kiln::Tensor> tensors = list_tensors(sizes);
+        const std::vector<kiln::TensorLayout> tensors = list_tensors(sizes);
         for (size_t i = 0; i + 1 < tensors.size(); i++) {
             pin(*inputs[tensors[i].name], tensors[i]);
         }
@@ -83,10 +83,10 @@ class Kernel : public Halide::Generator<Kernel> {
     }
 
   private:
-    std::vector<kiln::Tensor> list_tensors(const kiln::Sizes &sizes) {
+    std::vector<kiln::TensorLayout> list_tensors(const kiln::Sizes &sizes) {
         const auto list = part.value() == "pack" ? kiln::pack_tensors : kiln::kernel_tensors;
-        std::vector<kiln::Tensor> tensors = list(problem, *implementation, sizes);
-        for (kiln::Tensor &tensor : tensors) {
+        std::vector<kiln::TensorLayout> tensors = list(problem, *implementation, sizes);
+        for (kiln::TensorLayout &tensor : tensors) {
             if (half_bits() && tensor.type == Halide::Float(16)) {
                 tensor.type = Halide::UInt(16);
             }
@@ -106,21 +106,23 @@ class Kernel : public Halide::Generator<Kernel> {
             slope = Func("slope");
             slope(c) = numbers(problem.rescales() ? c + (sizes.out_channels + 1) : Expr(c));
         }
-        return {.sizes = sizes,
-                .x = func("x"),
-                .packed = func("packed"),
-                .residual = func("residual"),
-                .offset = func("offset"),
-                .mask = func("mask"),
-                .bias = func("bias"),
-                .scale = problem.rescales() ? numbers : Func(),
-                .slope = slope,
-                .y_scale = y_scale,
-                .half_bits = half_bits()};
+        kiln::Operands operands = {.sizes = sizes,
+                                   .x = func("x"),
+                                   .packed = func("packed"),
+                                   .scale = problem.rescales() ? numbers : Func(),
+                                   .slope = slope,
+                                   .y_scale = y_scale,
+                                   .half_bits = half_bits()};
+        for (const kiln::TensorTraits &row : kiln::tensor_traits) {
+            if (row.tensor != kiln::Tensor::x && row.tensor != kiln::Tensor::scale) {
+                operands[row.tensor] = func(row.name);
+            }
+        }
+        return operands;
     }
 
     template <typename Parameter>
-    static void pin(Parameter &parameter, const kiln::Tensor &tensor) {
+    static void pin(Parameter &parameter, const kiln::TensorLayout &tensor) {
         for (size_t d = 0; d < tensor.dimensions.size(); d++) {
             parameter.dim(static_cast<int>(d)).set_bounds(0, tensor.dimensions[d].extent);
             parameter.dim(static_cast<int>(d)).set_stride(tensor.dimensions[d].stride);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "function_arguments.h"
 #include "function_parts.h"
 #include "kiln/kernel.h"
 #include "lowering/object_symbols.h"
@@ -27,8 +28,14 @@ IrStmt pick_kernel(const std::vector<LayerFunctions::Kernel> &kernels, const Ref
     return pick(choices, refusals);
 }
 
-const std::vector<std::string> kernel_arguments = {
-    "x", "packed_weights", "bias", "residual", "offset", "mask", "scale", "y", "sizes", "workspace", "threads"};
+// A kernel's arguments as fields of layers' structs are called.
+std::vector<std::string> fields_of_kernel() {
+    std::vector<std::string> names = names_of(run_arguments());
+    std::replace(names.begin(), names.end(), std::string("packed"), std::string("packed_weights"));
+    return names;
+}
+
+const std::vector<std::string> kernel_arguments = fields_of_kernel();
 
 // What a layer holds itself, of each kernel where they differ.
 struct Constants {
@@ -116,7 +123,7 @@ void append_pack(Halide::Module &module, const LayerFunctions &layer, const Cons
     }
     append(module, symbol, arguments, body(symbol));
     if (raw) {
-        append(module, raw_symbol, {"w", "strides", "zero_points", "sizes", "packed"}, body(raw_symbol));
+        append(module, raw_symbol, names_of(pack_arguments()), body(raw_symbol));
     }
 }
 

@@ -2,13 +2,14 @@
 #include "tensors.h"
 
 #include "expressions/types.h"
+#include "kiln/tensor.h"
 
 namespace kiln {
 namespace {
 
 using Halide::Expr;
 using Halide::Internal::simplify;
-using Dimensions = std::vector<Tensor::Dimension>;
+using Dimensions = std::vector<TensorLayout::Dimension>;
 
 Dimensions dense(const std::vector<Expr> &extents) {
     Dimensions dimensions;
@@ -51,7 +52,7 @@ Dimensions data(const Expr &is_nxc, const Expr &channels, const Expr &groups, co
 
 // A DeformConv sees the points of an image as one axis.
 std::vector<Expr> image_sizes(const Problem &problem, const std::vector<Expr> &sizes) {
-    if (problem.op != Operator::deform_conv) {
+    if (!problem.traits().deformable) {
         return sizes;
     }
     Expr points = 1;
@@ -61,66 +62,99 @@ std::vector<Expr> image_sizes(const Problem &problem, const std::vector<Expr> &s
     return {simplify(points)};
 }
 
-}  // namespace
-
-std::vector<Tensor> kernel_tensors(const Problem &problem, const Implementation &implementation, const Sizes &sizes) {
-    const std::vector<Expr> phases = implementation.output_phases(problem, sizes);
-    const Expr groups = splits_groups(problem) ? sizes.groups : Expr(1);
-    const std::vector<Expr> in = image_sizes(problem, sizes.in), out = image_sizes(problem, sizes.out);
-    const std::vector<Expr> one_phase(in.size(), 1);
-    const Dimensions x = data(sizes.x_is_nxc, sizes.in_channels, 1, in, one_phase, sizes.batch);
-    const int merged = implementation.phases_as_channels(problem);
-    std::vector<Expr> y_out = out;
-    if (merged > 1) {
-        y_out[0] = simplify(out[0] / merged);
-    }
-    const Dimensions y =
-        data(sizes.y_is_nxc, simplify(sizes.out_channels * merged), groups, y_out, phases, sizes.batch);
-    std::vector<Tensor> tensors = {
-        {"x", halide_type(problem.x_type), x},
-        {"packed", implementation.packed_type(problem), dense(implementation.packed_extents(problem, sizes))}};
-    if (problem.bias || problem.open_epilogue) {
-        tensors.push_back({"bias", halide_type(problem.bias_type), dense({sizes.out_channels})});
-    }
-    if (problem.residual || (problem.open_epilogue && !problem.is_quantized())) {
-        tensors.push_back({"residual", halide_type(problem.y_type), y});
-    }
-    if (problem.has_scale() || problem.open_epilogue) {
-        const bool takes_slopes = problem.open_epilogue || kiln::takes_slopes(problem.activation);
-        const Expr rescaling = problem.rescales() ? sizes.out_channels + 1 : 0;
-        const Expr slopes = takes_slopes ? sizes.out_channels : 0;
-        tensors.push_back({"scale", Halide::Float(32), dense({simplify(rescaling + slopes)})});
-    }
-    if (problem.op == Operator::deform_conv) {
-        Expr samples = sizes.offset_groups;
-        for (const Expr &taps : sizes.kernel) {
-            samples *= taps;
+Expr channels_of(const Problem &problem, const Sizes &sizes, ChannelCount channels) {
+    switch (channels) {
+        case ChannelCount::input:
+            return sizes.in_channels;
+        case ChannelCount::output:
+            return sizes.out_channels;
+        case ChannelCount::mask:
+        case ChannelCount::offset: {
+            Expr samples = sizes.offset_groups;
+            for (const Expr &taps : sizes.kernel) {
+                samples *= taps;
+            }
+            return channels == ChannelCount::mask ? samples : samples * problem.rank;
         }
-        const auto sampling = [&](const Expr &channels) {
-            return data(sizes.x_is_nxc, simplify(channels), 1, out, one_phase, sizes.batch);
-        };
-        tensors.push_back({"offset", halide_type(problem.x_type), sampling(samples * problem.rank)});
-        if (problem.mask || problem.open_epilogue) {
-            tensors.push_back({"mask", halide_type(problem.x_type), sampling(samples)});
+        case ChannelCount::scale: {
+            const bool takes_slopes = problem.open_epilogue || kiln::takes_slopes(problem.activation);
+            const Expr rescaling = problem.rescales() ? sizes.out_channels + 1 : 0;
+            return rescaling + (takes_slopes ? sizes.out_channels : 0);
         }
     }
-    tensors.push_back({"y", halide_type(problem.y_type), y});
-    return tensors;
+    return Expr();
 }
 
-std::vector<Tensor> pack_tensors(const Problem &problem, const Implementation &implementation, const Sizes &sizes) {
-    const bool transposed = problem.op == Operator::conv_transpose;
-    Dimensions w = {{transposed ? sizes.in_channels : sizes.out_channels, Expr()},
-                    {simplify(transposed ? sizes.out_of_group() : sizes.depth()), Expr()}};
+// w, at strides that are known when it is packed.
+Dimensions filter(const Problem &problem, const Sizes &sizes) {
+    Dimensions w;
+    for (const Expr &channels : sizes.w_channels(problem.traits())) {
+        w.push_back({simplify(channels), Expr()});
+    }
     for (size_t a = sizes.kernel.size(); a-- > 0;) {
         w.push_back({sizes.kernel[a], Expr()});
     }
-    std::vector<Tensor> tensors = {{"w", halide_type(problem.w_type), w}};
-    if (problem.w_zero_points) {
-        tensors.push_back({"zero_points", Halide::Int(32), dense({sizes.out_channels})});
+    return w;
+}
+
+Dimensions dimensions_of(const TensorTraits &row, const Problem &problem, const Implementation &implementation,
+                         const Sizes &sizes) {
+    const std::vector<Expr> in = image_sizes(problem, sizes.in), out = image_sizes(problem, sizes.out);
+    const std::vector<Expr> one_phase(in.size(), 1);
+    const Expr channels = simplify(channels_of(problem, sizes, row.channels));
+    switch (row.shape) {
+        case TensorShape::input:
+            return data(sizes.x_is_nxc, channels, 1, in, one_phase, sizes.batch);
+        case TensorShape::output: {
+            const Expr groups = implementation.splits_groups(problem) ? sizes.groups : Expr(1);
+            const int merged = implementation.phases_as_channels(problem);
+            std::vector<Expr> y_out = out;
+            if (merged > 1) {
+                y_out[0] = simplify(out[0] / merged);
+            }
+            return data(sizes.y_is_nxc, simplify(channels * merged), groups, y_out,
+                        implementation.output_phases(problem, sizes), sizes.batch);
+        }
+        case TensorShape::samples:
+            return data(sizes.x_is_nxc, channels, 1, out, one_phase, sizes.batch);
+        case TensorShape::filter:
+            return filter(problem, sizes);
+        case TensorShape::list:
+            return dense({channels});
     }
-    tensors.push_back(
-        {"packed", implementation.packed_type(problem), dense(implementation.packed_extents(problem, sizes))});
+    return {};
+}
+
+// Those of the kernel, or of its pack function.
+std::vector<TensorLayout> layouts_of(const Problem &problem, const Implementation &implementation, const Sizes &sizes,
+                                     bool packs) {
+    std::vector<TensorLayout> tensors;
+    for (const TensorTraits &row : tensor_traits) {
+        if (row.packs == packs && has(problem, row.tensor)) {
+            tensors.push_back(
+                {row.name, halide_type(row.type(problem)), dimensions_of(row, problem, implementation, sizes)});
+        }
+    }
+    return tensors;
+}
+
+TensorLayout packed_weights(const Problem &problem, const Implementation &implementation, const Sizes &sizes) {
+    return {"packed", implementation.packed_type(problem), dense(implementation.packed_extents(problem, sizes))};
+}
+
+}  // namespace
+
+std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implementation &implementation,
+                                         const Sizes &sizes) {
+    std::vector<TensorLayout> tensors = layouts_of(problem, implementation, sizes, false);
+    tensors.insert(tensors.begin() + 1, packed_weights(problem, implementation, sizes));
+    return tensors;
+}
+
+std::vector<TensorLayout> pack_tensors(const Problem &problem, const Implementation &implementation,
+                                       const Sizes &sizes) {
+    std::vector<TensorLayout> tensors = layouts_of(problem, implementation, sizes, true);
+    tensors.push_back(packed_weights(problem, implementation, sizes));
     return tensors;
 }
 

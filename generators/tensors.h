@@ -1,4 +1,4 @@
-// The tensors of a kernel and of its pack function: their names, types and how they lie in memory.
+// The tensors of a kernel and of its pack function (kiln/tensor.h) as Halide sees them: types, extents and strides.
 #pragma once
 
 #include <Halide.h>
@@ -12,7 +12,7 @@
 
 namespace kiln {
 
-struct Tensor {
+struct TensorLayout {
     struct Dimension {
         Halide::Expr extent;
         Halide::Expr stride;  // in elements; undefined where it is known at run time only
@@ -23,10 +23,12 @@ struct Tensor {
 };
 
 // Those that the problem has, y last. x, residual and y are over (channel, spatial axes innermost first, batch), split
-// as Implementation::output_phases and splits_groups() say.
-std::vector<Tensor> kernel_tensors(const Problem &problem, const Implementation &implementation, const Sizes &sizes);
+// as Implementation::output_phases() and splits_groups() say.
+std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implementation &implementation,
+                                         const Sizes &sizes);
 
 // The weights, their zero points where they have any, and the packed weights.
-std::vector<Tensor> pack_tensors(const Problem &problem, const Implementation &implementation, const Sizes &sizes);
+std::vector<TensorLayout> pack_tensors(const Problem &problem, const Implementation &implementation,
+                                       const Sizes &sizes);
 
 }  // namespace kiln

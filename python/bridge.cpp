@@ -4,6 +4,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "fmt/format.h"
@@ -120,10 +121,7 @@ Shape channels_first(int64_t batch, int64_t channels, const kiln::Axes &axes, in
 }
 
 Shape filter_shape(const Problem &p) {
-    const bool transposed = p.op == kiln::Operator::conv_transpose;
-    const int64_t o = transposed ? p.out_channels / p.groups : p.out_channels;
-    const int64_t i = transposed ? p.in_channels : p.in_channels / p.groups;
-    return transposed ? channels_first(i, o, p.kernel, p.rank) : channels_first(o, i, p.kernel, p.rank);
+    return channels_first(p.w_channels()[0], p.w_channels()[1], p.kernel, p.rank);
 }
 
 // The shapes of a problem that a layer gives as a text, where a dialect's layer has its own.
@@ -147,20 +145,52 @@ json tensor(const Shape &shape, DType type, Layout order, Layout memory) {
             {"channels_last", order == memory ? json() : json(memory == Layout::nxc)}};
 }
 
+// In the dialect's order.
+Shape shape_of(const kiln::TensorTraits &row, const LayerSpec &layer, const Resolution &resolution) {
+    const int64_t channels = kiln::channels_of(resolution.problem, row.tensor);
+    switch (row.shape) {
+        case kiln::TensorShape::input:
+            return layer.x;
+        case kiln::TensorShape::filter:
+            return layer.w;
+        case kiln::TensorShape::output:
+            return resolution.y;
+        case kiln::TensorShape::samples: {
+            Shape shape = resolution.y;
+            shape.sizes[1] = channels;
+            return shape;
+        }
+        case kiln::TensorShape::list:
+            break;
+    }
+    return Shape{1, {channels}};
+}
+
+// The order in memory; `order` is the dialect's.
+Layout memory_of(const kiln::TensorTraits &row, const Problem &p, Layout order) {
+    switch (row.shape) {
+        case kiln::TensorShape::input:
+        case kiln::TensorShape::samples:
+            return p.x_layout;
+        case kiln::TensorShape::output:
+            return p.y_layout;
+        case kiln::TensorShape::filter:
+        case kiln::TensorShape::list:
+            break;
+    }
+    return order;
+}
+
 json tensors(const LayerSpec &layer, const Resolution &resolution) {
     const Problem &p = resolution.problem;
     const Layout order = layer.problem.empty() ? kiln::tools::own_layout(layer) : Layout::ncx;
-    json all = {{"x", tensor(layer.x, p.x_type, order, p.x_layout)},
-                {"w", tensor(layer.w, p.w_type, order, order)},
-                {"y", tensor(resolution.y, p.y_type, order, p.y_layout)}};
-    if (p.bias) all["bias"] = tensor(Shape{1, {p.out_channels}}, p.bias_type, order, order);
-    if (p.residual) all["residual"] = tensor(resolution.y, p.y_type, order, p.y_layout);
-    if (p.op != kiln::Operator::deform_conv) return all;
-    Shape offset = resolution.y, mask = resolution.y;
-    mask.sizes[1] = p.offset_groups * p.taps();
-    offset.sizes[1] = mask.sizes[1] * p.rank;
-    all["offset"] = tensor(offset, p.x_type, order, p.x_layout);
-    if (p.mask) all["mask"] = tensor(mask, p.x_type, order, p.x_layout);
+    json all;
+    for (const kiln::TensorTraits &row : kiln::tensor_traits) {
+        const bool is_given = row.tensor != kiln::Tensor::scale && row.tensor != kiln::Tensor::zero_points;
+        if (!is_given || !kiln::has(p, row.tensor)) continue;
+        all[row.name] = tensor(shape_of(row, layer, resolution), row.type(p), order, memory_of(row, p, order));
+        all[row.name]["index"] = static_cast<int>(row.tensor);
+    }
     return all;
 }
 
@@ -192,7 +222,8 @@ std::unique_ptr<kiln_python_plan> make_plan(LayerSpec layer, const kiln_library 
                       {"target", kernel.target},
                       {"packed_bytes", plan->plan.packed_bytes()},
                       {"workspace_bytes", plan->plan.workspace_bytes(&threads)},
-                      {"tensors", tensors(layer, resolution)}}
+                      {"tensors", tensors(layer, resolution)},
+                      {"tensor_count", kiln::tensor_count}}
                      .dump();
     return plan;
 }
@@ -253,14 +284,12 @@ int32_t kiln_python_run(const kiln_python_plan *plan, const kiln_python_run_argu
                         kiln_python_team *team) {
     return guarded([&] {
         kiln::RunArguments run;
-        run.x = arguments->x;
+        kiln::for_each_tensor(run, [&](kiln::Tensor tensor, auto &pointer) {
+            void *const given = arguments->tensors[static_cast<size_t>(tensor)];
+            pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(given);
+        });
         run.packed_weights = arguments->packed;
-        run.bias = arguments->bias;
-        run.residual = arguments->residual;
-        run.offset = arguments->offset;
-        run.mask = arguments->mask;
         run.scale = plan->scale.empty() ? nullptr : plan->scale.data();
-        run.y = arguments->y;
         run.workspace = arguments->workspace;
         run.workspace_bytes = arguments->workspace_bytes;
         run.threads = team == nullptr ? nullptr : team->team.hook();

@@ -17,10 +17,12 @@ typedef struct kiln_python_spec kiln_python_spec; /* a SPEC that was read: layer
 typedef struct kiln_python_plan kiln_python_plan; /* one of its layers, for known shapes, and the kernel that runs it */
 typedef struct kiln_python_team kiln_python_team; /* threads that share a call's work */
 
-/* Tensors of one run: dense, in the layouts that the plan's facts name; null where the layer has none. */
+/* Tensors of one run, by the indices that the plan's facts name: dense, in the layouts named there; null where the
+ * layer has none. */
 typedef struct kiln_python_run_arguments {
-    const void *x, *packed, *bias, *residual, *offset, *mask;
-    void *y, *workspace;
+    void *const *tensors; /* as many as the facts' tensor_count */
+    const void *packed;
+    void *workspace;
     int64_t workspace_bytes;
 } kiln_python_run_arguments;
 
@@ -40,8 +42,8 @@ int32_t kiln_python_plan_layer(const kiln_python_spec *spec, const char *layer, 
                                const int64_t *x, int32_t x_rank, const int64_t *w, int32_t w_rank, int32_t workers,
                                kiln_python_plan **plan);
 /* JSON: {"problem","algorithm","schedule","target","packed_bytes","workspace_bytes","tensors":{"x":{"shape","dtype",
- * "channels_last"},...}}: shapes in the dialect's order; channels_last is null where that is the order in memory too.
- */
+ * "channels_last","index"},...},"tensor_count"}: shapes in the dialect's order; channels_last is null where that is the
+ * order in memory too; index is the tensor's place in kiln_python_run_arguments. */
 const char *kiln_python_plan_text(const kiln_python_plan *plan);
 int32_t kiln_python_pack(const kiln_python_plan *plan, const void *w, void *packed);
 int32_t kiln_python_run(const kiln_python_plan *plan, const kiln_python_run_arguments *arguments,

@@ -24,9 +24,8 @@ bool runs_here(const kiln_kernel &kernel) {
 Status check_countable(const Problem &problem) {
     constexpr int64_t most = std::numeric_limits<int32_t>::max() / 8;
     bool fits = problem.x_elements() <= most && problem.y_elements() <= most && problem.w_elements() <= most;
-    if (problem.op == Operator::deform_conv) {
-        fits = fits &&
-               problem.batch * problem.out_points() <= most / (problem.offset_groups * problem.taps() * problem.rank);
+    if (problem.traits().deformable) {
+        fits = fits && problem.batch * problem.out_points() <= most / (problem.mask_channels() * problem.rank);
     }
     for (int axis = 0; axis < problem.rank; axis++) {
         // Each is far below 2^63: validate() has checked their sums and products.
@@ -127,13 +126,16 @@ bool is_aligned(const void *pointer, int64_t bytes) {
     return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
 }
 
-// A tensor of a run: what it is called, whether the problem has it, and how it must be aligned.
+// Whether a tensor of a run is given as the problem has it, at an address of such an alignment.
+bool fits(const void *pointer, bool wanted, int64_t alignment) {
+    return pointer == nullptr ? !wanted : wanted && is_aligned(pointer, alignment);
+}
+
+// The same, with what is wrong.
 Status check_tensor(const char *name, const void *pointer, bool wanted, int64_t alignment) {
-    if (pointer == nullptr) {
-        return wanted ? Status::invalid_argument("%s is null: the problem has this tensor", name) : Status();
-    }
+    if (fits(pointer, wanted, alignment)) return {};
+    if (pointer == nullptr) return Status::invalid_argument("%s is null: the problem has this tensor", name);
     if (!wanted) return Status::invalid_argument("%s is given, but the problem has no such tensor", name);
-    if (is_aligned(pointer, alignment)) return {};
     return Status::invalid_argument("%s is at %p: it must be a multiple of %" PRId64 " bytes", name, pointer,
                                     alignment);
 }
@@ -299,22 +301,19 @@ Status Plan::pack(const void *w, const int64_t *strides, void *packed, const int
 }
 
 Status Plan::check(const RunArguments &a) const {
-    const bool deformable = problem_.op == Operator::deform_conv;
     const bool empty_x = a.x == nullptr && problem_.x_elements() == 0;
     // Device memory may be a handle, whose number says nothing of where it lies.
     const bool handles = kernel_->gpu != kiln_gpu_none;
-    const auto check_tensor = [handles](const char *name, const void *pointer, bool wanted, int64_t alignment) {
-        return kiln::check_tensor(name, pointer, wanted, handles ? 1 : alignment);
-    };
     KILN_RETURN_IF_ERROR(check_gpu(*kernel_, a));
-    KILN_RETURN_IF_ERROR(check_tensor("x", a.x, !empty_x, size_of(problem_.x_type)));
-    KILN_RETURN_IF_ERROR(check_tensor("packed_weights", a.packed_weights, true, KILN_ALIGNMENT));
-    KILN_RETURN_IF_ERROR(check_tensor("bias", a.bias, problem_.bias, size_of(problem_.bias_type)));
-    KILN_RETURN_IF_ERROR(check_tensor("residual", a.residual, problem_.residual, size_of(problem_.y_type)));
-    KILN_RETURN_IF_ERROR(check_tensor("offset", a.offset, deformable, size_of(problem_.x_type)));
-    KILN_RETURN_IF_ERROR(check_tensor("mask", a.mask, problem_.mask, size_of(problem_.x_type)));
-    KILN_RETURN_IF_ERROR(check_tensor("scale", a.scale, problem_.has_scale(), size_of(DType::f32)));
-    KILN_RETURN_IF_ERROR(check_tensor("y", a.y, true, size_of(problem_.y_type)));
+    Status status;  // it holds its message, so that one for each tensor would take longer than all else here
+    for_each_tensor(a, [&](Tensor tensor, const void *pointer) {
+        const bool wanted = has(problem_, tensor) && !(tensor == Tensor::x && empty_x);
+        const int64_t alignment = handles ? 1 : size_of(type_of(problem_, tensor));
+        if (fits(pointer, wanted, alignment) || !status.ok()) return;
+        status = check_tensor(name_of(tensor), pointer, wanted, alignment);
+    });
+    KILN_RETURN_IF_ERROR(status);
+    KILN_RETURN_IF_ERROR(check_tensor("packed_weights", a.packed_weights, true, handles ? 1 : KILN_ALIGNMENT));
     KILN_RETURN_IF_ERROR(check_threads(a.threads));
     return check_workspace(a.workspace, a.workspace_bytes, workspace_bytes(a.threads), handles ? 1 : KILN_ALIGNMENT);
 }
@@ -323,11 +322,8 @@ Status Plan::run(const RunArguments &arguments) const {
     if (kernel_ == nullptr) return Status::invalid_argument("the plan was not created");
     if (problem_.y_elements() == 0) return {};  // nothing to write; tensors of no elements are often null
     KILN_RETURN_IF_ERROR(check(arguments));
-    const RunArguments &a = arguments;
-    const auto *place = a.gpu == nullptr ? a.threads : reinterpret_cast<const kiln_threads *>(a.gpu);
-    const int32_t code = kernel_->run(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y,
-                                      has_sizes_ ? sizes_ : nullptr, a.workspace, place);
-    return a.gpu == nullptr ? from_code(code, "the kernel") : from_gpu(code, *a.gpu);
+    const int32_t code = run_kernel(kernel_->run, arguments, has_sizes_ ? sizes_ : nullptr);
+    return arguments.gpu == nullptr ? from_code(code, "the kernel") : from_gpu(code, *arguments.gpu);
 }
 
 }  // namespace kiln

@@ -92,7 +92,7 @@ Status validate_divides(const char *divisor_name, int64_t divisor, const char *n
 }
 
 Status validate_deformable(const Problem &problem) {
-    if (problem.op == Operator::deform_conv) {
+    if (problem.traits().deformable) {
         return validate_divides("og", problem.offset_groups, "c", problem.in_channels);
     }
     if (problem.mask) return Status::invalid_argument("mask: only deformconv has one");
@@ -121,7 +121,7 @@ Status validate_types(const Problem &p) {
     if (!is_8_bit(p.y_type) && p.y_type != DType::s32 && p.y_type != DType::f32) {
         return Status::invalid_argument("y is %s: with 8-bit x it is s32, f32, s8 or u8", to_string(p.y_type));
     }
-    if (p.op == Operator::deform_conv) return Status::invalid_argument("deformconv has no 8-bit types");
+    if (!p.traits().has_8_bit_types) return Status::invalid_argument("%s has no 8-bit types", p.traits().text.data());
     if (p.bias_type != DType::s32 && (p.bias_type != DType::f32 || p.y_type == DType::s32)) {
         return Status::invalid_argument("the bias is %s: with 8-bit x it is s32, or f32 where y is not s32",
                                         to_string(p.bias_type));
@@ -231,9 +231,17 @@ int64_t Problem::y_elements() const {
 int64_t Problem::w_elements() const {
     return out_channels * (in_channels / groups) * taps();
 }
+std::array<int64_t, 2> Problem::w_channels() const {
+    const bool in_first = traits().has_input_channels_first();
+    const int64_t whole = in_first ? in_channels : out_channels, other = in_first ? out_channels : in_channels;
+    return {whole, other == open_size || groups == open_size ? open_size : other / groups};
+}
+int64_t Problem::mask_channels() const {
+    return offset_groups * taps();
+}
 
 double Problem::flops() const {
-    const int64_t points = op == Operator::conv_transpose ? in_points() : out_points();
+    const int64_t points = traits().transposed ? in_points() : out_points();
     return 2.0 * static_cast<double>(batch) * static_cast<double>(points) * static_cast<double>(w_elements());
 }
 

@@ -38,7 +38,7 @@ inline bool is_8_bit(DType type) {
 
 // Whether the text of `problem` has this field.
 inline bool has_field(const Problem &problem, const Field &field) {
-    if (field.scalar == &Problem::offset_groups) return problem.op == Operator::deform_conv;
+    if (field.scalar == &Problem::offset_groups) return problem.traits().deformable;
     if (field.scalar == &Problem::x_zero_point) return is_8_bit(problem.x_type);
     if (field.scalar == &Problem::y_zero_point) return is_8_bit(problem.y_type);
     return true;

@@ -43,8 +43,6 @@ struct Word {
     Value value;
 };
 
-constexpr Word<Operator> operators[] = {
-    {"conv", Operator::conv}, {"convtranspose", Operator::conv_transpose}, {"deformconv", Operator::deform_conv}};
 constexpr Word<DType> types[] = {{"f64", DType::f64}, {"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16},
                                  {"s8", DType::s8},   {"u8", DType::u8},   {"s32", DType::s32}};
 constexpr Word<Layout> layouts[] = {{"ncx", Layout::ncx}, {"nxc", Layout::nxc}, {"?", Layout::open}};
@@ -250,8 +248,13 @@ class Parser {
         const size_t size = token_.size();
         if (size < 2 || token_[size - 1] != 'd') return wrong;
         problem->rank = token_[size - 2] - '0';
-        const bool known = value_of(token_.substr(0, size - 2), operators, &problem->op);
-        return known && problem->rank >= 1 && problem->rank <= max_spatial_rank ? nullptr : wrong;
+        if (problem->rank < 1 || problem->rank > max_spatial_rank) return wrong;
+        for (const OperatorTraits &traits : operator_traits) {
+            if (token_.substr(0, size - 2) != traits.text) continue;
+            problem->op = traits.op;
+            return nullptr;
+        }
+        return wrong;
     }
 
     const char *read_types(Problem *problem) {
@@ -393,15 +396,16 @@ const char *to_string(DType type) {
 const char *to_string(Layout layout) {
     return text_of(layout, layouts);
 }
+
 const char *to_string(Operator op) {
-    return text_of(op, operators);
+    return traits_of(op).text.data();
 }
 
 ProblemText print(const Problem &problem) {
     const Problem canonical = canonicalize(problem);
     ProblemText text;
     Printer out(&text);
-    out.put(to_string(canonical.op));
+    out.put(canonical.traits().text);
     out.number(canonical.rank);
     out.put("d");
     print_types(canonical, &out);

@@ -50,13 +50,13 @@ Checked transposed_same_total_pad(const AxisSizes &axis, Checked output_padding)
 
 Checked end_pad(const Problem &problem, int axis) {
     const AxisSizes sizes = {problem.in[axis], problem.kernel[axis], problem.stride[axis], problem.dilation[axis]};
-    const Checked total = problem.op == Operator::conv_transpose ? transposed_natural(sizes, 0) - problem.out[axis]
-                                                                 : conv_total_pad(sizes, problem.out[axis]);
+    const Checked total = problem.traits().transposed ? transposed_natural(sizes, 0) - problem.out[axis]
+                                                      : conv_total_pad(sizes, problem.out[axis]);
     return total - problem.pad_begin[axis];
 }
 
 bool stride_matters(const Problem &problem, int axis) {
-    const int64_t steps = problem.op == Operator::conv_transpose ? problem.in[axis] : problem.out[axis];
+    const int64_t steps = problem.traits().transposed ? problem.in[axis] : problem.out[axis];
     return steps == open_size || steps > 1;
 }
 

@@ -12,15 +12,13 @@ bool is_order(std::string_view letters) {
 }  // namespace
 
 Status weight_strides(const Problem &problem, std::string_view letters, int64_t (&strides)[max_rank]) {
-    const bool transposed = problem.op == Operator::conv_transpose;
-    if (letters.empty()) letters = transposed ? "IOX" : "OIX";
+    const std::string_view own = problem.traits().weight_layout;
+    if (letters.empty()) letters = own;
     if (!is_order(letters)) {
         return Status::invalid_argument("the filter's layout is %.*s: it has the letters O, I and X once each",
                                         static_cast<int>(letters.size()), letters.data());
     }
-    const char whole = transposed ? 'I' : 'O';  // the dimension that holds all channels, not a group's
-    const int64_t whole_size = transposed ? problem.in_channels : problem.out_channels;
-    const int64_t group_size = (transposed ? problem.out_channels : problem.in_channels) / problem.groups;
+    const std::array<int64_t, 2> channels = problem.w_channels();
     int64_t stride = 1;
     for (int i = 2; i >= 0; i--) {
         if (letters[i] == 'X') {
@@ -29,9 +27,9 @@ Status weight_strides(const Problem &problem, std::string_view letters, int64_t 
                 stride *= problem.kernel[axis];
             }
         } else {
-            const bool is_whole = letters[i] == whole;
-            strides[is_whole ? 0 : 1] = stride;
-            stride *= is_whole ? whole_size : group_size;
+            const int dimension = letters[i] == own[0] ? 0 : 1;
+            strides[dimension] = stride;
+            stride *= channels[dimension];
         }
     }
     return {};

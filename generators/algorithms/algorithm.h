@@ -15,6 +15,12 @@
 
 namespace kiln {
 
+// Whether the number of groups is open: build() then sees the channels of y and the residual as two dimensions, channel
+// of the group and group.
+inline bool splits_groups(const Problem &problem) {
+    return problem.groups == open_size;
+}
+
 // An algorithm with the numbers of a schedule: all that making a kernel asks of them. The schedule's text is read once,
 // where this is made (Algorithm::read).
 class Implementation {
@@ -29,6 +35,8 @@ class Implementation {
     // How many phases of the innermost axis build() sees as channels, which they are in channels-last y: channel of the
     // first phase, of the second ...
     virtual int phases_as_channels(const Problem &) const { return 1; }
+    // Whether build() sees channels of y and the residual so, by group.
+    virtual bool splits_groups(const Problem &problem) const { return kiln::splits_groups(problem); }
     // The output, over (channel, spatial axes, batch), scheduled for the target.
     virtual Halide::Func build(const Problem &problem, const Operands &operands, const TargetModel &target) const = 0;
     // The packed weights are a dense tensor of this type and of these extents, the innermost first. Throws
@@ -39,6 +47,8 @@ class Implementation {
     // its group, taps outermost axis first) for a Conv and (input channel, output channel of its group, taps) for a
     // ConvTranspose. w is of packed_type() already.
     virtual Halide::Func pack(const Problem &problem, const Sizes &sizes, const Halide::Func &w) const = 0;
+    // Whether its kernels hold matrix tiles (lowering/amx/matrix_tiles.h).
+    virtual bool uses_matrix_tiles() const { return false; }
     // Whether, and how, the compiled kernel is changed, in an object file of which there is a listing in assembly.
     virtual bool patches_object() const { return false; }
     virtual void patch_object(const Problem &, const std::string & /*object_file*/,
@@ -74,10 +84,5 @@ std::span<const Algorithm> algorithms();
 
 // Throws std::invalid_argument, naming the known ones.
 const Algorithm &find_algorithm(const std::string &name);
-
-// Whether build() sees the channels of y and the residual as two dimensions, channel of the group and group.
-inline bool splits_groups(const Problem &problem) {
-    return problem.groups == open_size;
-}
 
 }  // namespace kiln

@@ -131,8 +131,8 @@ AxisMap AxisMap::conv_transpose(const Problem &problem, int axis) {
 std::vector<AxisMap> axis_maps(const Problem &problem) {
     std::vector<AxisMap> maps;
     for (int axis = problem.rank - 1; axis >= 0; axis--) {
-        maps.push_back(problem.op == Operator::conv ? AxisMap::conv(problem, axis)
-                                                    : AxisMap::conv_transpose(problem, axis));
+        maps.push_back(problem.traits().transposed ? AxisMap::conv_transpose(problem, axis)
+                                                   : AxisMap::conv(problem, axis));
     }
     return maps;
 }

@@ -25,7 +25,7 @@ struct Taps {
 };
 Taps taps_read(const Problem &p, int axis) {
     Taps taps = {0, p.kernel[axis] - 1};
-    if (p.has_open_sizes() || p.op != Operator::conv) {
+    if (p.has_open_sizes() || p.traits().transposed || p.traits().deformable) {
         return taps;
     }
     while (taps.first <= taps.last && !reads(p, axis, taps.first)) {
@@ -68,7 +68,7 @@ Axes first_taps_left_out(const Problem &problem) {
 
 Problem simplify_problem(const Problem &problem) {
     Problem p = problem;
-    if (p.has_open_sizes() || p.op == Operator::deform_conv) {  // whose offsets have one channel an axis
+    if (p.has_open_sizes() || p.traits().deformable) {  // whose offsets have one channel an axis
         return p;
     }
     for (int axis = 0; axis < p.rank; axis++) {

@@ -42,15 +42,15 @@ Expr rescales_once(const Problem &problem, const Sizes &sizes) {
 Expr rescale(const Problem &problem, Expr sum, const Operands &operands, const Expr &c) {
     const Sizes &sizes = operands.sizes;
     const bool real_bias = problem.bias_type == DType::f32;
-    if (operands.bias.defined() && !real_bias) {
-        sum = add_if(sizes.has_bias, sum, operands.bias(c));
+    if (operands[Tensor::bias].defined() && !real_bias) {
+        sum = add_if(sizes.has_bias, sum, operands[Tensor::bias](c));
     }
     if (problem.y_type == DType::s32) {
         return sum;
     }
     Expr v = Halide::strict_float(Halide::cast<float>(sum) * operands.scale(c));
-    if (operands.bias.defined() && real_bias) {
-        v = Halide::strict_float(add_if(sizes.has_bias, v, operands.bias(c)));
+    if (operands[Tensor::bias].defined() && real_bias) {
+        v = Halide::strict_float(add_if(sizes.has_bias, v, operands[Tensor::bias](c)));
     }
     v = Halide::strict_float(activate(problem, operands, v, c));
     if (problem.y_type == DType::f32) {
@@ -72,11 +72,11 @@ Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands,
     }
     const Sizes &sizes = operands.sizes;
     Expr v = sum;
-    if (operands.bias.defined()) {
-        v = add_if(sizes.has_bias, v, operands.bias(channel));
+    if (operands[Tensor::bias].defined()) {
+        v = add_if(sizes.has_bias, v, operands[Tensor::bias](channel));
     }
-    if (operands.residual.defined()) {
-        v = add_if(sizes.has_residual, v, operands.residual(at));
+    if (operands[Tensor::residual].defined()) {
+        v = add_if(sizes.has_residual, v, operands[Tensor::residual](at));
     }
     v = activate(problem, operands, v, channel);
     if (operands.half_bits && problem.y_type == DType::f16) {
@@ -94,12 +94,18 @@ Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands,
 
 ChannelCopies copy_channel_operands(const Operands &operands, const Var &at, const Expr &channel) {
     ChannelCopies result = {operands, {}};
-    for (Halide::Func Operands::*member : {&Operands::bias, &Operands::scale, &Operands::slope}) {
-        const Halide::Func &original = operands.*member;
-        if (original.defined()) {
-            Halide::Func copy("copy_of_" + original.name());
-            copy(at) = original(channel);
-            result.operands.*member = copy;
+    std::vector<Halide::Func *> of_channels;
+    for (const TensorTraits &row : tensor_traits) {
+        if (row.shape == TensorShape::list) {
+            of_channels.push_back(&result.operands[row.tensor]);
+        }
+    }
+    of_channels.insert(of_channels.end(), {&result.operands.scale, &result.operands.slope});
+    for (Halide::Func *operand : of_channels) {
+        if (operand->defined()) {
+            Halide::Func copy("copy_of_" + operand->name());
+            copy(at) = (*operand)(channel);
+            *operand = copy;
             result.copies.push_back(copy);
         }
     }

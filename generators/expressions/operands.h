@@ -3,8 +3,11 @@
 
 #include <Halide.h>
 
+#include <array>
+
 #include "expressions/sizes.h"
 #include "kiln/problem.h"
+#include "kiln/tensor.h"
 
 namespace kiln {
 
@@ -13,20 +16,24 @@ namespace kiln {
 // all there, and hold nothing of meaning where `sizes` says that the run has none.
 struct Operands {
     Sizes sizes;
-    Halide::Func x{}, packed{}, residual{};
-    Halide::Func offset{}, mask{};          // DeformConv: their channels are those of the document
-    Halide::Func bias{}, scale{}, slope{};  // over output channels; the last two are f32, parts of kernel.h's scale[]
-    Halide::Func y_scale{};                 // of no dimension, the rest of it
+    Halide::Func x{}, packed{};
+    // The other inputs, as operator[] gives them; the channels of DeformConv's are those of the document.
+    std::array<Halide::Func, tensor_count> others{};
+    // The parts of kernel.h's scale[], all float32: two over output channels, the last of no dimension.
+    Halide::Func scale{}, slope{}, y_scale{};
     // Whether float16 is read and written as its bits, 16-bit integers, by arithmetic on them: the target has no such
     // type. The Funcs above are float32 then.
     bool half_bits = false;
     bool bf16_instruction = false;  // whether float32 is rounded to bfloat16 by one (bf16_instruction.h)
+
+    const Halide::Func &operator[](Tensor tensor) const { return others[static_cast<size_t>(tensor)]; }
+    Halide::Func &operator[](Tensor tensor) { return others[static_cast<size_t>(tensor)]; }
 };
 
 // How many spatial axes a kernel sees. A DeformConv's points are numbered through, the innermost axis fastest, as one:
 // its offsets say where to read.
 inline int image_axes(const Problem &problem) {
-    return problem.op == Operator::deform_conv ? 1 : problem.rank;
+    return problem.traits().deformable ? 1 : problem.rank;
 }
 
 }  // namespace kiln

@@ -67,6 +67,13 @@ bool is_one(const Expr &value) {
     return Halide::Internal::is_const_one(value);
 }
 
+std::array<Expr, 2> Sizes::w_channels(const OperatorTraits &traits) const {
+    if (traits.has_input_channels_first()) {
+        return {in_channels, out_of_group()};
+    }
+    return {out_channels, depth()};
+}
+
 Sizes::Sizes(const Problem &problem) : Sizes(problem, variables(open_sizes(problem))) {}
 
 Sizes::Sizes(const Problem &problem, const std::vector<Expr> &open) {

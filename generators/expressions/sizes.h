@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct Sizes {
     // Of a group.
     Halide::Expr depth() const { return in_channels / groups; }
     Halide::Expr out_of_group() const { return out_channels / groups; }
+
+    // The sizes of w before its spatial ones (Problem::w_channels).
+    std::array<Halide::Expr, 2> w_channels(const OperatorTraits &traits) const;
 };
 
 // Whether an expression is the constant 1.

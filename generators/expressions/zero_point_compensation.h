@@ -18,7 +18,7 @@ struct ZeroPointCompensation {
 inline ZeroPointCompensation define_zero_point_compensation(const std::vector<Halide::Var> &at,
                                                             const Halide::Expr &weight, const Halide::RDom &r,
                                                             const Halide::Expr &value) {
-    ZeroPointCompensation result{Halide::Func("surplus"), Halide::Func("zero_point"), r};
+    ZeroPointCompensation result{Halide::Func("compensation"), Halide::Func("zero_point"), r};
     const Halide::Var j("j");
     result.zero_point(j) = value;
     result.sum(at) = 0;

@@ -16,7 +16,7 @@ constexpr int products = 4;  // that a lane sums
 
 class UseByteDot : public IRMutator {
   public:
-    explicit UseByteDot(const char *function) : function_(function) {}
+    UseByteDot(const char *function, int &found) : function_(function), found_(found) {}
 
   protected:
     using IRMutator::visit;
@@ -51,13 +51,17 @@ class UseByteDot : public IRMutator {
         }
         const int lanes = reduce->type.lanes(), most = lanes % 8 == 0 ? 8 : 4;
         auto [x, w] = factors(reduce->value);
-        if (!x.defined() || lanes % most != 0) {
+        if (!x.defined()) {
             return Expr();
         }
         if (x.type().is_int()) {
             std::swap(x, w);
         }
         if (x.type().element_of() != UInt(8) || w.type().element_of() != Int(8)) {
+            return Expr();
+        }
+        found_++;
+        if (lanes % most != 0) {
             return Expr();
         }
         return in_parts({mutate(start), mutate(x), mutate(w)}, lanes, most);
@@ -79,12 +83,13 @@ class UseByteDot : public IRMutator {
     }
 
     const std::string function_;
+    int &found_;
 };
 
 }  // namespace
 
-Stmt use_byte_dot(const Stmt &statement, const char *function) {
-    return UseByteDot(function).mutate(statement);
+Stmt use_byte_dot(const Stmt &statement, const char *function, int &found) {
+    return UseByteDot(function, found).mutate(statement);
 }
 
 }  // namespace kiln

@@ -292,10 +292,10 @@ class Flatten : public IRMutator {
     std::set<std::string> placed_;
 };
 
-// Reads the parameters that a pipeline takes as scalars, and lets stand-ins stand in.
+// Reads the parameters that a pipeline takes as scalars, and what other arguments to read in place of null ones.
 Halide::Internal::Stmt with_parameters(Halide::Internal::Stmt body, const std::vector<LoweredArgument> &arguments,
                                        const FlatSignature &signature) {
-    for (const auto &[tensor, other] : signature.stand_ins) {
+    for (const auto &[tensor, other] : signature.null_substitutes) {
         const Expr here = reinterpret(UInt(64), pointer(tensor + ".pointer")) != make_zero(UInt(64));
         body = LetStmt::make(tensor + ".pointer",
                              select(here, pointer(tensor + ".pointer"), pointer(other + ".pointer")), body);

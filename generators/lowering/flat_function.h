@@ -26,7 +26,7 @@ struct FlatSignature {
     std::vector<std::pair<std::string, Halide::Expr>> dimensions = {};
     // A pipeline that reads a tensor whether it is null or not, and ignores what it read: {"bias", "packed"} reads
     // packed in place of a null bias.
-    std::vector<std::pair<std::string, std::string>> stand_ins = {};
+    std::vector<std::pair<std::string, std::string>> null_substitutes = {};
     // A parameter that tells whether a tensor is there: {"has_bias", "bias"}.
     std::vector<std::pair<std::string, std::string>> presences = {};
 };

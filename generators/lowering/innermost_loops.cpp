@@ -89,16 +89,20 @@ class Counter : public IRVisitor {
         if (current_ != nullptr) {
             current_->operations += registers(op->value.type());
         }
+        // Integers one by one are indices, but for those of what is stored.
+        in_stored_value_ = true;
         op->value.accept(this);
+        in_stored_value_ = false;
     }
 
+    bool counts(const Halide::Type &type) const { return type.is_float() || type.lanes() > 1 || in_stored_value_; }
     void count_product(const Halide::Type &type) {
-        if (current_ != nullptr && (type.is_float() || type.lanes() > 1)) {
+        if (current_ != nullptr && counts(type)) {
             current_->products += registers(type);
         }
     }
     void count_operation(const Halide::Type &type) {
-        if (current_ != nullptr && (type.is_float() || type.lanes() > 1)) {
+        if (current_ != nullptr && counts(type)) {
             current_->operations += registers(type);
         }
     }
@@ -106,7 +110,7 @@ class Counter : public IRVisitor {
     int vector_bits_;
     double passes_ = 1;
     InnermostLoop *current_ = nullptr;
-    bool innermost_ = true;
+    bool innermost_ = true, in_stored_value_ = false;
     std::vector<std::pair<std::string, Halide::Expr>> lets_;
     Scope<Interval> ranges_;
 };

@@ -69,6 +69,18 @@ class ObjectReader {
         return result;
     }
 
+    int64_t loaded_bytes() const {
+        int64_t bytes = 0;
+        for (size_t s = 0; s < header_.e_shnum; s++) {
+            const auto part = section(s);
+            // How stacks are unwound is for debuggers: kernels throw nothing.
+            if ((part.sh_flags & SHF_ALLOC) != 0 && !name_of(part).ends_with("eh_frame")) {
+                bytes += static_cast<int64_t>(part.sh_size);
+            }
+        }
+        return bytes;
+    }
+
     ObjectSymbols symbols() const {
         ObjectSymbols result;
         for (size_t s = 0; s < header_.e_shnum; s++) {
@@ -96,6 +108,10 @@ class ObjectReader {
 
     typename Elf::Section section(size_t index) const {
         return at<typename Elf::Section>(header_.e_shoff + index * sizeof(typename Elf::Section));
+    }
+
+    std::string name_of(const typename Elf::Section &part) const {
+        return text(uint64_t{section(header_.e_shstrndx).sh_offset} + part.sh_name);
     }
 
     std::string text(uint64_t offset) const {
@@ -155,6 +171,10 @@ ObjectSymbols symbols_of_object(const std::string &object_file) {
 
 std::vector<CodeSection> code_of_object(const std::string &object_file) {
     return read_object(object_file, [](const auto &reader) { return reader.code(); });
+}
+
+int64_t loaded_bytes_of_object(const std::string &object_file) {
+    return read_object(object_file, [](const auto &reader) { return reader.loaded_bytes(); });
 }
 
 void check_object_symbols(const std::string &object_file, const std::vector<std::string> &own_prefixes) {

@@ -24,6 +24,9 @@ struct CodeSection {
 // In the order of the file's table of sections. Throws std::runtime_error where the file is no such object.
 std::vector<CodeSection> code_of_object(const std::string &object_file);
 
+// Of all that a program has in memory, or in flash, of an object: instructions and constants. Throws as code_of_object.
+int64_t loaded_bytes_of_object(const std::string &object_file);
+
 // Throws std::runtime_error, naming what is wrong, where an object needs a symbol that neither begins with one of these
 // prefixes, the library's own functions', nor is one that every program has, or where it defines one that begins with
 // none of them.

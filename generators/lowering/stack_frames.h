@@ -7,8 +7,9 @@
 namespace kiln {
 
 // The deepest frame of the functions in an ELF object for x86-64, the return address included, read from their machine
-// code: a listing beside the object would have LLVM generate all code twice. Throws std::runtime_error where the file
-// is no such object.
+// code: a listing beside the object would have LLVM generate all code twice, and the section of stack sizes that LLVM
+// can write is an option of its tools (--stack-size-section), which Halide's library does not know. Throws
+// std::runtime_error where the file is no such object.
 int64_t stack_bytes_of_object(const std::string &object_file);
 
 // The same of an x86 or ARM assembly file.

@@ -62,9 +62,8 @@ void schedule_plainly_gpu(Definition &definition) {
 
 std::vector<Expr> weight_extents(const Problem &problem, const Sizes &sizes) {
     std::vector<Expr> extents = sizes.kernel;
-    const bool transposed = problem.op == Operator::conv_transpose;
-    extents.push_back(transposed ? sizes.out_of_group() : sizes.depth());
-    extents.push_back(transposed ? sizes.in_channels : sizes.out_channels);
+    const std::array<Expr, 2> channels = sizes.w_channels(problem.traits());
+    extents.insert(extents.end(), {channels[1], channels[0]});
     return extents;
 }
 

@@ -26,14 +26,15 @@ Definition deform_conv(const Problem &problem, const Operands &operands) {
 
     const Halide::Type type = sum_type(problem);
     Expr weight = Halide::Internal::make_one(type);
-    if (operands.mask.defined()) {
-        const Expr mask = cast(type, operands.mask(sample, at.o[0], at.n));
+    if (operands[Tensor::mask].defined()) {
+        const Expr mask = cast(type, operands[Tensor::mask](sample, at.o[0], at.n));
         weight = problem.open_epilogue ? Halide::select(sizes.has_mask, mask, weight) : mask;
     }
     for (int a = 0; a < problem.rank; a++) {
         const Expr t = w[a], q = r[1 + problem.rank + a];
         const int document_axis = problem.rank - 1 - a;
-        const Expr offset = finite(cast(type, operands.offset(sample * problem.rank + document_axis, at.o[0], at.n)));
+        const Expr offset =
+            finite(cast(type, operands[Tensor::offset](sample * problem.rank + document_axis, at.o[0], at.n)));
         const Expr fraction = offset - floor(offset);
         const Expr i =
             o[a] * sizes.stride[a] + t * sizes.dilation[a] - sizes.pad_begin[a] + cast<int>(floor(offset)) + q;

@@ -38,7 +38,7 @@ Extents one_phase(const Problem &problem) {
 }
 
 bool is_fixed(const Problem &problem, Operator op) {
-    return problem.op == op && !problem.has_open_sizes() && !dense::is_empty(problem);
+    return problem.op == op && !problem.has_open_sizes() && !is_empty(problem);
 }
 
 // Each algorithm is a struct of its functions, which take its schedule as numbers; without a packed_type, weights are
@@ -54,7 +54,7 @@ struct Empty {
     static Schedule default_schedule(const Problem &, const TargetModel &) { return {}; }
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
-        return dense::empty(problem, operands);
+        return kiln::empty(problem, operands);
     }
     // One element, whatever the weights.
     static Extents packed_extents(const Problem &, const Schedule &, const Sizes &) { return {1}; }
@@ -66,20 +66,20 @@ struct Empty {
 };
 
 struct Dynamic {
-    using Schedule = dense::DynamicSchedule;
-    static constexpr auto space = dense::dynamic_space;
-    static constexpr auto default_schedule = dense::default_dynamic_schedule;
+    using Schedule = DynamicSchedule;
+    static constexpr auto space = dynamic_space;
+    static constexpr auto default_schedule = default_dynamic_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &sizes) {
-        return problem.op == Operator::conv_transpose ? sizes.stride : Extents(problem.rank, 1);
+        return problem.traits().transposed ? sizes.stride : Extents(problem.rank, 1);
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
-        dense::DynamicStages stages = dense::dynamic(problem, schedule, operands);
-        dense::schedule_dynamic(stages, problem, schedule, operands.sizes);
+        DynamicStages stages = dynamic(problem, schedule, operands);
+        schedule_dynamic(stages, problem, schedule, operands.sizes);
         return stages.y;
     }
-    static constexpr auto packed_extents = dense::dynamic_packed_extents;
-    static constexpr auto pack = dense::dynamic_pack;
+    static constexpr auto packed_extents = dynamic_packed_extents;
+    static constexpr auto pack = dynamic_pack;
 };
 
 struct Depthwise {
@@ -105,46 +105,47 @@ struct Depthwise {
 };
 
 struct Winograd {
-    using Schedule = dense::WinogradSchedule;
-    static constexpr auto space = dense::winograd_space;
+    using Schedule = WinogradSchedule;
+    static constexpr auto space = winograd_space;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return constants(dense::winograd_output_phases(problem));
+        return constants(winograd_output_phases(problem));
     }
-    static constexpr auto phases_as_channels = dense::winograd_phases_as_channels;
-    static constexpr auto default_schedule = dense::default_winograd_schedule;
+    static constexpr auto phases_as_channels = winograd_phases_as_channels;
+    static constexpr auto default_schedule = default_winograd_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        dense::WinogradStages stages = dense::winograd(problem, schedule, operands);
-        const dense::WinogradSteps steps = dense::schedule_winograd(stages, problem, schedule);
+        WinogradStages stages = winograd(problem, schedule, operands);
+        const WinogradSteps steps = schedule_winograd(stages, problem, schedule);
         if (target.lane_indexed_fma && !problem.is_quantized()) {
-            dense::stage_inputs(stages, problem, schedule, steps);
+            stage_inputs(stages, problem, schedule, steps);
         }
         return stages.y;
     }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        return constants(dense::winograd_shape(problem, schedule).packed_extents());
+        return constants(winograd_shape(problem, schedule).packed_extents());
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
-        return dense::pack_winograd(problem, dense::winograd_shape(problem, schedule), w);
+        return pack_winograd(problem, winograd_shape(problem, schedule), w);
     }
 };
 
 struct Direct {
-    using Schedule = dense::DirectSchedule;
-    static constexpr auto space = dense::direct_space;
-    static constexpr auto default_schedule = dense::default_direct_schedule;
+    using Schedule = DirectSchedule;
+    static constexpr auto space = direct_space;
+    static constexpr auto default_schedule = default_direct_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        return constants(dense::output_phases(problem, schedule));
+        return constants(kiln::output_phases(problem, schedule));
     }
+    static bool splits_groups(const Problem &, const Schedule &schedule) { return schedule.panels_of_groups; }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        dense::DirectStages stages = dense::direct(problem, schedule, operands, target);
-        SumSteps sum = dense::schedule_direct(stages, problem, schedule);
+        DirectStages stages = direct(problem, schedule, operands, target);
+        SumSteps sum = schedule_direct(stages, problem, schedule);
         if (stages.f16_sums) {
-            sum = dense::schedule_f16_sums(stages, schedule, sum);
+            sum = schedule_f16_sums(stages, schedule, sum);
         }
-        if (dense::stages_inputs(problem, schedule, target)) {
-            dense::stage_inputs(stages, schedule, sum.steps);
+        if (stages_inputs(problem, schedule, target)) {
+            stage_inputs(stages, schedule, sum.steps);
         }
         return stages.y;
     }
@@ -152,23 +153,24 @@ struct Direct {
         return dot_types(problem, schedule.dot_width).w;
     }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        return constants(dense::packed_weights(problem, schedule).extents());
+        return constants(packed_weights(problem, schedule).extents());
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
-        return dense::pack(problem, dense::packed_weights(problem, schedule), w);
+        return kiln::pack(problem, packed_weights(problem, schedule), w);
     }
 };
 
 struct Amx {
-    using Schedule = dense::AmxSchedule;
-    static constexpr auto space = dense::amx_space;
-    static constexpr auto default_schedule = dense::default_amx_schedule;
+    using Schedule = AmxSchedule;
+    static constexpr bool uses_matrix_tiles = true;
+    static constexpr auto space = amx_space;
+    static constexpr auto default_schedule = default_amx_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        return constants(dense::output_phases(problem, schedule.direct(problem)));
+        return constants(kiln::output_phases(problem, schedule.direct(problem)));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        if (!dense::has_amx(target)) {
+        if (!has_amx(target)) {
             throw std::invalid_argument("algorithm amx: " + std::string(target.name) + " has no matrix tiles");
         }
         Operands rounded_at_once = operands;
@@ -187,63 +189,62 @@ struct Amx {
     }
     static void patch_object(const Problem &problem, const Schedule &schedule, const std::string &object_file,
                              const std::string &listing_file) {
-        if (const std::optional<dense::TileOperand> streamed = dense::streamed_operand(problem, schedule)) {
-            dense::stream_tile_operand(object_file, listing_file, *streamed);
+        if (const std::optional<TileOperand> streamed = streamed_operand(problem, schedule)) {
+            stream_tile_operand(object_file, listing_file, *streamed);
         }
     }
 };
 
 struct Strassen {
-    using Schedule = dense::StrassenSchedule;
-    static constexpr auto space = dense::strassen_space;
-    static constexpr auto default_schedule = dense::default_strassen_schedule;
+    using Schedule = StrassenSchedule;
+    static constexpr auto space = strassen_space;
+    static constexpr auto default_schedule = default_strassen_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        dense::StrassenStages stages = dense::strassen(problem, schedule, operands, target);
-        dense::schedule_strassen(stages, problem, schedule);
+        StrassenStages stages = strassen(problem, schedule, operands, target);
+        schedule_strassen(stages, problem, schedule);
         return stages.y;
     }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
-        return Direct::packed_extents(dense::strassen_products(problem, schedule), schedule.direct(), sizes);
+        return Direct::packed_extents(strassen_products(problem, schedule), schedule.direct(), sizes);
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
                              const Halide::Func &w) {
-        return Direct::pack(dense::strassen_products(problem, schedule), schedule.direct(), sizes,
-                            dense::strassen_weights(problem, w));
+        return Direct::pack(strassen_products(problem, schedule), schedule.direct(), sizes,
+                            strassen_weights(problem, w));
     }
 };
 
 struct Kn2row {
-    using Schedule = dense::Kn2rowSchedule;
-    static constexpr auto space = dense::kn2row_space;
-    static constexpr auto default_schedule = dense::default_kn2row_schedule;
+    using Schedule = Kn2rowSchedule;
+    static constexpr auto space = kn2row_space;
+    static constexpr auto default_schedule = default_kn2row_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return constants(whole_phases(problem));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        dense::Kn2rowStages stages = dense::kn2row(problem, schedule, operands, target);
-        dense::schedule_kn2row(stages, problem, schedule);
+        Kn2rowStages stages = kn2row(problem, schedule, operands, target);
+        schedule_kn2row(stages, problem, schedule);
         return stages.y;
     }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
-        return Direct::packed_extents(dense::kn2row_products(problem), schedule.direct(), sizes);
+        return Direct::packed_extents(kn2row_products(problem), schedule.direct(), sizes);
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
                              const Halide::Func &w) {
-        return Direct::pack(dense::kn2row_products(problem), schedule.direct(), sizes,
-                            dense::kn2row_weights(problem, w));
+        return Direct::pack(kn2row_products(problem), schedule.direct(), sizes, kn2row_weights(problem, w));
     }
 };
 
 struct F16Accumulate : Direct {
-    using Schedule = dense::F16AccumulateSchedule;
-    static constexpr auto space = dense::f16_accumulate_space;
-    static constexpr auto default_schedule = dense::default_f16_accumulate_schedule;
+    using Schedule = F16AccumulateSchedule;
+    static constexpr auto space = f16_accumulate_space;
+    static constexpr auto default_schedule = default_f16_accumulate_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        if (!dense::has_f16_accumulate(target)) {
+        if (!has_f16_accumulate(target)) {
             throw std::invalid_argument("algorithm f16_accumulate: " + std::string(target.name) +
                                         " has no float16 arithmetic");
         }
@@ -259,7 +260,7 @@ struct Deformable {
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        if (target.miscompiles_vector_guards && problem.groups > 1 && schedule.vectors > 1) {
+        if (!deformable::guards_compile(problem, schedule.vectors, target)) {
             throw std::invalid_argument("schedule: vectors is " + std::to_string(schedule.vectors) +
                                         ": LLVM guards panels of several vectors wrongly on " + target.name);
         }
@@ -303,7 +304,7 @@ struct PackedLike {
 
 struct EmptyGpu : Empty {
     static Halide::Func build(const Problem &problem, const Schedule &, const Operands &operands, const TargetModel &) {
-        const Halide::Func y = dense::empty(problem, operands);
+        const Halide::Func y = kiln::empty(problem, operands);
         schedule_elements_gpu(y);
         return y;
     }
@@ -317,14 +318,14 @@ struct DefinitionGpu : Definition {
     }
 };
 
-struct WinogradGpu : PackedLike<Winograd, dense::WinogradGpuSchedule> {
-    static constexpr auto default_schedule = dense::default_winograd_gpu_schedule;
+struct WinogradGpu : PackedLike<Winograd, WinogradGpuSchedule> {
+    static constexpr auto default_schedule = default_winograd_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return constants(whole_phases(problem));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
-        return dense::winograd_gpu(problem, schedule, operands);
+        return winograd_gpu(problem, schedule, operands);
     }
 };
 
@@ -341,15 +342,15 @@ struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
     }
 };
 
-struct DirectGpu : PackedLike<Direct, dense::DirectGpuSchedule> {
-    static constexpr auto default_schedule = dense::default_direct_gpu_schedule;
+struct DirectGpu : PackedLike<Direct, DirectGpuSchedule> {
+    static constexpr auto default_schedule = default_direct_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return constants(whole_phases(problem));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        dense::DirectStages stages = dense::direct(problem, schedule.stages(), operands, target, schedule.in_shared);
-        dense::schedule_direct_gpu(stages, problem, schedule);
+        DirectStages stages = direct(problem, schedule.stages(), operands, target, schedule.in_shared);
+        schedule_direct_gpu(stages, problem, schedule);
         return stages.y;
     }
 };
@@ -374,6 +375,12 @@ class Bound : public Implementation {
     std::string schedule() const override { return print_schedule(schedule_); }
     Extents output_phases(const Problem &problem, const Sizes &sizes) const override {
         return A::output_phases(problem, schedule_, sizes);
+    }
+    bool splits_groups(const Problem &problem) const override {
+        if constexpr (requires { A::splits_groups(problem, schedule_); }) {
+            return A::splits_groups(problem, schedule_);
+        }
+        return kiln::splits_groups(problem);
     }
     int phases_as_channels(const Problem &problem) const override {
         if constexpr (requires { A::phases_as_channels(problem); }) {
@@ -447,12 +454,12 @@ bool is_fixed_conv_transpose(const Problem &problem) {
 constexpr Algorithm list[] = {
     row<Empty>({.name = "empty",
                 .summary = "x or y has no elements: bias, residual and activation alone",
-                .applies = dense::is_empty,
+                .applies = is_empty,
                 .runs_on = is_processor}),
     row<Dynamic>({.name = "dynamic",
                   .former_name = "open",
                   .summary = "any of the problem's numbers read at run time, products summed in order",
-                  .applies = [](const Problem &p) { return p.op != Operator::deform_conv && p.has_open_sizes(); },
+                  .applies = [](const Problem &p) { return !p.traits().deformable && p.has_open_sizes(); },
                   .runs_on = is_processor}),
     row<Depthwise>({.name = "depthwise",
                     .revision = 2,
@@ -463,30 +470,30 @@ constexpr Algorithm list[] = {
               .former_name = "tiles",
               .revision = 2,
               .summary = "matrix tiles of channels and pixels, products summed in order",
-              .applies = dense::amx_applies,
-              .runs_on = dense::has_amx,
-              .is_profitable = dense::amx_is_profitable}),
+              .applies = amx_applies,
+              .runs_on = has_amx,
+              .is_profitable = amx_is_profitable}),
     row<F16Accumulate>({.name = "f16_accumulate",
                         .former_name = "half",
                         .summary = "a register tile of channels and pixels, products summed in float16 at first",
-                        .applies = dense::f16_accumulate_applies,
-                        .runs_on = dense::has_f16_accumulate}),
+                        .applies = f16_accumulate_applies,
+                        .runs_on = has_f16_accumulate}),
     row<Kn2row>({.name = "kn2row",
                  .summary = "a row's taps as output channels of products along it, shifted and added up",
-                 .applies = dense::kn2row_applies,
+                 .applies = kn2row_applies,
                  .runs_on = is_processor,
-                 .is_profitable = dense::kn2row_is_profitable}),
+                 .is_profitable = kn2row_is_profitable}),
     row<Winograd>({.name = "winograd",
                    .revision = 4,
                    .summary = "tiles of outputs by fewer products, all tiles batched for each point",
-                   .applies = dense::winograd_applies,
+                   .applies = winograd_applies,
                    .runs_on = is_processor,
-                   .is_profitable = dense::winograd_is_profitable}),
+                   .is_profitable = winograd_is_profitable}),
     row<Strassen>({.name = "strassen",
                    .summary = "seven products of halves for eight: positions, input and output channels",
-                   .applies = dense::strassen_applies,
-                   .runs_on = dense::strassen_runs_on,
-                   .is_profitable = dense::strassen_is_profitable}),
+                   .applies = strassen_applies,
+                   .runs_on = strassen_runs_on,
+                   .is_profitable = strassen_is_profitable}),
     row<Direct>({.name = "direct",
                  .summary = "a register tile of channels and pixels, products summed in order",
                  .applies = is_fixed_conv,
@@ -498,20 +505,20 @@ constexpr Algorithm list[] = {
     row<Deformable>({.name = "deformable",
                      .former_name = "sampled",
                      .summary = "samples gathered block by block, times a register tile of channels and pixels",
-                     .applies = [](const Problem &p) { return p.op == Operator::deform_conv && !dense::is_empty(p); },
+                     .applies = [](const Problem &p) { return p.traits().deformable && !is_empty(p); },
                      .runs_on = is_processor}),
     row<Definition>({.name = "definition",
                      .summary = "the operator's definition as it stands, an element after the other",
                      .is_definition = true,
-                     .applies = [](const Problem &p) { return !dense::is_empty(p); },
+                     .applies = [](const Problem &p) { return !is_empty(p); },
                      .runs_on = is_processor}),
     row<EmptyGpu>({.name = "gpu_empty",
                    .summary = "x or y has no elements: bias, residual and activation alone",
-                   .applies = dense::is_empty,
+                   .applies = is_empty,
                    .runs_on = is_gpu}),
     row<WinogradGpu>({.name = "gpu_winograd",
                       .summary = "tiles of outputs by fewer products, all tiles for each point together",
-                      .applies = dense::winograd_gpu_applies,
+                      .applies = winograd_gpu_applies,
                       .runs_on = is_gpu,
                       // Only where a decision asks for it: what it gains on a GPU was not measured yet.
                       .is_profitable = [](const Problem &, const TargetModel &) { return false; }}),
@@ -535,7 +542,7 @@ constexpr Algorithm list[] = {
     row<DefinitionGpu>({.name = "gpu_definition",
                         .summary = "the operator's definition as it stands, an element a thread",
                         .is_definition = true,
-                        .applies = [](const Problem &p) { return !p.has_open_sizes() && !dense::is_empty(p); },
+                        .applies = [](const Problem &p) { return !p.has_open_sizes() && !is_empty(p); },
                         .runs_on = is_gpu}),
 };
 

@@ -6,7 +6,7 @@
 #include "expressions/arithmetic.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // The part of a sweep over `extent` positions in tiles of `tile` that is not computed twice.
 inline double tile_fit(int extent, int tile) {
@@ -74,4 +74,4 @@ inline int block_of(int count, int most) {
     return best;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -66,10 +66,10 @@ Status conv_transpose_channels(const Layer &layer, const Terms &terms, Problem *
 Status read_shapes(const Layer &layer, const Terms &terms, Operator op, Problem *problem) {
     KILN_RETURN_IF_ERROR(check_input_shape(layer, terms.x_channel));
     KILN_RETURN_IF_ERROR(check_filter_shape(layer));
-    if (layer.mask && op != Operator::deform_conv) {
+    problem->op = op;
+    if (layer.mask && !problem->traits().deformable) {
         return Status::invalid_argument("mask is given: only DeformConv has one");
     }
-    problem->op = op;
     problem->rank = layer.x.rank - 2;
     problem->x_type = problem->w_type = problem->y_type = layer.dtype;
     problem->batch = layer.x.sizes[0];
@@ -89,8 +89,8 @@ Status read_steps(const Layer &layer, const Terms &terms, Problem *problem) {
 }
 
 Status read_channels(const Layer &layer, const Terms &terms, Problem *problem) {
-    return problem->op == Operator::conv_transpose ? conv_transpose_channels(layer, terms, problem)
-                                                   : conv_channels(layer, terms, problem);
+    return problem->traits().has_input_channels_first() ? conv_transpose_channels(layer, terms, problem)
+                                                        : conv_channels(layer, terms, problem);
 }
 
 AxisSizes sizes_of(const Problem &problem, int axis) {

@@ -196,10 +196,11 @@ class ExplainFile : public testing::Test {
         options.all_dialects = all_dialects;
         testing::internal::CaptureStdout();
         testing::internal::CaptureStderr();
-        status_ = explain_command(options, [](const Problem &problem, const std::string &target, const std::string &) {
-            if (problem.rank == 1) throw Error("no algorithm for one dimension", StatusCode::unsupported);
-            return Choice{"direct on " + target, 4096};
-        });
+        status_ = explain_command(
+            options, [](const Problem &problem, const std::string &target, Goal goal, const ExplainOptions &) {
+                if (problem.rank == 1) throw Error("no algorithm for one dimension", StatusCode::unsupported);
+                return Choice{"direct on " + target, 4096, goal == Goal::size ? "for size: little" : ""};
+            });
         std::fflush(stdout);
         output_ = testing::internal::GetCapturedStdout();
         errors_ = testing::internal::GetCapturedStderr();

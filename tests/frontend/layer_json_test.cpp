@@ -36,7 +36,7 @@ TEST(LayerJson, EveryKey) {
     const LayerSpec up = layer(R"({"name": "up1", "operator": "ConvTranspose", "dialect": "onnx", "opset": 11,
         "profile": "ort", "dtype": "bfloat16", "x": [1, 4, 2, 2], "w": [4, 1, 1, 1], "bias": true, "residual": [1, 4, 2, 2],
         "layouts": {"x": "NXC", "y": "NCX", "w": "XOI"}, "activation": "Clip", "activation_params": [0, 6.5],
-        "accuracy": "strict", "weights": "w.npy", "bias_values": "b.npy", "strides": [2, 2], "group": 4,
+        "accuracy": "strict", "optimize": "size", "weights": "w.npy", "bias_values": "b.npy", "strides": [2, 2], "group": 4,
         "auto_pad": "SAME_UPPER"})",
                                files.folder());
     EXPECT_EQ(up.name, "up1");
@@ -51,6 +51,7 @@ TEST(LayerJson, EveryKey) {
     EXPECT_EQ(up.activation, "Clip");
     EXPECT_EQ(up.activation_params, (std::vector<double>{0, 6.5}));
     EXPECT_EQ(up.accuracy, Accuracy::strict);
+    EXPECT_EQ(up.optimize, Goal::size);
     EXPECT_EQ(up.weights_file, files.path("w.npy"));
     EXPECT_EQ(up.bias_file, files.path("b.npy"));
     EXPECT_EQ(up.attributes.size(), 3u);
@@ -136,6 +137,7 @@ const BadLayer bad_layers[] = {
      "layouts"},
     {R"("x": [1], "w": [1], "layouts": {"z": "NCX"})", "layouts has an unknown key \"z\"", "layouts"},
     {R"("x": [1], "w": [1], "accuracy": "high")", "accuracy is \"high\"", "accuracy"},
+    {R"("x": [1], "w": [1], "optimize": "small")", "optimize is \"small\": it may be speed, size", "optimize"},
     {R"("x": [1], "w": [1], "activation_params": 6)", "activation_params is 6: a list of numbers", "activation_params"},
     {R"("x": [1], "w": [1], "activation_params": [0, "6"])", "activation_params[1] is \"6\"", "activation_params[1]"},
     {R"("x": [1], "w": [1], "weights": "no.npy")", "there is no file /nowhere/no.npy", "weights"},

@@ -10,7 +10,7 @@
 #include "algorithms/winograd/transforms/axis.h"
 #include "kiln/problem.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 TEST(CookToom, computes_a_correlation_exactly) {
@@ -167,4 +167,4 @@ TEST(WinogradAxis, has_the_products_of_the_definition) {
 }
 
 }  // namespace
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -36,11 +36,11 @@ TEST(Decision, default_tiles_fit_the_registers) {
             EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision(decision.algorithm)));
             int registers = 0, lanes = 0;
             if (decision.algorithm == "winograd") {
-                const auto schedule = parse_schedule<dense::WinogradSchedule>(decision.schedule);
+                const auto schedule = parse_schedule<WinogradSchedule>(decision.schedule);
                 registers = schedule.vectors * (schedule.block + 1) + 1;
                 lanes = schedule.lanes;
             } else if (decision.algorithm == "direct" || decision.algorithm == "polyphase") {
-                const auto schedule = parse_schedule<dense::DirectSchedule>(decision.schedule);
+                const auto schedule = parse_schedule<DirectSchedule>(decision.schedule);
                 const int positions = schedule.has_row_lanes() ? schedule.panel() : schedule.width();
                 registers = schedule.vectors * (positions * schedule.rows + 1) + 1;
                 lanes = schedule.lanes;
@@ -193,7 +193,7 @@ TEST(Decision, fetches_rows_ahead) {
     const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");
     const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
     EXPECT_EQ(default_decision(rows, target).schedule,
-              lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8");
+              lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;panels_of_groups:0");
     const auto check = [&](const Problem &problem, const std::string &rest) {
         const std::string algorithm = problem.op == Operator::conv ? "direct" : "polyphase";
         return error_of([&] { check_decision(problem, {algorithm, lanes + rest}, algorithm_revision(algorithm)); });
@@ -204,6 +204,32 @@ TEST(Decision, fetches_rows_ahead) {
     const std::string refused = "schedule: \"prefetch_distance\" must be 0: x is not read by vectors here";
     EXPECT_EQ(check(up, "channels:6;flattened_rows:2;prefetch_distance:8"), refused);
     EXPECT_EQ(check(rows, "prefetch_distance:8"), refused);
+}
+
+// Groups whose channels are no whole vectors have panels of their own, the last filled up; channels of whole vectors
+// divide into panels as they are.
+TEST(Decision, gives_groups_panels_of_their_own) {
+    const auto default_schedule = [](int channels, const TargetModel &target) {
+        const std::string of_groups = std::to_string(8 * channels), n = "-i28x28-m" + of_groups + "-o28x28";
+        const Problem problem = parsed("conv2d-f32-n1-c" + of_groups + n + "-k1x1-s1x1-d1x1-p0x0,0x0-g8-nxc,nxc");
+        return default_direct_schedule(problem, target);
+    };
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        for (const int channels : {17, 21, 34, 58}) {
+            EXPECT_TRUE(default_schedule(channels, target).panels_of_groups) << channels << " by " << target.name;
+            EXPECT_EQ(default_schedule(channels, target).lanes, target.lanes(32)) << channels << " by " << target.name;
+        }
+        EXPECT_FALSE(default_schedule(64, target).panels_of_groups) << target.name;
+    }
+    const std::string text =
+        "lanes:4;vectors:1;pixels:2;rows:1;unroll:1;dot_width:1;panels_outside:0;parallel:0;panels_of_groups:1";
+    for (const char *sizes :
+         {"-n1-c8-i9x9-m8-o9x9-k1x1-s1x1-d1x1-p0x0,0x0-g1", "-n1-c8-i9x9-m8-o9x9-k1x1-s1x1-d1x1-p0x0,0x0-g8"}) {
+        const Problem problem = parsed("conv2d-f32" + std::string(sizes) + "-nxc,nxc");
+        EXPECT_EQ(error_of([&] { check_decision(problem, {"direct", text}, algorithm_revision("direct")); }),
+                  "schedule: \"panels_of_groups\" must be 0: there are no groups of several channels");
+    }
 }
 
 TEST(Decision, takes_winograd_for_narrow_floats_too) {
@@ -234,7 +260,7 @@ TEST(Decision, takes_winograd_for_bytes_where_it_is_exact) {
         EXPECT_NE(default_decision(problem("1", "xz0-yz0-nxc,nxc"), target).algorithm, "winograd");
     }
     const auto check = [&problem](const char *channels, const char *zero_point, int tile_x, int tile_y) {
-        dense::WinogradSchedule schedule;
+        WinogradSchedule schedule;
         schedule.tile = {tile_x, tile_y, 1};
         schedule.check(problem(channels, "xz" + std::string(zero_point) + "-yz0-nxc,nxc"));
     };
@@ -251,7 +277,7 @@ TEST(Decision, a_transposed_row_may_be_taken_in_chunks) {
     const Problem problem = parsed("conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-ncx,ncx-bias");
     for (const TargetModel &target : target_models()) {
         if (target.is_gpu()) continue;
-        dense::WinogradSchedule schedule = dense::default_winograd_schedule(problem, target);
+        WinogradSchedule schedule = default_winograd_schedule(problem, target);
         for (const int rows : {0, 1, 16}) {
             schedule.rows = rows;
             EXPECT_NO_THROW(schedule.check(problem));
@@ -265,17 +291,17 @@ TEST(Decision, far_weights_are_fetched_ahead) {
     const Problem near = parsed("conv2d-f32-n1-c32-i14x14-m32-o14x14-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
     for (const TargetModel &target : target_models()) {
         if (target.is_gpu()) continue;
-        EXPECT_EQ(dense::default_winograd_schedule(far, target).prefetch_distance > 0, !target.lane_indexed_fma)
+        EXPECT_EQ(default_winograd_schedule(far, target).prefetch_distance > 0, !target.lane_indexed_fma)
             << target.name;
-        EXPECT_EQ(dense::default_winograd_schedule(near, target).prefetch_distance, 0) << target.name;
+        EXPECT_EQ(default_winograd_schedule(near, target).prefetch_distance, 0) << target.name;
     }
 }
 
 // Where fewer rows in each chunk cost little, two threads share an even number of chunks.
 TEST(Decision, few_chunks_are_even) {
     const Problem problem = parsed("conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu");
-    const auto schedule = dense::default_winograd_schedule(problem, find_target("x86-64-avx512"));
-    EXPECT_EQ(dense::winograd_shape(problem, schedule).axes.back().chunks, 14);
+    const auto schedule = default_winograd_schedule(problem, find_target("x86-64-avx512"));
+    EXPECT_EQ(winograd_shape(problem, schedule).axes.back().chunks, 14);
 }
 
 // Groups of 4 and 8 channels are products of groups packed together at each point: measured faster than the direct
@@ -295,12 +321,12 @@ TEST(Decision, tiles_that_reach_beyond_y_are_clipped) {
     const Problem stem = parsed("conv2d-f32-n1-c3-i224x224-m64-o112x112-k7x7-s2x2-d1x1-p3x3,2x2-g1-nxc,nxc-bias");
     const Problem channels_first =
         parsed("conv2d-f32-n1-c3-i224x224-m64-o112x112-k7x7-s2x2-d1x1-p3x3,2x2-g1-nxc,ncx-bias");
-    dense::WinogradSchedule schedule = dense::default_winograd_schedule(stem, target);
+    WinogradSchedule schedule = default_winograd_schedule(stem, target);
     EXPECT_TRUE(schedule.clipped_tail);
-    EXPECT_TRUE(dense::winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
+    EXPECT_TRUE(winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
     schedule.clipped_tail = false;
-    EXPECT_FALSE(dense::winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
-    schedule = dense::default_winograd_schedule(channels_first, target);
+    EXPECT_FALSE(winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
+    schedule = default_winograd_schedule(channels_first, target);
     EXPECT_FALSE(schedule.clipped_tail);
     schedule.clipped_tail = true;
     EXPECT_THAT(error_of([&] { schedule.check(channels_first); }), testing::HasSubstr("\"clipped_tail\" is 1"));
@@ -312,10 +338,10 @@ TEST(Decision, groups_that_fill_a_vector_are_interleaved) {
     const Problem of_6 = parsed("conv2d-f32-n1-c192-i56x56-m192-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc");
     for (const char *name : {"x86-64-avx2", "x86-64-avx512"}) {
         const TargetModel &target = find_target(name);
-        dense::WinogradSchedule schedule = dense::default_winograd_schedule(of_4, target);
+        WinogradSchedule schedule = default_winograd_schedule(of_4, target);
         EXPECT_TRUE(schedule.interleaved) << name;
-        EXPECT_EQ(dense::winograd_shape(of_4, schedule).steps(), 4) << name;
-        schedule = dense::default_winograd_schedule(of_6, target);
+        EXPECT_EQ(winograd_shape(of_4, schedule).steps(), 4) << name;
+        schedule = default_winograd_schedule(of_6, target);
         EXPECT_FALSE(schedule.interleaved) << name;
         schedule.interleaved = true;
         EXPECT_THAT(error_of([&] { schedule.check(of_6); }), testing::HasSubstr("\"interleaved\" is 1")) << name;

@@ -93,6 +93,9 @@ TEST_F(ObjectSymbols, code_lies_where_its_sections_say) {
             bytes += section.size;
         }
         EXPECT_GT(bytes, 0u);
+        // What a program has of it: its code, and constants, but neither names nor what is told of frames.
+        EXPECT_GE(loaded_bytes_of_object(file_), static_cast<int64_t>(bytes));
+        EXPECT_LT(loaded_bytes_of_object(file_), static_cast<int64_t>(content.size()) / 2);
         EXPECT_NE(content.find("memset"), std::string::npos);
     }
 }
@@ -103,7 +106,7 @@ TEST_F(ObjectSymbols, without_the_loads_of_its_listing_are_refused) {
     const std::string listing = file_ + ".s";
     for (const char *text : {"", "\ttileloadd\t(%rax,%rcx), %tmm1\n\ttdpbf16ps\t%tmm1, %tmm2, %tmm0\n"}) {
         std::ofstream(listing) << text;
-        EXPECT_THAT([&] { dense::stream_tile_operand(file_, listing, dense::TileOperand::lanes); },
+        EXPECT_THAT([&] { stream_tile_operand(file_, listing, TileOperand::lanes); },
                     ThrowsMessage<std::runtime_error>(HasSubstr("of 0 loads of matrix tiles in the object")));
     }
     std::filesystem::remove(listing);
@@ -118,6 +121,7 @@ TEST_F(ObjectSymbols, of_a_file_that_is_cut_short_or_no_object_are_refused) {
             std::ofstream(file_, std::ios::binary) << content.substr(0, length);
             EXPECT_THROW(symbols_of_object(file_), std::runtime_error) << length;
             EXPECT_THROW(code_of_object(file_), std::runtime_error) << length;
+            EXPECT_THROW(loaded_bytes_of_object(file_), std::runtime_error) << length;
         }
     }
     std::ofstream(file_) << "!<arch>\n" << std::string(100, ' ');

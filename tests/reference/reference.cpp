@@ -358,6 +358,37 @@ Status check(const Problem &p, const Tensors &tensors) {
 
 }  // namespace
 
+void Tensors::set(Tensor tensor, const void *data) {
+    switch (tensor) {
+        case Tensor::x:
+            x = data;
+            return;
+        case Tensor::w:
+            w = data;
+            return;
+        case Tensor::bias:
+            bias = data;
+            return;
+        case Tensor::residual:
+            residual = data;
+            return;
+        case Tensor::offset:
+            offset = data;
+            return;
+        case Tensor::mask:
+            mask = data;
+            return;
+        case Tensor::scale:
+            scale = static_cast<const float *>(data);
+            return;
+        case Tensor::zero_points:
+            zero_points = static_cast<const int32_t *>(data);
+            return;
+        case Tensor::y:
+            return;
+    }
+}
+
 Status compute(const Problem &problem, const Tensors &tensors, Result *result, int threads) {
     const Problem p = canonicalize(problem);
     KILN_RETURN_IF_ERROR(check(p, tensors));

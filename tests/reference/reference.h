@@ -7,6 +7,7 @@
 
 #include "kiln/problem.h"
 #include "kiln/status.h"
+#include "kiln/tensor.h"
 
 namespace kiln::reference {
 
@@ -22,6 +23,8 @@ struct Tensors {
     const void *mask = nullptr;      // DeformConv: [batch][offset group, tap][out...], lies as x
     const float *scale = nullptr;    // as kiln_run_function has it
     const int32_t *zero_points = nullptr;  // of w, one an output channel; null: 0
+
+    void set(Tensor tensor, const void *data);  // an input
 };
 
 // All hold y_elements() numbers in the order of y's layout.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -398,6 +400,38 @@ TEST(Plan, SaysWhatIsWrongWithALayer) {
     status = Plan::create(library.table(), "nowhere", &plan);
     EXPECT_EQ(status.code(), StatusCode::invalid_argument);
     EXPECT_STREQ(status.message(), "the library lib has no layer nowhere");
+}
+
+// The table is read by a tensor's number; layers' structs have what kernels take, and for_each_tensor goes through it.
+TEST(Tensors, AreOneList) {
+    std::vector<Tensor> taken;
+    RunArguments arguments;
+    for_each_tensor(arguments, [&](Tensor tensor, const void *) { taken.push_back(tensor); });
+    EXPECT_EQ(std::size(layer_tensors), taken.size());
+    for (size_t i = 0; i < tensor_count; i++) {
+        const TensorTraits &row = tensor_traits[i];
+        EXPECT_EQ(static_cast<size_t>(row.tensor), i) << row.name;
+        const auto count = [&](const auto &list) { return std::count(std::begin(list), std::end(list), row.tensor); };
+        EXPECT_EQ(count(taken), row.packs ? 0 : 1) << row.name;
+        EXPECT_EQ(count(layer_tensors), row.packs ? 0 : 1) << row.name;
+    }
+    EXPECT_TRUE(std::is_sorted(taken.begin(), taken.end()));
+}
+
+// What a problem has, of which type and how much of it.
+TEST(Tensors, OfAProblem) {
+    const Problem p = parsed("deformconv2d-f16-n2-c4-i5x5-m6-o5x5-k3x3-s1x1-d1x1-p1x1,1x1-g1-og2-nxc,ncx-bias-mask");
+    EXPECT_EQ(elements_of(p, Tensor::x), 2 * 4 * 25);
+    EXPECT_EQ(elements_of(p, Tensor::w), 6 * 4 * 9);
+    EXPECT_EQ(elements_of(p, Tensor::offset), 2 * 2 * 2 * 9 * 25);
+    EXPECT_EQ(elements_of(p, Tensor::mask), 2 * 2 * 9 * 25);
+    EXPECT_EQ(elements_of(p, Tensor::bias), 6);
+    EXPECT_EQ(elements_of(p, Tensor::residual), 0);
+    EXPECT_EQ(type_of(p, Tensor::mask), DType::f16);
+    const Problem open = parsed("conv1d-u8.s8.u8-n?-c?-i?-m?-o?-k?-s?-d?-p?,?-g?-xz?-yz?-?,?-wz-epilogue?-strict");
+    EXPECT_TRUE(has(open, Tensor::bias) && has(open, Tensor::scale) && has(open, Tensor::zero_points));
+    EXPECT_FALSE(has(open, Tensor::residual) || has(open, Tensor::offset) || has(open, Tensor::mask));
+    EXPECT_EQ(type_of(open, Tensor::bias), DType::s32);
 }
 
 }  // namespace

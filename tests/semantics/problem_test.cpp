@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 #include <string>
 #include <vector>
@@ -34,6 +35,26 @@ Problem transposed1d(int64_t in, int64_t out, int64_t kernel, int64_t stride = 1
 
 std::string text_of(const Problem &problem) {
     return print(problem).c_str();
+}
+
+// The table is read by an operator's number, and its letters say which channels w has first.
+TEST(Problem, TraitsStandInTheOrderOfTheirOperators) {
+    for (size_t i = 0; i < operator_count; i++) {
+        const OperatorTraits &traits = operator_traits[i];
+        EXPECT_EQ(static_cast<size_t>(traits.op), i) << traits.name;
+        EXPECT_EQ(find_operator(traits.name), &traits);
+        Problem p = conv1d(5, 5, 3);
+        p.op = traits.op;
+        p.in_channels = 6;
+        p.out_channels = 4;
+        p.groups = 2;
+        const std::array<int64_t, 2> out_first = {4, 3}, in_first = {6, 2};
+        EXPECT_EQ(p.w_channels(), traits.weight_layout == "IOX" ? in_first : out_first) << traits.name;
+        p.groups = open_size;
+        EXPECT_EQ(p.w_channels()[1], open_size) << traits.name;
+        EXPECT_EQ(text_of(p).substr(0, traits.text.size()), traits.text);
+    }
+    EXPECT_EQ(find_operator("Convolution"), nullptr);
 }
 
 TEST(Problem, CanonicalEndPadFollows) {

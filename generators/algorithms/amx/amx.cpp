@@ -10,7 +10,7 @@
 #include "lowering/amx/matrix_tiles.h"
 #include "targets/register_tile.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::RVar;
@@ -123,7 +123,7 @@ bool has_amx(const TargetModel &target) {
 }
 
 bool amx_applies(const Problem &problem) {
-    if (problem.op == Operator::deform_conv || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
+    if (problem.traits().deformable || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
         !is_dot(problem, pairs(problem))) {
         return false;
     }
@@ -249,4 +249,4 @@ void schedule_matrix_tile_sums(DirectStages &s, const DirectSchedule &schedule, 
     unroll(sum);
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

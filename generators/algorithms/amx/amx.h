@@ -17,7 +17,7 @@
 #include "lowering/amx/tile_stream.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // Channels-first x and y: a tile's rows are channels then, and its lanes pixels, so that rows of x and y stay rows.
 // Else rows are pixels.
@@ -54,4 +54,4 @@ ScheduleSpace amx_space(const Problem &problem, const TargetModel &target);
 void schedule_matrix_tile_sums(DirectStages &stages, const DirectSchedule &schedule, const AmxLanes &amx,
                                const Halide::Var &around_tile);
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -63,9 +63,9 @@ void define_offsets(DeformableStages &s, const Problem &problem, const Deformabl
     const Expr p = derived.whole_chunks ? Expr(s.p)
                    : transposes         ? Halide::min(s.p, derived.out_points - 1)
                                         : Halide::min(Halide::likely(s.p), derived.out_points - 1);
-    s.offset = copy(s, "offsets", operands.offset(s.c, p, s.n), transposes);
-    if (operands.mask.defined()) {
-        s.mask = copy(s, "masks", operands.mask(s.c, p, s.n), transposes);
+    s.offset = copy(s, "offsets", operands[Tensor::offset](s.c, p, s.n), transposes);
+    if (operands[Tensor::mask].defined()) {
+        s.mask = copy(s, "masks", operands[Tensor::mask](s.c, p, s.n), transposes);
     }
 }
 
@@ -205,6 +205,10 @@ bool panels_are_guarded(const Problem &problem, int lanes, int vectors) {
     return problem.out_channels != open_size && ceil_div<int64_t>(problem.out_channels, lanes) % vectors == 0;
 }
 
+bool guards_compile(const Problem &problem, int vectors, const TargetModel &target) {
+    return !target.miscompiles_vector_guards || problem.groups <= 1 || vectors == 1;
+}
+
 void DeformableSchedule::check(const Problem &problem) const {
     if (!panels_are_guarded(problem, lanes, vectors)) {
         const std::string channels =
@@ -252,8 +256,8 @@ DeformableStages deformable(const Problem &problem, const DeformableSchedule &sc
     };
     define_image(s, problem, derived, operands);
     define_offsets(s, problem, derived, operands);
-    define_corners(s, problem, derived, operands.sizes, or_operand(s.offset, operands.offset),
-                   or_operand(s.mask, operands.mask));
+    define_corners(s, problem, derived, operands.sizes, or_operand(s.offset, operands[Tensor::offset]),
+                   or_operand(s.mask, operands[Tensor::mask]));
     define_sample(s, problem, derived, or_operand(s.image, operands.x));
     define_sum(s, problem, schedule.panel(), derived, operands);
     define_output(s, problem, operands);

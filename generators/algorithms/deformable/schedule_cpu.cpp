@@ -55,15 +55,15 @@ Problem dense_part(const Problem &problem) {
 
 // The most vectors a panel may have, of those that it has.
 int guarded_vectors(const Problem &problem, const DeformableSchedule &schedule, const TargetModel &target) {
-    int vectors = target.miscompiles_vector_guards && problem.groups > 1 ? 1 : schedule.vectors;
-    while (!panels_are_guarded(problem, schedule.lanes, vectors)) {
+    int vectors = schedule.vectors;
+    while (!guards_compile(problem, vectors, target) || !panels_are_guarded(problem, schedule.lanes, vectors)) {
         vectors--;
     }
     return vectors;
 }
 
-DeformableSchedule default_dynamic_schedule(const Problem &problem, const TargetModel &target) {
-    const dense::DynamicSchedule dense = dense::default_dynamic_schedule(dense_part(problem), target);
+DeformableSchedule schedule_of_open_sizes(const Problem &problem, const TargetModel &target) {
+    const DynamicSchedule dense = default_dynamic_schedule(dense_part(problem), target);
     DeformableSchedule s;
     s.lanes = dense.lanes;
     s.vectors = dense.vectors;
@@ -80,9 +80,9 @@ DeformableSchedule default_dynamic_schedule(const Problem &problem, const Target
 
 DeformableSchedule default_deformable_schedule(const Problem &problem, const TargetModel &target) {
     if (problem.has_open_sizes()) {
-        return default_dynamic_schedule(problem, target);
+        return schedule_of_open_sizes(problem, target);
     }
-    const dense::DirectSchedule dense = dense::default_direct_schedule(dense_part(problem), target);
+    const DirectSchedule dense = default_direct_schedule(dense_part(problem), target);
     DeformableSchedule s;
     s.lanes = dense.lanes;
     s.vectors = dense.vectors;

@@ -20,7 +20,7 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
     std::vector<Expr> sums = define_sums(s, problem, schedule, operands);
     Operands after = operands;
     if (starts_at_bias(problem, schedule, operands)) {
-        after.bias = Func();
+        after[Tensor::bias] = Func();
     }
     std::vector<Var> at = {s.c};
     Expr phase = 0;

@@ -4,6 +4,7 @@
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
+#include "expressions/weights.h"
 
 namespace kiln::depthwise {
 
@@ -45,12 +46,8 @@ Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Func 
     const bool shifted = rows_of_group(axes, schedule) > 1;
     const int channels = static_cast<int>(problem.out_channels), fold = channels / static_cast<int>(problem.groups);
     const Expr channel = schedule.has_merged_rows() ? c % channels : Expr(c);
-    std::vector<Expr> at = {channel, 0};
-    Halide::Region bounds = {{0, channels}, {0, 1}};
-    if (problem.op == Operator::conv_transpose) {
-        at = {channel / fold, channel % fold};
-        bounds = {{0, channels / fold}, {0, fold}};
-    }
+    std::vector<Expr> at = weight_at(problem, {channel, channel / fold, channel % fold}, 0, 1);
+    Halide::Region bounds = weight_bounds(problem);
     for (size_t a = axes.size(); a-- > 0;) {
         const Expr tap = a == dotted ? j[a] * schedule.dot_width() + lane : Expr(j[a]);
         at.push_back(a == dotted && shifted ? tap - phase[a] * axes[a].step : axes[a].tap(phase[a], tap));

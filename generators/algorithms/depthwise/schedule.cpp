@@ -115,7 +115,7 @@ void DepthwiseSchedule::check(const Problem &problem) const {
 }
 
 bool applies(const Problem &problem) {
-    if (problem.op == Operator::deform_conv || problem.has_open_sizes() || problem.in_channels != problem.groups ||
+    if (problem.traits().deformable || problem.has_open_sizes() || problem.in_channels != problem.groups ||
         problem.x_elements() == 0 || problem.y_elements() == 0) {
         return false;
     }

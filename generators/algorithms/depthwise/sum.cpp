@@ -113,7 +113,7 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
     Func sum("sum");
     Expr start = gathered.compensation ? -gathered.compensation->sum(s.c) : Expr(0);
     if (starts_at_bias(problem, schedule, operands)) {
-        start += operands.bias(s.c);
+        start += operands[Tensor::bias](s.c);
     }
     sum(at) = start;
     sum(at) += Halide::cast<int>(operands.packed(weight_at(s, schedule, r, s.q[gathered.axis] % gathered.group_rows))) *
@@ -187,7 +187,7 @@ Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSch
 }  // namespace
 
 bool starts_at_bias(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands) {
-    return schedule.sums<DotTaps>() && operands.bias.defined() && problem.bias_type != DType::f32;
+    return schedule.sums<DotTaps>() && operands[Tensor::bias].defined() && problem.bias_type != DType::f32;
 }
 
 Expr merged_position(const DepthwiseStages &s, const Problem &problem) {

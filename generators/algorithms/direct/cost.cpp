@@ -6,7 +6,7 @@
 #include "expressions/types.h"
 #include "targets/register_tile.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 // So much of the image that what it reads of x stays in a cache while all panels sweep it; 0 where that is all of it.
@@ -79,6 +79,51 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
     return products / (s.lanes * target.fma_per_cycle) / share_beside_others(axes, channels, s, target) + stores;
 }
 
+// The best tile whose vectors are channels, with all else as `like` has it.
+DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, const DirectSchedule &like,
+                                      const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool depthwise = problem.groups > 1 && problem.out_channels == problem.groups;
+    // Halide does not see that a fourth vector's bytes lie side by side.
+    const int most_vectors = like.dot_width == 4 ? 3 : 4;
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    // Weights of a far cache come the faster the fewer of them a step reads (1x1 256->1024 at 14x14, weights in no
+    // cache: 2 vectors by 14 pixels .66 ms, 4 by 6 .76).
+    const auto share = like.panels_outside ? share_of_peak : share_beside_others;
+    DirectSchedule best;
+    double most = 0;
+    const auto try_tiles = [&](const DirectSchedule &panels) {
+        const auto with = [&panels](const RegisterTile &tile) {
+            DirectSchedule s = panels;
+            s.vectors = tile.vectors;
+            s.rows = tile.rows;
+            s.tile = ChannelLanes{tile.pixels};
+            return s;
+        };
+        const auto score = [&](const DirectSchedule &s) {
+            return depthwise || is_panel_in_group(problem, s) ? s.lanes * share(axes, channels, s, target) : 0;
+        };
+        const DirectSchedule s = with(
+            best_tile(1, most_vectors, height, width, [&](const RegisterTile &tile) { return score(with(tile)); }));
+        if (score(s) > most) {
+            most = score(s);
+            best = s;
+        }
+    };
+    // A panel stays within its group, so that its input is one broadcast: it divides the group or is filled up.
+    DirectSchedule panels = like;
+    while (problem.groups > 1 && !depthwise && channels % panels.lanes != 0) {
+        panels.lanes /= 2;
+    }
+    try_tiles(panels);
+    if (problem.groups > 1 && !depthwise) {
+        panels = like;
+        panels.panels_of_groups = true;
+        try_tiles(panels);
+    }
+    return best;
+}
+
 // The best tile whose vectors are pixels. What it reads of x lies in another page in each step, beyond which the
 // processor fetches nothing ahead by itself: C4 takes 5% less where it is told to, and 13% where the core is shared.
 DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
@@ -101,8 +146,9 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
                 } else {
                     s.tile = RowLanes{panel, default_prefetch_distance(problem)};
                 }
+                s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
                 const double cycles = output_cycles(problem, axes, channels, s, target);
-                if ((problem.groups == 1 || channels % panel == 0) && (least == 0 || cycles < least)) {
+                if (least == 0 || cycles < least) {
                     least = cycles;
                     best = s;
                 }
@@ -136,15 +182,9 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     const int64_t out_of_group = problem.out_channels / problem.groups;
     const bool depthwise = problem.groups > 1 && out_of_group == 1;
     const int64_t channels = depthwise || problem.groups == 1 ? problem.out_channels : out_of_group;
-    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
 
     DirectSchedule best;
     best.lanes = lanes_around(channels, target.lanes(sum_type(problem).bits()));
-    if (problem.groups > 1 && !depthwise) {  // a panel stays within its group, so that its input is one broadcast
-        while (out_of_group % best.lanes != 0) {
-            best.lanes /= 2;
-        }
-    }
     best.dot_width = dot_products(problem, target);
     // Channels-first x has each step's inputs in another page: longer loops hide what that takes (C4 is 6% faster with
     // AVX-512, 10% with AVX2), and elsewhere gain nothing.
@@ -154,23 +194,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     best.unroll = largest_divisor(ceil_div(depth, best.dot_width), steps_by_pages ? 8 : 4);
     const int64_t weights = dot_types(problem, best.dot_width).w.bytes() * problem.w_elements();
     best.panels_outside = weights > target.l2_bytes / 2;
-    // Halide does not see that a fourth vector's bytes lie side by side.
-    const int most_vectors = best.dot_width == 4 ? 3 : 4;
-    const auto with = [&best](const RegisterTile &tile) {
-        DirectSchedule s = best;
-        s.vectors = tile.vectors;
-        s.rows = tile.rows;
-        s.tile = ChannelLanes{tile.pixels};
-        return s;
-    };
-    best = with(best_tile(1, most_vectors, height, width, [&](const RegisterTile &tile) {
-        const DirectSchedule s = with(tile);
-        const bool whole = problem.groups == 1 || depthwise || out_of_group % s.panel() == 0;
-        // Weights of a far cache come the faster the fewer of them a step reads (1x1 256->1024 at 14x14, weights in no
-        // cache: 2 vectors by 14 pixels .66 ms, 4 by 6 .76).
-        const auto share = s.panels_outside ? share_of_peak : share_beside_others;
-        return whole ? share(axes, channels, s, target) : 0;
-    }));
+    best = channel_lanes_schedule(problem, channels, best, target);
     if (has_row_lanes(problem) && !target.lane_indexed_fma) {
         const DirectSchedule rows = row_lanes_schedule(problem, channels, target);
         if (output_cycles(problem, axes, channels, rows, target) <
@@ -185,11 +209,11 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
 
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const double share = share_of_peak(axes, problem.out_channels, schedule, target);
+    const double share = share_of_peak(axes, channels_in_panels(problem, schedule), schedule, target);
     // 16-bit products take an instruction for two and another to sum them.
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
     return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * share * pairs);
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -7,7 +7,7 @@
 #include "expressions/types.h"
 #include "expressions/vars.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Expr;
@@ -17,13 +17,15 @@ using Halide::Var;
 // How many input channels the panels reach: those of the last lane's group, which need not exist.
 int channels_read(const Problem &problem, const PackedWeights &packed) {
     const int out = static_cast<int>(problem.out_channels / problem.groups);
-    const int groups = problem.groups == 1 ? 1 : (packed.panels * packed.panel - 1) / out + 1;
+    const int groups = problem.groups == 1 ? 1
+                       : packed.groups > 1 ? packed.groups
+                                           : (packed.panels * packed.panel - 1) / out + 1;
     return (groups - 1) * packed.depth + packed.steps() * packed.dot_width;
 }
 
 // Of each axis q, and phase where there are several.
 std::vector<Var> product_vars(const DirectStages &s) {
-    std::vector<Var> at = {s.c};
+    std::vector<Var> at = s.channel_vars();
     for (size_t a = 0; a < s.axes.size(); a++) {
         at.push_back(s.q[a]);
         if (s.axes[a].phases > 1) {
@@ -34,11 +36,16 @@ std::vector<Var> product_vars(const DirectStages &s) {
     return at;
 }
 
+// y's channel, as what channels have of their own is numbered.
+Expr channel_of(const DirectStages &s, const Problem &problem) {
+    return s.splits_groups ? s.g * static_cast<int>(problem.out_channels / problem.groups) + s.c : Expr(s.c);
+}
+
 // Phases have unequal sizes, y is transposed, or its channels would lack a guard: y picks its elements from whole
 // phases.
 void define_picked_output(DirectStages &s, const Problem &problem, const Operands &operands, bool transposes) {
-    std::vector<Var> at = {s.c};
-    std::vector<Expr> from = {s.c};
+    std::vector<Var> at = s.channel_vars();
+    std::vector<Expr> from(at.begin(), at.end());
     for (size_t a = 0; a < s.axes.size(); a++) {
         const Var x("x" + std::to_string(a));
         const int phases = s.axes[a].phases;
@@ -58,7 +65,7 @@ void define_picked_output(DirectStages &s, const Problem &problem, const Operand
         value = (*s.transposed_block)(y_at);
     }
     s.y = Func("y");
-    s.y(at) = epilogue(problem, value, operands, y_at);
+    s.y(at) = epilogue(problem, value, operands, y_at, channel_of(s, problem));
 }
 
 }  // namespace
@@ -71,6 +78,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
                                   : dot_types(problem, schedule.dot_width, target.signed_dot).x;
     const PackedWeights packed = packed_weights(problem, schedule);
     DirectStages s;
+    s.splits_groups = schedule.panels_of_groups;
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
@@ -78,15 +86,14 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     define_input(s, problem, schedule, operands, target, type, copies_x);
     const Expr sum = define_sums(s, problem, schedule, packed, operands, type);
     if (s.accumulator_init && sums_bias(problem, operands)) {
-        operands.bias = Func();  // it is in the sums
+        operands[Tensor::bias] = Func();  // it is in the sums
     }
     const bool transposes = transposes_output(problem, schedule) && !target.is_gpu();
-    const bool guarded = target.is_gpu() || keeps_channel_guards(problem, schedule);
-    const bool picks = transposes || !guarded || !phases_are_whole(s.axes);
+    const bool picks = target.is_gpu() ? !phases_are_whole(s.axes) : picks_output(problem, schedule);
     const std::vector<Var> at = product_vars(s);
     const std::vector<Expr> same(at.begin(), at.end());
     s.product = Func(picks ? "product" : "y");
-    const Expr finished = picks ? sum : epilogue(problem, sum, operands, same);
+    const Expr finished = picks ? sum : epilogue(problem, sum, operands, same, channel_of(s, problem));
     const auto *amx = schedule.with<AmxLanes>();
     if (amx != nullptr && amx->pixel_lanes && s.axes[0].phases > 1) {
         s.interleave_buffer = Func("apart");
@@ -101,4 +108,4 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     return s;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -19,7 +19,7 @@
 #include "moves/tile_sum.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // A copy of channels-first x, widened, with channels innermost, by blocks that are transposed in registers.
 struct TransposedInput {
@@ -58,8 +58,10 @@ struct F16Sums {
 };
 
 // The stages of the kernel, not scheduled. Dimensions: c, then the spatial axes innermost first, then the batch n.
+// Where groups have panels of their own, c is a channel of the group, and the group g follows it.
 struct DirectStages {
-    Halide::Var c{"c"}, n{"n"};
+    Halide::Var c{"c"}, g{"g"}, n{"n"};
+    bool splits_groups = false;
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
     std::vector<AxisMap> axes;
     Halide::RDom r;  // dot and step of the input channel, taps
@@ -91,6 +93,11 @@ struct DirectStages {
     std::optional<Halide::Func> transposed_block;  // of y before its epilogue, where it is transposed
     Halide::Func y;
 
+    // The dimensions of what each output channel has of its own, and their numbers where those are asked for.
+    std::vector<Halide::Var> channel_vars() const {
+        return splits_groups ? std::vector<Halide::Var>{c, g} : std::vector<Halide::Var>{c};
+    }
+    Halide::Expr group() const { return splits_groups ? Halide::Expr(g) : Halide::Expr(0); }
     bool picks_from_product() const { return y.name() != product.name(); }
     // What row lanes run along.
     Halide::Var row_position() const { return flattened_rows ? flattened_rows->position : q[0]; }
@@ -128,4 +135,4 @@ SumSteps schedule_sum(DirectStages &stages, const DirectSchedule &schedule, cons
 bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
 void stage_inputs(DirectStages &stages, const DirectSchedule &schedule, const Halide::RVar &steps);
 
-}  // namespace kiln::dense
+}  // namespace kiln

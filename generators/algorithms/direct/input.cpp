@@ -7,7 +7,7 @@
 #include "expressions/vars.h"
 #include "lowering/amx/matrix_tiles.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Expr;
@@ -75,7 +75,7 @@ PaddedInput pad(const DirectStages &s, const Problem &problem, const Func &wide,
     // rows of a few channels-first planes are copied as they are.
     if (copies_rows) {
         result.rows_are_flat = problem.x_layout != Layout::ncx;
-        result.by_tile_rows = problem.op == Operator::conv && s.axes.size() > 1;
+        result.by_tile_rows = !problem.traits().transposed && s.axes.size() > 1;
         for (size_t a = 0; a < s.axes.size(); a++) {
             if (result.by_tile_rows && s.axes[a].reads_outside()) {  // a tile reads as many rows everywhere
                 bounds[a + 1] = {0, s.axes[a].in};
@@ -201,4 +201,4 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     s.input = s.padded_input->padded;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -2,18 +2,23 @@
 #include "algorithms/direct/packing.h"
 
 #include "expressions/vars.h"
+#include "expressions/weights.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::Expr;
 using Halide::Func;
 using Halide::Var;
 
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule) {
-    const int panel = schedule.panel();
-    PackedWeights packed = {panel, ceil_div(static_cast<int>(problem.out_channels), panel),
-                            static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width,
-                            axis_maps(problem)};
+    const int panel = schedule.panel(), channels = channels_in_panels(problem, schedule);
+    PackedWeights packed = {.panel = panel,
+                            .panels = ceil_div(channels, panel),
+                            .groups = schedule.panels_of_groups ? static_cast<int>(problem.groups) : 1,
+                            .channels = channels,
+                            .depth = static_cast<int>(problem.in_channels / problem.groups),
+                            .dot_width = schedule.dot_width,
+                            .axes = axis_maps(problem)};
     if (const auto *amx = schedule.with<AmxLanes>()) {
         packed.tile_steps = amx->steps;
         packed.lanes_outside = amx->pixel_lanes;
@@ -29,21 +34,21 @@ std::vector<int> PackedWeights::extents() const {
     for (const AxisMap &axis : axes) {
         result.push_back(axis.taps);
     }
-    result.push_back(panels);
+    result.push_back(panels * groups);
     for (const AxisMap &axis : axes) {
         result.push_back(axis.phases);
     }
     return result;
 }
 
-std::vector<Expr> PackedWeights::at(const Expr &c, const Expr &pair, const Expr &step, const std::vector<Expr> &taps,
-                                    const std::vector<Var> &phases) const {
+std::vector<Expr> PackedWeights::at(const Expr &c, const Expr &g, const Expr &pair, const Expr &step,
+                                    const std::vector<Expr> &taps, const std::vector<Var> &phases) const {
     std::vector<Expr> result = {pair, c % panel, step};
     if (lanes_outside) {
         result = {pair, step % tile_steps, c % panel, step / tile_steps};
     }
     append(result, taps);
-    result.push_back(c / panel);
+    result.push_back(groups > 1 ? g * panels + c / panel : c / panel);
     append(result, phases);
     return result;
 }
@@ -52,22 +57,20 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     const size_t rank = packed.axes.size();
     const Var j0("pair"), lane("lane"), step("step"), steps("steps"), block("block");
     const std::vector<Var> j = vars("j", rank), phase = vars("phase", rank);
-    const bool transposed = problem.op == Operator::conv_transpose;
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
-    const Expr channel = block * packed.panel + lane;
+    const Expr of_group = block % packed.panels * packed.panel + lane;  // where groups have panels of their own
+    const Expr channel =
+        packed.groups > 1 ? block / packed.panels * packed.channels + of_group : block * packed.panel + lane;
     const Expr k = (packed.lanes_outside ? steps * packed.tile_steps + step : Expr(step)) * packed.dot_width + j0;
 
     std::vector<Var> order = {j0, lane, step};
     if (packed.lanes_outside) {
         order = {j0, step, lane, steps};
     }
-    std::vector<Expr> at = {channel, k};
+    std::vector<Expr> at =
+        weight_at(problem, {channel, channel / out_of_group, channel % out_of_group}, k, packed.depth);
     // Outside these bounds, in the last panel's empty lanes and beyond an uneven phase's taps, weights are zero.
-    Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, packed.depth}};
-    if (transposed) {
-        at = {channel / out_of_group * packed.depth + k, channel % out_of_group};
-        bounds = {{0, static_cast<int>(problem.in_channels)}, {0, out_of_group}};
-    }
+    Halide::Region bounds = weight_bounds(problem);
     for (size_t a = rank; a-- > 0;) {
         at.push_back(packed.axes[a].tap(phase[a], j[a]));
         bounds.emplace_back(0, packed.axes[a].kernel);
@@ -78,10 +81,14 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     Func result("packed");
     const Expr zero = Halide::Internal::make_zero(w.type());
     const Expr value = Halide::BoundaryConditions::constant_exterior(w, zero, bounds)(at);
-    // A transposed convolution's next input channel may be the next group's.
-    result(order) =
-        packed.steps() * packed.dot_width > packed.depth ? Halide::select(k < packed.depth, value, zero) : value;
+    // A transposed convolution's next input channel may be the next group's, and so may a panel's next output channel.
+    Expr is_weight = packed.steps() * packed.dot_width > packed.depth ? k < packed.depth : Expr();
+    if (packed.groups > 1 && packed.panels * packed.panel > packed.channels) {
+        const Expr is_channel = of_group < packed.channels;
+        is_weight = is_weight.defined() ? is_weight && is_channel : is_channel;
+    }
+    result(order) = is_weight.defined() ? Halide::select(is_weight, value, zero) : value;
     return result;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

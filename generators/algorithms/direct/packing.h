@@ -10,11 +10,14 @@
 #include "expressions/arithmetic.h"
 #include "kiln/problem.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 struct PackedWeights {
     int panel;      // output channels of a panel
-    int panels;     // the last is filled up with zeros
+    int panels;     // of a group where those have panels of their own, else of all channels; the last is filled up with
+                    // zeros
+    int groups;     // that have panels of their own; else 1
+    int channels;   // output channels of such a group, or all
     int depth;      // input channels of a group
     int dot_width;  // neighbouring input channels that one lane sums
     std::vector<AxisMap> axes;
@@ -22,16 +25,18 @@ struct PackedWeights {
     bool lanes_outside = false;  // whether those steps lie side by side within a lane
 
     int steps() const { return round_up(ceil_div(depth, dot_width), tile_steps); }  // of the sum over input channels
-    // [dot_width][panel lane][steps][taps...][panels][phases...], the innermost first; with lanes outside,
-    // [dot_width][tile_steps][panel lane][steps / tile_steps][taps...] and so on.
+    // [dot_width][panel lane][steps][taps...][panels of all groups][phases...], the innermost first; with lanes
+    // outside, [dot_width][tile_steps][panel lane][steps / tile_steps][taps...] and so on.
     std::vector<int> extents() const;
-    // Where output channel c's product of `pair`, `step` and these taps lies, of one of these phases.
-    std::vector<Halide::Expr> at(const Halide::Expr &c, const Halide::Expr &pair, const Halide::Expr &step,
-                                 const std::vector<Halide::Expr> &taps, const std::vector<Halide::Var> &phases) const;
+    // Where the product of output channel c of group g (0 unless groups have panels of their own), `pair`, `step` and
+    // these taps lies, of one of these phases.
+    std::vector<Halide::Expr> at(const Halide::Expr &c, const Halide::Expr &g, const Halide::Expr &pair,
+                                 const Halide::Expr &step, const std::vector<Halide::Expr> &taps,
+                                 const std::vector<Halide::Var> &phases) const;
 };
 PackedWeights packed_weights(const Problem &problem, const DirectSchedule &schedule);
 
 // The weights as a kernel reads them, from w as Implementation::pack gets it.
 Halide::Func pack(const Problem &problem, const PackedWeights &packed, const Halide::Func &w);
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -8,7 +8,7 @@
 #include "expressions/types.h"
 #include "moves/transpose_block.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall into two sets of a first cache
@@ -92,6 +92,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("channels", numbers.channels, 0);
     text.optional("flattened_rows", numbers.flattened_rows, 0);
     text.optional("prefetch_distance", numbers.prefetch_distance, 0);
+    text.optional("panels_of_groups", panels_of_groups, false);
     set_tile(*this, numbers);
 }
 
@@ -107,10 +108,14 @@ void DirectSchedule::check(const Problem &problem) const {
                                     " outputs is larger than the image of " + std::to_string(height) + " x " +
                                     std::to_string(axes[0].phase_extent));
     }
-    if (has_row_lanes() && (!dense::has_row_lanes(problem) || (rows > 1 && axes[1].reads_outside()))) {
+    if (has_row_lanes() && (!kiln::has_row_lanes(problem) || (rows > 1 && axes[1].reads_outside()))) {
         throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
     }
-    if (has_row_lanes() && problem.out_channels / problem.groups % panel() != 0 && problem.groups > 1) {
+    if (panels_of_groups && (problem.groups == 1 || problem.out_channels == problem.groups)) {
+        throw std::invalid_argument(
+            "schedule: \"panels_of_groups\" must be 0: there are no groups of several channels");
+    }
+    if (has_row_lanes() && !is_panel_in_group(problem, *this)) {
         throw std::invalid_argument("schedule: \"channels\" must divide the " +
                                     std::to_string(problem.out_channels / problem.groups) + " of a group");
     }
@@ -141,12 +146,17 @@ bool flattens_rows(const Problem &problem) {
            });
 }
 
+int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {
+    return static_cast<int>(schedule.panels_of_groups ? problem.out_channels / problem.groups : problem.out_channels);
+}
+
 bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule) {
-    return problem.groups == 1 || problem.out_channels / problem.groups % schedule.panel() == 0;
+    return problem.groups == 1 || schedule.panels_of_groups ||
+           problem.out_channels / problem.groups % schedule.panel() == 0;
 }
 
 bool transposes_output(const Problem &problem, const DirectSchedule &schedule) {
-    if (schedule.has_row_lanes()) {
+    if (schedule.has_row_lanes() || schedule.panels_of_groups) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
@@ -163,13 +173,17 @@ bool keeps_channel_guards(const Problem &problem, const DirectSchedule &schedule
     const std::vector<AxisMap> axes = axis_maps(problem);
     const bool all_bounded =
         std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.offset_is_bounded(); });
-    const auto vectors = ceil_div<int64_t>(problem.out_channels, schedule.lanes);
+    const int vectors = ceil_div(channels_in_panels(problem, schedule), schedule.lanes);
     return all_bounded || schedule.has_row_lanes() || vectors % schedule.vectors == 0;
 }
 
-std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule) {
-    const bool picks = transposes_output(problem, schedule) || !keeps_channel_guards(problem, schedule);
-    return picks ? std::vector<int>(axis_maps(problem).size(), 1) : whole_phases(problem);
+bool picks_output(const Problem &problem, const DirectSchedule &schedule) {
+    return transposes_output(problem, schedule) || !keeps_channel_guards(problem, schedule) ||
+           !phases_are_whole(axis_maps(problem));
 }
 
-}  // namespace kiln::dense
+std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule) {
+    return picks_output(problem, schedule) ? std::vector<int>(axis_maps(problem).size(), 1) : whole_phases(problem);
+}
+
+}  // namespace kiln

@@ -12,7 +12,7 @@
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // What the lanes of a register tile's vectors are, and what the tile is besides `vectors` of them and rows:
 //
@@ -55,6 +55,8 @@ struct DirectSchedule {
     bool parallel = false;        // whether the caller's threads share the outermost loop
     int chunk = 0;  // where panels are outside, how much of the image, in iterations of its outermost loop, all of
                     // them sweep before they sweep the next part; 0: all of it
+    bool panels_of_groups = false;  // whether each group has panels of its own, the last filled up with zeros; else
+                                    // panels divide groups, or are of several
 
     template <class Lanes>
     const Lanes *with() const {
@@ -78,6 +80,9 @@ bool has_row_lanes(const Problem &problem);
 // their length matter to its sums.
 bool flattens_rows(const Problem &problem);
 
+// Channels that panels are counted off from: of all groups, or of each where it has panels of its own.
+int channels_in_panels(const Problem &problem, const DirectSchedule &schedule);
+
 // Whether all lanes of a panel are of one group.
 bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule);
 
@@ -89,6 +94,10 @@ bool transposes_output(const Problem &problem, const DirectSchedule &schedule);
 // wholly beyond the last channel where the phases of an axis begin at taps that follow from a remainder: what such a
 // panel holds is then written beside y, whole, and y picks its channels from it.
 bool keeps_channel_guards(const Problem &problem, const DirectSchedule &schedule);
+
+// Whether a processor's kernel picks y's elements from whole phases: those of y have unequal sizes, y is transposed, or
+// its channels would lack a guard.
+bool picks_output(const Problem &problem, const DirectSchedule &schedule);
 
 // In how many phases direct() sees each axis of y on a processor (Implementation::output_phases); on a GPU
 // whole_phases().
@@ -104,4 +113,4 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
 // space.cpp: what may be tuned of it.
 ScheduleSpace direct_space(const Problem &problem, const TargetModel &target);
 
-}  // namespace kiln::dense
+}  // namespace kiln

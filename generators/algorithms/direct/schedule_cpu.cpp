@@ -10,7 +10,7 @@
 #include "expressions/arithmetic.h"
 #include "moves/tail_strategy.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Func;
@@ -58,6 +58,10 @@ int chunk_of(const Problem &problem, int count) {
 Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile,
                const Var &panel, const Var &rows) {
     const bool several_panels = problem.out_channels > schedule.panel();
+    std::vector<VarOrRVar> panels = {panel};
+    if (s.splits_groups) {
+        panels.emplace_back(s.g);
+    }
     // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a
     // cache.
     const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1 && !s.transposed_block;
@@ -82,13 +86,13 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
     if (schedule.panels_outside) {
         append({tile});
         append(image);
-        append({panel});
+        append(panels);
         append(phases);
         if (schedule.chunk > 0) {
             sweep.divided = sweep.shared;
             append({sweep.chunk});
         }
-        sweep.shared = schedule.chunk > 0 ? sweep.chunk : several_panels ? panel : sweep.shared;
+        sweep.shared = schedule.chunk > 0 ? sweep.chunk : several_panels ? panels.back().var : sweep.shared;
     } else if (schedule.with<AmxLanes>() != nullptr && phases.empty()) {
         append({tile});
         append(image);
@@ -98,10 +102,12 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
         sweep.shared = sweep.chunk;
         append({sweep.chunk});
     } else if (image.empty()) {
-        append({panel, tile});
+        append(panels);
+        append({tile});
         append(phases);
     } else {
-        append({tile, panel});
+        append({tile});
+        append(panels);
         append(phases);
         append(image);
     }
@@ -157,7 +163,7 @@ ProductLoops schedule_product(DirectStages &s, const Problem &problem, const Dir
     const size_t rank = s.axes.size();
     // Where y picks from the product, that has whole panels: Halide 21 drops the guard of a vector that is all beyond
     // the channels of an inner Func, and what it stores lies in the next position, or behind the last.
-    const int channels = round_up(problem.out_channels, s.picks_from_product() ? schedule.panel() : 1);
+    const int channels = round_up(channels_in_panels(problem, schedule), s.picks_from_product() ? schedule.panel() : 1);
     const bool whole_panels = channels % schedule.panel() == 0;
     const auto *amx = schedule.with<AmxLanes>();
     const Var tile("tile"), panel("panel"), rows("rows");
@@ -203,6 +209,9 @@ int image_iterations(const std::vector<AxisMap> &axes, const DirectSchedule &sch
 void bound_product(const DirectStages &s, const Problem &problem, int channels) {
     Func product = s.product;
     product.bound(s.c, 0, channels).bound(s.n, 0, static_cast<int>(problem.batch));
+    if (s.splits_groups) {
+        product.bound(s.g, 0, static_cast<int>(problem.groups));
+    }
     for (size_t a = 0; a < s.axes.size(); a++) {
         product.bound(s.q[a], 0, s.axes[a].phase_extent);
         if (s.axes[a].phases > 1) {
@@ -256,4 +265,4 @@ SumSteps schedule_direct(DirectStages &s, const Problem &problem, const DirectSc
     return steps;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -7,12 +7,13 @@
 
 #include "algorithms/direct/direct.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // How many iterations the outermost loop over the image has, in register tiles.
 int image_iterations(const std::vector<AxisMap> &axes, const DirectSchedule &schedule);
 
-// Bounds y, or the product it picks from, over (c, q and phase of each axis, n) with so many channels.
+// Bounds y, or the product it picks from, over (c, q and phase of each axis, n) with so many channels, of each group
+// where those have panels of their own.
 void bound_product(const DirectStages &s, const Problem &problem, int channels);
 
 // The loops over a register tile of sums, or of what is made of them, `rows` of the image where it spans several.
@@ -29,4 +30,4 @@ SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const 
 void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
                      const Halide::Var &tile_rows);
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -8,7 +8,7 @@
 #include "moves/tail_strategy.h"
 #include "moves/transpose_block.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Func;
@@ -22,8 +22,11 @@ void schedule_compensation(DirectStages &s, const Problem &problem, const Direct
     const Var panel("panel"), vector("vector");
     auto &[compensation, zero_point, r] = *s.compensation;
     zero_point.compute_root().bound(zero_point.args()[0], 0, schedule.dot_width).store_in(Halide::MemoryType::Stack);
-    const int panels = ceil_div(static_cast<int>(problem.out_channels), schedule.panel());
-    compensation.compute_root().bound(s.c, 0, panels * schedule.panel()).vectorize(s.c, schedule.lanes);
+    const int channels = round_up(channels_in_panels(problem, schedule), schedule.panel());
+    compensation.compute_root().bound(s.c, 0, channels).vectorize(s.c, schedule.lanes);
+    if (s.splits_groups) {
+        compensation.bound(s.g, 0, static_cast<int>(problem.groups));
+    }
     for (size_t a = 0; a < s.axes.size(); a++) {
         compensation.bound(s.phase[a], 0, s.axes[a].phases);
     }
@@ -208,8 +211,8 @@ void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedu
     if (s.transposed_block) {
         schedule_transposed_output(s, problem, schedule);
     } else if (s.picks_from_product()) {
-        vectorize_channels(s.y, s.c, problem.out_channels, schedule.lanes);
+        vectorize_channels(s.y, s.c, channels_in_panels(problem, schedule), schedule.lanes);
     }
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

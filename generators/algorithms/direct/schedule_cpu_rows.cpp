@@ -5,7 +5,7 @@
 #include "lowering/prefetch.h"
 #include "moves/tail_strategy.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::TailStrategy;
 using Halide::Var;
@@ -29,7 +29,7 @@ SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const 
     const size_t rank = s.axes.size();
     const Var position = rows_of_x.position;
     const Var panel("panel"), rows("rows"), vectors("vectors"), tile("tile");
-    const int channels = static_cast<int>(problem.out_channels), width = s.axes[0].phase_extent;
+    const int channels = channels_in_panels(problem, schedule), width = s.axes[0].phase_extent;
     const int lanes = lanes_within(width, schedule.lanes), rows_together = schedule.flattened_rows();
     const int positions = width * rows_together;
     bound_product(s, problem, channels);
@@ -49,7 +49,11 @@ SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const 
             order.push_back(s.phase[a]);
         }
     }
-    order.insert(order.end(), {panel, rows});
+    order.push_back(panel);
+    if (s.splits_groups) {
+        order.push_back(s.g);
+    }
+    order.push_back(rows);
     order.insert(order.end(), s.q.begin() + 2, s.q.end());
     order.push_back(s.n);
     s.y.reorder(order);
@@ -72,4 +76,4 @@ SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const 
     return schedule_row_sum(s, schedule);
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

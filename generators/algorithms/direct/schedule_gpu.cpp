@@ -9,7 +9,7 @@
 #include "moves/gpu_schedule.h"
 #include "moves/tile_sum.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Func;
@@ -217,4 +217,4 @@ void schedule_direct_gpu(DirectStages &s, const Problem &problem, const DirectGp
     }
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -7,7 +7,7 @@
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // The numbers of its schedule.
 struct DirectGpuSchedule {
@@ -34,4 +34,4 @@ DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const Targ
 // Halide takes one shape of loops for both interfaces.
 void schedule_direct_gpu(DirectStages &stages, const Problem &problem, const DirectGpuSchedule &schedule);
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -5,7 +5,7 @@
 
 #include "algorithms/direct/direct.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::Var;
 
@@ -31,4 +31,4 @@ void stage_inputs(DirectStages &s, const DirectSchedule &schedule, const Halide:
     }
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -6,7 +6,7 @@
 #include "expressions/types.h"
 #include "targets/register_tile.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 // Whether a tile fits into the registers.
@@ -32,6 +32,11 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const bool grouped = problem.groups > 1 && out_of_group > 1;
     const int most_lanes =
         lanes_around(grouped ? out_of_group : problem.out_channels, target.lanes(sum_type(problem).bits()));
+    // Whether a panel stays within its group, so that its input is one broadcast: it divides the group, or is filled
+    // up.
+    const auto stays_in_group = [=](const ScheduleNumbers &n, int panel) {
+        return !grouped || (n["panels_of_groups"] != 0) != (out_of_group % panel == 0);
+    };
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
     const int chunk = default_direct_schedule(problem, target).chunk;
@@ -48,6 +53,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     }
     const std::vector<int> chunks =
         chunk == 0 ? std::vector<int>{0} : std::vector<int>{0, ceil_div(chunk, 2), chunk, 2 * chunk};
+    const std::vector<int> panels_of_groups = grouped ? std::vector<int>{0, 1} : std::vector<int>{0};
     std::vector<int> dots;
     for (const int products : {1, 2, 4}) {
         if (is_dot(problem, products) && products <= dot_products(problem, target)) {
@@ -64,20 +70,20 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"chunk", chunks},
              {"channels", channels},
              {"flattened_rows", flattened_rows},
-             {"prefetch_distance", distances}},
+             {"prefetch_distance", distances},
+             {"panels_of_groups", panels_of_groups}},
             [=, &target](const ScheduleNumbers &n) {
                 if (n["channels"] > 0) {
                     return n["panels_outside"] == 0 && n["chunk"] == chunk && rows_suit(n, axes, target) &&
-                           (problem.groups == 1 || out_of_group % n["channels"] == 0);
+                           stays_in_group(n, n["channels"]);
                 }
                 if (n["lanes"] > most_lanes || n["flattened_rows"] > 0 || n["prefetch_distance"] > 0) {
                     return false;
                 }
-                // A panel stays within its group, so that its input is one broadcast. Halide does not see that a fourth
-                // vector's bytes lie side by side.
+                // Halide does not see that a fourth vector's bytes lie side by side.
                 return (n["panels_outside"] != 0 || n["chunk"] == chunk) &&  // which means nothing then
                        fits_registers(n, n["rows"], target) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
-                       (!grouped || out_of_group % (n["lanes"] * n["vectors"]) == 0);
+                       stays_in_group(n, n["lanes"] * n["vectors"]);
             }};
 }
 
@@ -98,4 +104,4 @@ ScheduleSpace dynamic_space(const Problem &problem, const TargetModel &target) {
             }};
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

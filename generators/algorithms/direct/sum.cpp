@@ -7,7 +7,7 @@
 #include "expressions/types.h"
 #include "expressions/vars.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Expr;
@@ -17,7 +17,7 @@ using Halide::Var;
 
 // The dimensions of what each output channel has of its own: (c, phase of each axis).
 std::vector<Var> channel_and_phases(const DirectStages &s) {
-    std::vector<Var> at = {s.c};
+    std::vector<Var> at = s.channel_vars();
     append(at, s.phase);
     return at;
 }
@@ -32,13 +32,16 @@ std::vector<Expr> taps_of(const DirectStages &s, const RDom &r) {
 }
 
 // The input channel that output channel c's group reads at depth k.
-Expr input_channel(const Problem &problem, const Expr &c, const Expr &k) {
+Expr input_channel(const DirectStages &s, const Problem &problem, const Expr &k) {
     if (problem.groups == 1) {
         return k;
     }
     const int out = static_cast<int>(problem.out_channels / problem.groups);
     const int in = static_cast<int>(problem.in_channels / problem.groups);
-    return in == 1 && out == 1 ? c : c / out * in + k;
+    if (s.splits_groups) {
+        return s.g * in + k;
+    }
+    return in == 1 && out == 1 ? Expr(s.c) : s.c / out * in + k;
 }
 
 ZeroPointCompensation compensation_of(const DirectStages &s, const Problem &problem, const PackedWeights &packed,
@@ -50,7 +53,7 @@ ZeroPointCompensation compensation_of(const DirectStages &s, const Problem &prob
             all.where(s.axes[a].is_tap(s.phase[a], taps[a]));
         }
     }
-    const Expr weight = operands.packed(packed.at(s.c, all[0], all[1], taps, s.phase));
+    const Expr weight = operands.packed(packed.at(s.c, s.group(), all[0], all[1], taps, s.phase));
     return define_zero_point_compensation(channel_and_phases(s), weight, all, zero_point(problem, type));
 }
 
@@ -58,8 +61,9 @@ ZeroPointCompensation compensation_of(const DirectStages &s, const Problem &prob
 Func accumulator_init_of(const DirectStages &s, const Problem &problem, const Operands &operands, bool pixel_lanes) {
     std::vector<Var> at = channel_and_phases(s);
     const int last = static_cast<int>(problem.out_channels) - 1;
-    Expr value = sums_bias(problem, operands) ? Halide::cast(sum_type(problem), operands.bias(Halide::min(s.c, last)))
-                                              : Halide::Internal::make_zero(sum_type(problem));
+    Expr value = sums_bias(problem, operands)
+                     ? Halide::cast(sum_type(problem), operands[Tensor::bias](Halide::min(s.c, last)))
+                     : Halide::Internal::make_zero(sum_type(problem));
     if (s.compensation) {
         value -= s.compensation->sum(std::vector<Expr>(at.begin(), at.end()));
     }
@@ -132,10 +136,10 @@ F16Sums f16_sums_of(const DirectStages &s, std::vector<Var> at, std::vector<Expr
 Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const PackedWeights &packed,
                               const Operands &operands, int f16_block) {
     const std::vector<Expr> taps = taps_of(s, s.r);
-    std::vector<Var> at = {s.c};
-    std::vector<Expr> position = {
-        s.interleaved_input ? Expr(s.r[0]) : input_channel(problem, s.c, s.r[1] * packed.dot_width + s.r[0])};
-    std::vector<Expr> from = {s.c};
+    std::vector<Var> at = s.channel_vars();
+    std::vector<Expr> position = {s.interleaved_input ? Expr(s.r[0])
+                                                      : input_channel(s, problem, s.r[1] * packed.dot_width + s.r[0])};
+    std::vector<Expr> from(at.begin(), at.end());
     for (size_t a = 0; a < s.axes.size(); a++) {
         at.insert(at.end(), {s.q[a], s.phase[a]});
         position.push_back(input_position(s, a, taps[a]));
@@ -147,7 +151,7 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
     at.push_back(s.n);
     position.emplace_back(s.n);
     from.emplace_back(s.n);
-    const std::vector<Expr> weight = packed.at(s.c, s.r[0], s.r[1], taps, s.phase);
+    const std::vector<Expr> weight = packed.at(s.c, s.group(), s.r[0], s.r[1], taps, s.phase);
     const Halide::Type sum = sum_type(problem);
     s.acc(at) = start_of_sums(s, problem);
     if (f16_block > 0) {
@@ -166,12 +170,14 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
 Expr define_sums_of_rows(DirectStages &s, const Problem &problem, const PackedWeights &packed,
                          const Operands &operands) {
     FlattenedRows &rows = *s.flattened_rows;
-    std::vector<Var> others(s.q.begin() + 2, s.q.end()), at = {s.c, rows.position};
+    std::vector<Var> others(s.q.begin() + 2, s.q.end()), at = s.channel_vars();
     others.push_back(s.n);
+    std::vector<Expr> from(at.begin(), at.end());
+    at.push_back(rows.position);
     append(at, s.phase);
     append(at, others);
-    std::vector<Expr> input = {input_channel(problem, s.c, s.r[1]), rows.position};
-    std::vector<Expr> from = {s.c, s.q[0] + s.q[1] * s.axes[0].in};
+    std::vector<Expr> input = {input_channel(s, problem, s.r[1]), rows.position};
+    from.push_back(s.q[0] + s.q[1] * s.axes[0].in);
     for (size_t a = 0; a < s.axes.size(); a++) {
         from.push_back(s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0));
     }
@@ -179,7 +185,7 @@ Expr define_sums_of_rows(DirectStages &s, const Problem &problem, const PackedWe
     append(from, others);
     const std::vector<Expr> only_tap(s.axes.size(), 0);
     s.acc(at) = Halide::Internal::make_zero(sum_type(problem));
-    s.acc(at) += operands.packed(packed.at(s.c, s.r[0], s.r[1], only_tap, s.phase)) * s.input(input);
+    s.acc(at) += operands.packed(packed.at(s.c, s.group(), s.r[0], s.r[1], only_tap, s.phase)) * s.input(input);
     rows.sums = Func("joined");
     rows.sums(at) = s.acc(std::vector<Expr>(at.begin(), at.end()));
     return rows.sums(from);
@@ -197,7 +203,7 @@ Expr zero_point(const Problem &problem, Halide::Type type) {
 }
 
 bool sums_bias(const Problem &problem, const Operands &operands) {
-    return operands.bias.defined() && !problem.open_epilogue &&
+    return operands[Tensor::bias].defined() && !problem.open_epilogue &&
            (!problem.is_quantized() || problem.bias_type != DType::f32);
 }
 
@@ -220,4 +226,4 @@ Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &
                             : define_sums_of_positions(s, problem, packed, operands, f16_block);
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -5,8 +5,9 @@
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
+#include "expressions/weights.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Expr;
@@ -68,7 +69,7 @@ Func pad(const Problem &problem, const DynamicStages &s, const Operands &operand
 std::pair<Expr, Expr> reach(const Problem &problem, const DynamicStages &s, const Sizes &sizes, int pixels) {
     const Expr last = ceil_div<Expr>(s.phase_extent[0], pixels) * pixels - 1;
     const Expr k_reach = (sizes.kernel[0] - 1) * sizes.dilation[0];
-    if (problem.op == Operator::conv) {
+    if (!problem.traits().transposed) {
         return {-sizes.pad_begin[0], last * sizes.stride[0] + k_reach + 1};
     }
     const Expr first = (sizes.pad_begin[0] - k_reach) / s.phases[0];
@@ -88,7 +89,7 @@ void define_sum(DynamicStages &s, const Problem &problem, const Panels &panels, 
     for (size_t a = 0; a < s.q.size(); a++) {
         const Expr tap = s.r[static_cast<int>(a) + 2];
         Expr in = s.q[a] * sizes.stride[a] + tap * sizes.dilation[a] - sizes.pad_begin[a];
-        if (problem.op == Operator::conv_transpose) {
+        if (problem.traits().transposed) {
             const Expr from = s.phase[a] + sizes.pad_begin[a] - tap * sizes.dilation[a];
             s.r.where(from % s.phases[a] == 0);
             in = s.q[a] + from / s.phases[a];
@@ -182,14 +183,10 @@ Func dynamic_pack(const Problem &problem, const DynamicSchedule &schedule, const
     const Expr c = block * panels.panel + lane, k = step * panels.pair + pair;
     const Expr inside = c < panels.channels && k < panels.depth;
     const Expr c_in = Halide::min(c, panels.channels - 1), k_in = Halide::min(k, panels.depth - 1);
-    std::vector<Expr> at;
-    if (problem.op == Operator::conv) {
-        at = {panels.splits_groups ? g * panels.channels + c_in : c_in, k_in};
-    } else if (panels.splits_groups) {
-        at = {g * panels.depth + k_in, c_in};
-    } else {
-        at = {c_in / sizes.out_of_group() * panels.depth + k_in, c_in % sizes.out_of_group()};
-    }
+    const OutputChannel channel = panels.splits_groups
+                                      ? OutputChannel{g * panels.channels + c_in, g, c_in}
+                                      : OutputChannel{c_in, c_in / sizes.out_of_group(), c_in % sizes.out_of_group()};
+    std::vector<Expr> at = weight_at(problem, channel, k_in, panels.depth);
     at.insert(at.end(), tap.rbegin(), tap.rend());
     std::vector<Var> order = {pair, lane, step};
     order.insert(order.end(), tap.begin(), tap.end());
@@ -208,7 +205,7 @@ DynamicStages dynamic(const Problem &problem, const DynamicSchedule &schedule, c
     s.phase = vars("phase", sizes.in.size());
     Expr points = 1;
     for (size_t a = 0; a < s.q.size(); a++) {
-        s.phases.push_back(problem.op == Operator::conv_transpose ? sizes.stride[a] : Expr(1));
+        s.phases.push_back(problem.traits().transposed ? sizes.stride[a] : Expr(1));
         s.phase_extent.push_back(is_one(s.phases[a]) ? sizes.out[a] : ceil_div(sizes.out[a], s.phases[a]));
         points *= sizes.in[a];
     }
@@ -237,4 +234,4 @@ DynamicStages dynamic(const Problem &problem, const DynamicSchedule &schedule, c
     return s;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -14,7 +14,7 @@
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // The numbers a schedule of the dynamic algorithm is made of.
 struct DynamicSchedule {
@@ -61,4 +61,4 @@ std::vector<Halide::Expr> dynamic_packed_extents(const Problem &problem, const D
 Halide::Func dynamic_pack(const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes,
                           const Halide::Func &w);
 
-}  // namespace kiln::dense
+}  // namespace kiln

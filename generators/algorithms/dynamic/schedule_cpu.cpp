@@ -8,7 +8,7 @@
 #include "moves/tile_sum.h"
 #include "targets/register_tile.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::RVar;
 using Halide::TailStrategy;
@@ -148,4 +148,4 @@ void schedule_dynamic(DynamicStages &s, const Problem &problem, const DynamicSch
     }
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

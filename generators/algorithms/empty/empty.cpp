@@ -5,7 +5,7 @@
 #include "expressions/types.h"
 #include "expressions/vars.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 Halide::Func empty(const Problem &problem, const Operands &operands) {
     const std::vector<Halide::Var> at = vars("y", static_cast<size_t>(image_axes(problem)) + 2);
@@ -14,4 +14,4 @@ Halide::Func empty(const Problem &problem, const Operands &operands) {
     return y;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -8,7 +8,7 @@
 #include "expressions/operands.h"
 #include "kiln/problem.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 inline bool is_empty(const Problem &problem) {
     return !problem.has_open_sizes() && (problem.x_elements() == 0 || problem.y_elements() == 0);
@@ -17,4 +17,4 @@ inline bool is_empty(const Problem &problem) {
 // y: bias, residual and activation alone. The packed weights are one element that is never read.
 Halide::Func empty(const Problem &problem, const Operands &operands);
 
-}  // namespace kiln::dense
+}  // namespace kiln

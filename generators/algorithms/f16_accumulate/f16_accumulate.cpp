@@ -4,10 +4,10 @@
 #include "algorithms/direct/schedule_cpu.h"
 #include "expressions/arithmetic.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 bool f16_accumulate_applies(const Problem &problem) {
-    return problem.accuracy == Accuracy::fast && problem.op != Operator::deform_conv && !problem.has_open_sizes() &&
+    return problem.accuracy == Accuracy::fast && !problem.traits().deformable && !problem.has_open_sizes() &&
            problem.groups == 1 && problem.x_elements() > 0 && problem.y_elements() > 0 && half_block(problem) > 1;
 }
 
@@ -43,4 +43,4 @@ SumSteps schedule_f16_sums(DirectStages &s, const DirectSchedule &schedule, cons
     return schedule_tile_sum(sums, tile_loops(s, schedule, true), {loops_from(block, 0), schedule.unroll});
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

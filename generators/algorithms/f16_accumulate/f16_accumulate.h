@@ -8,7 +8,7 @@
 
 #include "algorithms/direct/direct.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 struct F16AccumulateSchedule : DirectSchedule {
     F16AccumulateSchedule() { tile = F16Lanes(); }
@@ -28,4 +28,4 @@ ScheduleSpace f16_accumulate_space(const Problem &problem, const TargetModel &ta
 // The f16 sums of a register tile, in a step of the f32 ones that schedule_direct() scheduled.
 SumSteps schedule_f16_sums(DirectStages &stages, const DirectSchedule &schedule, const SumSteps &steps);
 
-}  // namespace kiln::dense
+}  // namespace kiln

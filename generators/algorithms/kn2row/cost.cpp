@@ -8,8 +8,10 @@
 #include "expressions/vars.h"
 #include "targets/register_tile.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
+
+constexpr int most_tile_channels = 28;
 
 // The share of the peak that a tile of products reaches, those counted of which only a part is needed.
 double share_of_peak(const Problem &products, const Kn2rowSchedule &s, const TargetModel &target) {
@@ -44,7 +46,7 @@ Kn2rowSchedule default_kn2row_schedule(const Problem &problem, const TargetModel
     best = s;
     double most = 0;
     for (s.vectors = 1; s.width() <= row && s.vectors <= 8; s.vectors++) {
-        for (s.channels = 1; s.channels <= std::min<int64_t>(products.out_channels, 28); s.channels++) {
+        for (s.channels = 1; s.channels <= std::min<int64_t>(products.out_channels, most_tile_channels); s.channels++) {
             const double share = share_of_peak(products, s, target);
             if (share > most && registers_of_tile(s.vectors, s.channels, target) <= target.vector_registers) {
                 most = share;
@@ -70,15 +72,16 @@ ScheduleSpace kn2row_space(const Problem &problem, const TargetModel &target) {
     if (const int distance = default_prefetch_distance(problem); distance > 0 && reads_x_itself(problem)) {
         append(distances, halves(distance, std::max(distance / 2, 1)));
     }
-    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
-             {"vectors", whole_range(1, 8)},
-             {"channels", whole_range(1, static_cast<int>(std::min<int64_t>(products.out_channels, 28)))},
-             {"unroll", divisors_among(static_cast<int>(problem.in_channels), {1, 2, 3, 4, 8})},
-             {"prefetch_distance", distances}},
-            [row, &target](const ScheduleNumbers &n) {
-                return n["lanes"] * n["vectors"] <= row &&
-                       registers_of_tile(n["vectors"], n["channels"], target) <= target.vector_registers;
-            }};
+    return {
+        {{"lanes", halves(most_lanes, most_lanes / 2)},
+         {"vectors", whole_range(1, 8)},
+         {"channels", whole_range(1, static_cast<int>(std::min<int64_t>(products.out_channels, most_tile_channels)))},
+         {"unroll", divisors_among(static_cast<int>(problem.in_channels), {1, 2, 3, 4, 8})},
+         {"prefetch_distance", distances}},
+        [row, &target](const ScheduleNumbers &n) {
+            return n["lanes"] * n["vectors"] <= row &&
+                   registers_of_tile(n["vectors"], n["channels"], target) <= target.vector_registers;
+        }};
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

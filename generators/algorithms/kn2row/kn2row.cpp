@@ -11,7 +11,7 @@
 #include "expressions/types.h"
 #include "expressions/vars.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Expr;
@@ -130,7 +130,7 @@ bool reads_x_itself(const Problem &problem) {
 }
 
 bool kn2row_applies(const Problem &problem) {
-    if (problem.op == Operator::deform_conv || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
+    if (problem.traits().deformable || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
         problem.is_quantized() || problem.out_channels > most_channels ||
         problem.out_channels * taps_of(problem) > most_products) {
         return false;
@@ -156,7 +156,7 @@ Problem kn2row_products(const Problem &problem) {
 
 Func kn2row_weights(const Problem &problem, const Func &w) {
     const std::vector<Var> at = vars("i", static_cast<size_t>(w.dimensions()));
-    const size_t out = problem.op == Operator::conv_transpose ? 1 : 0;
+    const size_t out = problem.traits().weight_layout.find('O');
     std::vector<Expr> from(at.begin(), at.end());
     from[out] = at[out] / taps_of(problem);
     from.back() = at[out] % taps_of(problem);
@@ -188,4 +188,4 @@ Kn2rowStages kn2row(const Problem &problem, const Kn2rowSchedule &schedule, cons
     return s;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

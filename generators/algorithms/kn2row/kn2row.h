@@ -27,7 +27,7 @@
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // The numbers of its schedule.
 struct Kn2rowSchedule {
@@ -91,4 +91,4 @@ void schedule_kn2row(Kn2rowStages &stages, const Problem &problem, const Kn2rowS
 Kn2rowSchedule default_kn2row_schedule(const Problem &problem, const TargetModel &target);
 ScheduleSpace kn2row_space(const Problem &problem, const TargetModel &target);
 
-}  // namespace kiln::dense
+}  // namespace kiln

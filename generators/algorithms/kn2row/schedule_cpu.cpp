@@ -8,7 +8,7 @@
 #include "moves/tail_strategy.h"
 #include "moves/transpose_block.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::RVar;
@@ -113,4 +113,4 @@ void schedule_kn2row(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedu
     }
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -9,7 +9,7 @@
 #include "moves/tail_strategy.h"
 #include "targets/register_tile.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Func;
@@ -168,4 +168,4 @@ ScheduleSpace strassen_space(const Problem &problem, const TargetModel &target) 
             }};
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

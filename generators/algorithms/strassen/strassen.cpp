@@ -10,7 +10,7 @@
 #include "expressions/types.h"
 #include "expressions/vars.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Expr;
@@ -280,7 +280,7 @@ int strassen_iterations(const std::vector<AxisMap> &axes, size_t a, const Strass
 }
 
 bool strassen_applies(const Problem &problem) {
-    if (problem.op == Operator::deform_conv || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
+    if (problem.traits().deformable || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
         problem.accuracy == Accuracy::strict || problem.in_channels % 2 != 0 || problem.out_channels % 2 != 0 ||
         (problem.x_type != DType::f32 && problem.x_type != DType::f64)) {
         return false;
@@ -313,9 +313,9 @@ Problem strassen_products(const Problem &problem, const StrassenSchedule &schedu
 
 Func strassen_weights(const Problem &problem, const Func &w) {
     const std::vector<Var> at = vars("i", static_cast<size_t>(w.dimensions()));
-    const bool transposed = problem.op == Operator::conv_transpose;
-    const size_t in = transposed ? 0 : 1, out = transposed ? 1 : 0;
-    const Expr product = transposed ? at[0] / depth(problem) : at[0] / columns(problem);
+    const std::string_view order = problem.traits().weight_layout;
+    const size_t in = order.find('I'), out = order.find('O');
+    const Expr product = at[0] / (in == 0 ? depth(problem) : columns(problem));
     std::vector<Expr> sums;
     for (const Signs &signs : of_w) {
         sums.push_back(signed_sum(
@@ -364,4 +364,4 @@ StrassenStages strassen(const Problem &problem, const StrassenSchedule &schedule
     return s;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -20,7 +20,7 @@
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // The numbers of its schedule.
 struct StrassenSchedule {
@@ -85,4 +85,4 @@ ScheduleSpace strassen_space(const Problem &problem, const TargetModel &target);
 
 void schedule_strassen(StrassenStages &stages, const Problem &problem, const StrassenSchedule &schedule);
 
-}  // namespace kiln::dense
+}  // namespace kiln

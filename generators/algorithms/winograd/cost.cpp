@@ -8,7 +8,7 @@
 #include "expressions/types.h"
 #include "targets/register_tile.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 // Cycles, measured on what is in the nearest caches and what is not.
@@ -502,4 +502,4 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     return winograd_cycles(problem, target) < 0.95 * direct;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

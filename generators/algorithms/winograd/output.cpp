@@ -7,7 +7,7 @@
 #include "expressions/types.h"
 #include "expressions/vars.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::Expr;
 using Halide::Func;
@@ -232,4 +232,4 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
     s.y(at) = s.finished ? value : finish(s, problem, value, from[0], operands, y_at);
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

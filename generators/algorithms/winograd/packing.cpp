@@ -3,8 +3,9 @@
 #include "algorithms/winograd/winograd.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
+#include "expressions/weights.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Expr;
@@ -79,12 +80,9 @@ Func taps_of(const Problem &problem, const WinogradShape &shape, const PackedVar
         from.input = Halide::select(from.input / depth == group % shape.packed_groups, from.input % depth, -1);
         group = Halide::select(from.input < 0, static_cast<int>(-problem.groups), group);
     }
-    std::vector<Expr> source = {from.channel, from.input};
-    Halide::Region bounds = {{0, static_cast<int>(problem.out_channels)}, {0, depth}};
-    if (problem.op == Operator::conv_transpose) {
-        source = {group * depth + from.input, from.channel % out_of_group};
-        bounds = {{0, static_cast<int>(problem.in_channels)}, {0, out_of_group}};
-    }
+    std::vector<Expr> source =
+        weight_at(problem, {from.channel, group, from.channel % out_of_group}, from.input, depth);
+    Halide::Region bounds = weight_bounds(problem);
     for (size_t a = shape.axes.size(); a-- > 0;) {
         source.push_back(shape.axes[a].tap(from.phase[a], from.fold[a], at.j[a]));
         bounds.emplace_back(0, shape.axes[a].kernel);
@@ -157,4 +155,4 @@ Func pack_winograd(const Problem &problem, const WinogradShape &shape, const Fun
     return packed;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -12,7 +12,7 @@
 #include "moves/tile_sum.h"
 #include "targets/register_tile.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::Func;
 using Halide::MemoryType;
@@ -250,4 +250,4 @@ WinogradSteps schedule_winograd(WinogradStages &s, const Problem &problem, const
     return steps;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -5,7 +5,7 @@
 
 #include "algorithms/winograd/winograd.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // Where a stage is computed: at the root, or in each chunk of y.
 struct Place {
@@ -73,4 +73,4 @@ Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule);
 // The copy from the scratch to y, a chunk at a time where there are several.
 Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule);
 
-}  // namespace kiln::dense
+}  // namespace kiln

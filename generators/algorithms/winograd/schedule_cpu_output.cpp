@@ -9,7 +9,7 @@
 #include "moves/tail_strategy.h"
 #include "moves/transpose_block.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::Func;
 using Halide::RVar;
@@ -219,4 +219,4 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     return places;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -7,7 +7,7 @@
 #include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::Func;
 using Halide::MemoryType;
@@ -180,4 +180,4 @@ void bound_columns(Func &f, const WinogradStages &s, const WinogradSchedule &sch
     }
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -2,7 +2,7 @@
 // direct/schedule_neon.cpp has it for direct sums.
 #include "algorithms/winograd/winograd.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 void stage_inputs(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
                   const WinogradSteps &steps) {
@@ -17,4 +17,4 @@ void stage_inputs(WinogradStages &s, const Problem &problem, const WinogradSched
     }
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

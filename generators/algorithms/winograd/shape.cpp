@@ -9,10 +9,10 @@
 #include "expressions/types.h"
 #include "moves/transpose_block.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
-constexpr int max_rank = 3;
+constexpr int max_winograd_rank = 3;
 constexpr int least_masked_lanes = 8;  // of vectors that targets store under a mask in one instruction
 
 }  // namespace
@@ -20,8 +20,8 @@ constexpr int least_masked_lanes = 8;  // of vectors that targets store under a 
 std::vector<WinogradAxis> winograd_axes(const Problem &problem) {
     std::vector<WinogradAxis> axes;
     for (int axis = problem.rank - 1; axis >= 0; axis--) {
-        axes.push_back(problem.op == Operator::conv ? WinogradAxis::conv(problem, axis)
-                                                    : WinogradAxis::conv_transpose(problem, axis));
+        axes.push_back(problem.traits().transposed ? WinogradAxis::conv_transpose(problem, axis)
+                                                   : WinogradAxis::conv(problem, axis));
     }
     return axes;
 }
@@ -35,7 +35,7 @@ double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::
 }
 
 bool winograd_applies(const Problem &p) {
-    if (p.op == Operator::deform_conv || p.rank > max_rank || p.accuracy == Accuracy::strict ||
+    if (p.traits().deformable || p.rank > max_winograd_rank || p.accuracy == Accuracy::strict ||
         sum_type(p) == Halide::Float(64) || p.y_elements() == 0 || p.has_open_sizes() || p.x_elements() == 0) {
         return false;
     }
@@ -47,7 +47,7 @@ bool winograd_applies(const Problem &p) {
     bool pays = false;
     for (int axis = 0; axis < p.rank; axis++) {
         const WinogradAxis &map = axes[p.rank - 1 - axis];
-        if (p.op == Operator::conv_transpose && p.stride[axis] > 1 && p.dilation[axis] > 1) {
+        if (p.traits().transposed && p.stride[axis] > 1 && p.dilation[axis] > 1) {
             return false;
         }
         if (map.taps >= max_cook_toom_points) {
@@ -150,7 +150,7 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (by_phase && !allows_by_phase(problem)) {
         throw std::invalid_argument("schedule: \"by_phase\" is 1, but not all tiles are of one size and dense in y");
     }
-    if (by_point && (problem.rank < max_rank || rows > 0)) {
+    if (by_point && (problem.rank < max_winograd_rank || rows > 0)) {
         throw std::invalid_argument("schedule: \"by_point\" is 1 for " + std::to_string(problem.rank) +
                                     " axes and \"rows\" " + std::to_string(rows));
     }
@@ -348,4 +348,4 @@ std::vector<int> WinogradShape::packed_extents() const {
     return extents;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -6,7 +6,7 @@
 #include "expressions/arithmetic.h"
 #include "targets/register_tile.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) {
     const std::vector<WinogradAxis> axes = winograd_axes(problem);
@@ -22,7 +22,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
         {"unroll", divisors_among(shape.steps(), {1, 2, 4})},
         {"rows", {0, 1, 2, 4, 8, 16}},
         {"images", divisors_among(batch, {1, 2, 4, 8, 16})},
-        {"by_phase", whole_range(0, problem.op == Operator::conv_transpose ? 1 : 0)},
+        {"by_phase", whole_range(0, problem.traits().transposed ? 1 : 0)},
         {"by_point", whole_range(0, axes.size() == 3 ? 1 : 0)},
         {"by_panel", whole_range(0, shape.merges_phases ? 0 : 1)},
         {"prefetch_distance", {0, 16, 32, 64}},
@@ -43,4 +43,4 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
     return space;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

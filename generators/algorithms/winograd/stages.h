@@ -6,7 +6,7 @@
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "algorithms/winograd/winograd.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // The transform of axis `a` in tiles of a combination.
 const CookToom &transform_of(const WinogradShape &shape, int bits, size_t a);
@@ -35,4 +35,4 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
 // y from the scratch: cropped, in its own layout, with the epilogue.
 void define_copy(WinogradStages &s, const Problem &problem, const Operands &operands);
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -13,7 +13,7 @@
 #include "expressions/types.h"
 #include "expressions/vars.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::Expr;
 using Halide::Func;
@@ -435,4 +435,4 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
     return s;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

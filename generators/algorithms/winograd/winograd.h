@@ -44,7 +44,7 @@
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // The numbers a schedule of the Winograd algorithm is made of.
 struct WinogradSchedule {
@@ -268,4 +268,4 @@ WinogradSteps schedule_winograd(WinogradStages &stages, const Problem &problem, 
 void stage_inputs(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule,
                   const WinogradSteps &steps);
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -12,7 +12,7 @@
 #include "moves/gpu_schedule.h"
 #include "moves/tile_sum.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Expr;
@@ -351,4 +351,4 @@ Func winograd_gpu(const Problem &problem, const WinogradGpuSchedule &schedule, c
     return s.y;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

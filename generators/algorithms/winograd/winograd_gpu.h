@@ -17,7 +17,7 @@
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // The numbers of its schedule.
 struct WinogradGpuSchedule {
@@ -42,4 +42,4 @@ WinogradGpuSchedule default_winograd_gpu_schedule(const Problem &problem, const 
 // The kernel, scheduled.
 Halide::Func winograd_gpu(const Problem &problem, const WinogradGpuSchedule &schedule, const Operands &operands);
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -8,7 +8,7 @@
 #include "lowering/amx/tile_overlap.h"
 #include "lowering/amx/tile_products.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using namespace Halide::Internal;
@@ -69,11 +69,12 @@ class UseMatrixTiles : public IRMutator {
 
 }  // namespace
 
-IrStmt use_matrix_tiles(const IrStmt &statement) {
+IrStmt use_matrix_tiles(const IrStmt &statement, int &found) {
     CountTiles count;
     statement.accept(&count);
     // Tiles of other shapes, at an edge, want registers of their own.
+    found += count.result;
     return UseMatrixTiles(count.result == 1).mutate(statement);
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

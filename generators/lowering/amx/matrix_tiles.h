@@ -9,7 +9,7 @@
 
 #include <Halide.h>
 
-namespace kiln::dense {
+namespace kiln {
 
 // The loops of a Func whose sums are tiles: along a tile's row, over its rows, and over the products that one
 // instruction sums, of neighbours and of steps.
@@ -21,8 +21,8 @@ inline constexpr int most_tile_rows = 16, tile_lanes = 16;
 // How many tile registers there are.
 inline constexpr int tile_registers = 8;
 
-// The lowered statement with those loops as instructions on tiles; the same statement where there are none. Throws
-// Halide::InternalError where the loops are not what is expected.
-Halide::Internal::Stmt use_matrix_tiles(const Halide::Internal::Stmt &statement);
+// The lowered statement with those loops as instructions on tiles; the same statement where there are none. `found`
+// grows by the Funcs whose sums are tiles. Throws Halide::InternalError where the loops are not what is expected.
+Halide::Internal::Stmt use_matrix_tiles(const Halide::Internal::Stmt &statement, int &found);
 
-}  // namespace kiln::dense
+}  // namespace kiln

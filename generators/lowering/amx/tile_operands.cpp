@@ -8,7 +8,7 @@
 
 #include "lowering/amx/matrix_tiles.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using namespace Halide::Internal;
 using Halide::Expr;
@@ -55,94 +55,130 @@ void load_early(std::vector<Operand> &operands, int registers) {
     }
 }
 
-// Straight-line code in which the operands of products are loaded ahead of them, while others are multiplied, into
-// registers other than those that these read: a load waits for the products that read what it overwrites. So all
-// registers that hold no sums hold operands, if `all_registers` may be used; a register keeps to operands of one kind,
-// since its shape is fixed.
-IrStmt load_ahead(const std::vector<IrStmt> &statements, int sums, bool all_registers) {
-    constexpr int longest_use = tile_registers;  // beyond, an operand is loaded again
-    std::vector<Operand> used[2];
-    int count = 0;
-    std::vector<size_t> of_product[2];
-    for (const IrStmt &s : statements) {
-        const Call *product = product_of(s);
-        if (!product) {
-            continue;
-        }
-        for (int side = 0; side < 2; side++) {
-            const Expr &load = product->args[operand_arguments[side]];
-            std::vector<Operand> &list = used[side];
-            size_t i = list.size();
-            while (i > 0 && !(count - list[i - 1].last <= longest_use && equal(list[i - 1].load, load))) {
-                i--;
+// The operands of products in straight-line code, by the side that they are on.
+struct ProductOperands {
+    static constexpr int sides = 2;
+    std::vector<Operand> used[sides];
+    std::vector<size_t> of_product[sides];  // for each product, which of `used`
+    int products = 0;
+
+    explicit ProductOperands(const std::vector<IrStmt> &statements) {
+        for (const IrStmt &s : statements) {
+            if (const Call *product = product_of(s)) {
+                for (int side = 0; side < sides; side++) {
+                    take(side, product->args[operand_arguments[side]], s.as<Store>()->name);
+                }
+                products++;
             }
-            if (i == 0) {
-                list.push_back({load, unique_name(s.as<Store>()->name + ".operand"), count, count});
-                i = list.size();
-            }
-            list[i - 1].last = count;
-            of_product[side].push_back(i - 1);
         }
-        count++;
     }
-    int registers[2] = {count_live(used[0]), count_live(used[1])};
-    if (count == 0 || registers[0] + registers[1] + sums > tile_registers) {
-        return Block::make(statements);
+
+  private:
+    void take(int side, const Expr &load, const std::string &sums) {
+        constexpr int longest_use = tile_registers;  // beyond, an operand is loaded again
+        std::vector<Operand> &list = used[side];
+        size_t i = list.size();
+        while (i > 0 && !(products - list[i - 1].last <= longest_use && equal(list[i - 1].load, load))) {
+            i--;
+        }
+        if (i == 0) {
+            list.push_back({load, unique_name(sums + ".operand"), products, products});
+            i = list.size();
+        }
+        list[i - 1].last = products;
+        of_product[side].push_back(i - 1);
     }
-    // Where an operand stays for several products, LLVM stores tiles in between unless one register is to spare; where
-    // shapes differ, it may find none.
-    const bool one_shape = std::all_of(statements.begin(), statements.end(), [](const IrStmt &s) {
+};
+
+// Whether all products are of whole tiles.
+bool have_one_shape(const std::vector<IrStmt> &statements) {
+    return std::all_of(statements.begin(), statements.end(), [](const IrStmt &s) {
         const Call *product = product_of(s);
         return !product || (is_const(product->args[0], most_tile_rows) && is_const(product->args[1], tile_lanes * 4) &&
                             is_const(product->args[2], most_tile_rows * 4));
     });
-    const int spare = one_shape && registers[0] + registers[1] == 2 ? 0 : 1;
+}
+
+// Says when each operand is to be loaded, and returns them all in that order. False where there are no registers for
+// them beside `sums`.
+bool plan_loads(const std::vector<IrStmt> &statements, int sums, bool all_registers, ProductOperands &operands,
+                std::vector<const Operand *> &loads) {
+    int registers[ProductOperands::sides] = {count_live(operands.used[0]), count_live(operands.used[1])};
+    if (operands.products == 0 || registers[0] + registers[1] + sums > tile_registers) {
+        return false;
+    }
+    // Where an operand stays for several products, LLVM stores tiles in between unless one register is to spare; where
+    // shapes differ, it may find none.
+    const int spare = have_one_shape(statements) && registers[0] + registers[1] == 2 ? 0 : 1;
     while (all_registers && registers[0] + registers[1] + sums < tile_registers - spare) {
         registers[registers[0] > registers[1] ? 1 : 0]++;
     }
-    std::vector<const Operand *> loads;
-    for (int side = 0; side < 2; side++) {
-        load_early(used[side], registers[side]);
-        for (const Operand &o : used[side]) {
+    for (int side = 0; side < ProductOperands::sides; side++) {
+        load_early(operands.used[side], registers[side]);
+        for (const Operand &o : operands.used[side]) {
             loads.push_back(&o);
         }
     }
     std::stable_sort(loads.begin(), loads.end(), [](const Operand *a, const Operand *b) {
         return std::pair(a->loaded, a->first) < std::pair(b->loaded, b->first);
     });
-    // From the last to the first: what follows a load is inside its name's scope.
-    std::vector<IrStmt> rest;
-    const auto wrap = [&rest] {
-        std::reverse(rest.begin(), rest.end());
-        const IrStmt all = Block::make(rest);
-        rest.clear();
-        return all;
-    };
-    int product_index = count;
-    const auto load = [&](int before) {
-        for (; !loads.empty() && loads.back()->loaded == before; loads.pop_back()) {
-            rest = {LetStmt::make(loads.back()->name, loads.back()->load, wrap())};
+    return true;
+}
+
+// Code that is written from its last statement to its first: what follows a load is inside its name's scope.
+class BackwardCode {
+  public:
+    explicit BackwardCode(std::vector<const Operand *> loads) : loads_(std::move(loads)) {}
+
+    void add(const IrStmt &s) { rest_.push_back(s); }
+    void load_what_is_due(int before_product) {
+        for (; !loads_.empty() && loads_.back()->loaded == before_product; loads_.pop_back()) {
+            rest_ = {LetStmt::make(loads_.back()->name, loads_.back()->load, whole())};
         }
-    };
+    }
+    IrStmt whole() {
+        std::reverse(rest_.begin(), rest_.end());
+        const IrStmt all = Block::make(rest_);
+        rest_.clear();
+        return all;
+    }
+
+  private:
+    std::vector<const Operand *> loads_;
+    std::vector<IrStmt> rest_;
+};
+
+// Straight-line code in which the operands of products are loaded ahead of them, while others are multiplied, into
+// registers other than those that these read: a load waits for the products that read what it overwrites. So all
+// registers that hold no sums hold operands, if `all_registers` may be used; a register keeps to operands of one kind,
+// since its shape is fixed.
+IrStmt load_ahead(const std::vector<IrStmt> &statements, int sums, bool all_registers) {
+    ProductOperands operands(statements);
+    std::vector<const Operand *> loads;
+    if (!plan_loads(statements, sums, all_registers, operands, loads)) {
+        return Block::make(statements);
+    }
+    BackwardCode code(loads);
+    int product_index = operands.products;
     for (size_t i = statements.size(); i-- > 0;) {
         const Store *store = statements[i].as<Store>();
         const Call *product = product_of(statements[i]);
         if (!product) {
-            rest.push_back(statements[i]);
+            code.add(statements[i]);
             continue;
         }
-        load(product_index);
+        code.load_what_is_due(product_index);
         product_index--;
         std::vector<Expr> args = product->args;
-        for (int side = 0; side < 2; side++) {
+        for (int side = 0; side < ProductOperands::sides; side++) {
             Expr &arg = args[operand_arguments[side]];
-            arg = Variable::make(arg.type(), used[side][of_product[side][product_index]].name);
+            arg = Variable::make(arg.type(), operands.used[side][operands.of_product[side][product_index]].name);
         }
-        rest.push_back(Store::make(store->name, Call::make(product->type, product->name, args, product->call_type),
-                                   store->index, store->param, store->predicate, store->alignment));
+        code.add(Store::make(store->name, Call::make(product->type, product->name, args, product->call_type),
+                             store->index, store->param, store->predicate, store->alignment));
     }
-    load(0);
-    return wrap();
+    code.load_what_is_due(0);
+    return code.whole();
 }
 
 }  // namespace
@@ -172,4 +208,4 @@ IrStmt load_all_ahead(const IrStmt &statement, int sums, bool all_registers) {
     return Block::make(all);
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

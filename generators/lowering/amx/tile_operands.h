@@ -3,10 +3,10 @@
 
 #include "lowering/amx/tile_products.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // The statement with all straight-line code in it such that operands of products are loaded some products ahead.
 // `sums`: the tiles that are summed. `all_registers`: whether all others may hold operands.
 IrStmt load_all_ahead(const IrStmt &statement, int sums, bool all_registers);
 
-}  // namespace kiln::dense
+}  // namespace kiln

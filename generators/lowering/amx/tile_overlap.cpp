@@ -10,7 +10,7 @@
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/amx/tile_operands.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using namespace Halide::Internal;
 using Halide::Expr;
@@ -183,13 +183,103 @@ struct TileLoops {
     }
 };
 
+std::string tile_of(const IrStmt &s) {
+    const Store *store = s.as<Store>();
+    return store ? store->name : "";
+}
+
+// What the sums of a register tile are made of: their starts, a store to each tile, and the steps that add to them, of
+// which the first are straight-line code.
+struct Sums {
+    std::vector<IrStmt> starts, steps;
+
+    explicit Sums(const IrStmt &replaced) {
+        constexpr int most_steps = 20;
+        std::vector<IrStmt> statements;
+        flatten(replaced, statements);
+        for (const IrStmt &s : statements) {
+            if (tile_of(s).empty()) {
+                unroll_first(s, most_steps, steps);
+            } else {
+                (steps.empty() ? starts : steps).push_back(s);
+            }
+        }
+    }
+};
+
+// A panel in part is used in another way than whole ones. LLVM 21 finds no registers for tiles that are summed while it
+// is decided which.
+bool uses_panels_in_part(const std::vector<IrStmt> &pieces) {
+    return std::any_of(pieces.begin(), pieces.end(), [](const IrStmt &s) {
+        const IfThenElse *branch = s.as<IfThenElse>();
+        return branch && branch->else_case.defined();
+    });
+}
+
+// The first product of each tile, behind what stores the tile's former sums and starts it anew; empty where the first
+// products are not one of each.
+std::vector<IrStmt> restart_tiles(const ReplaceLoops &replace, const std::vector<IrStmt> &starts,
+                                  const std::vector<IrStmt> &products) {
+    std::vector<IrStmt> body;
+    for (size_t i = 0; i < starts.size(); i++) {
+        if (i == products.size() || !product_of(products[i])) {
+            return {};
+        }
+        const std::string tile = tile_of(products[i]);
+        const auto start =
+            std::find_if(starts.begin(), starts.end(), [&](const IrStmt &s) { return tile_of(s) == tile; });
+        const bool is_first =
+            std::none_of(products.begin(), products.begin() + i, [&](const IrStmt &s) { return tile_of(s) == tile; });
+        if (start == starts.end() || !is_first) {
+            return {};
+        }
+        body.insert(body.end(), {replace.store(tile), *start, products[i]});
+    }
+    return body;
+}
+
+// The pieces evenly between the other products, of which the first `apart` stand by themselves, or, where they are from
+// a loop, between steps of `tiles` products: measured, channels-first y is up to a quarter slower otherwise.
+void spread_pieces(const std::vector<IrStmt> &pieces, bool from_loop, const std::vector<IrStmt> &products, size_t tiles,
+                   size_t apart, std::vector<IrStmt> &body) {
+    const size_t others = std::max<size_t>(apart - tiles, 1), grain = from_loop ? tiles : 1;
+    size_t used = 0;
+    for (size_t i = 1; i <= others; i++) {
+        if (tiles + i <= apart) {
+            body.push_back(products[tiles + i - 1]);
+        }
+        const size_t wanted = i == others || i % grain == 0 ? pieces.size() * i / others : used;
+        body.insert(body.end(), pieces.begin() + used, pieces.begin() + wanted);
+        used = wanted;
+    }
+}
+
+// `body` in one loop over all register tiles. Before it tiles start, behind it the last sums are stored and used:
+// `used` and `body` know an iteration's values under names that end in `before`, those of the one before it.
+IrStmt loop_over_tiles(const TileLoops &loops, const ReplaceLoops &replace, const std::vector<IrStmt> &starts,
+                       const std::vector<IrStmt> &used, const IrStmt &body, const std::string &before) {
+    const std::string name = loops.sums->name + ".tiles";
+    const Expr index = Variable::make(Int(32), name);
+    const IrStmt loop =
+        For::make(name, 0, loops.count, ForType::Serial, Halide::Partition::Never, Halide::DeviceAPI::None,
+                  loops.define(index, "", loops.define(Halide::max(index - 1, 0), before, body)));
+    IrStmt all = replace.declare(Block::make({loops.define(0, "", Block::make(starts)), loop, replace.store(),
+                                              loops.define(loops.count - 1, before, Block::make(used))}));
+    if (!is_const(loops.count)) {
+        all = IfThenElse::make(loops.count > 0, all);
+    }
+    const Allocate *storage = loops.storage;
+    return Allocate::make(storage->name, storage->type, storage->memory_type, storage->extents, storage->condition,
+                          Block::make(all, Free::make(storage->name)));
+}
+
 }  // namespace
 
 // The processor looks ahead by some hundred instructions only, so that it would else do one after the other. Sums are
 // stored where the next ones start, when the products of other tiles are under way. The first iteration uses sums that
-// are none at the place of the first, which the second writes again.
+// are none at the place of the first, which the second writes again. Loops of many products come last.
 std::optional<IrStmt> overlap_tiles(const For *outermost, Lets lets, bool all_registers) {
-    constexpr int least_tiles = 4, most_steps = 20;
+    constexpr int least_tiles = 4;
     const std::string before = ".before";
     const std::optional<TileLoops> loops = TileLoops::find(outermost);
     if (!loops || is_const_one(simplify(loops->count < least_tiles))) {
@@ -201,79 +291,28 @@ std::optional<IrStmt> overlap_tiles(const For *outermost, Lets lets, bool all_re
         }
     }
     ReplaceLoops replace(loops->sums->name, lets);
-    std::vector<IrStmt> statements, starts, steps, pieces;
-    flatten(replace.replace(loops->sums->body), statements);
-    const auto tile_of = [](const IrStmt &s) { return s.as<Store>() ? s.as<Store>()->name : ""; };
-    for (const IrStmt &s : statements) {
-        if (tile_of(s).empty()) {
-            unroll_first(s, most_steps, steps);
-        } else {
-            (steps.empty() ? starts : steps).push_back(s);
-        }
-    }
+    const Sums sums(replace.replace(loops->sums->body));
+    std::vector<IrStmt> products, pieces;
     const bool from_loop = split_use(Block::make(loops->use), pieces);
-    // A panel in part is used in another way than whole ones. LLVM 21 finds no registers for tiles that are summed
-    // while it is decided which.
-    if (std::any_of(pieces.begin(), pieces.end(), [](const IrStmt &s) {
-            const IfThenElse *branch = s.as<IfThenElse>();
-            return branch && branch->else_case.defined();
-        })) {
+    if (uses_panels_in_part(pieces)) {
         return std::nullopt;
     }
-
-    // A tile of the first step is stored and starts right before its product.
-    std::vector<IrStmt> products;
-    for (const IrStmt &s : steps) {
+    for (const IrStmt &s : sums.steps) {
         flatten(s, products);
     }
-    const size_t tiles = starts.size(), apart = std::find_if(products.begin(), products.end(),
-                                                             [](const IrStmt &s) { return !product_of(s); }) -
-                                                products.begin();
-    std::vector<IrStmt> body;
-    for (size_t i = 0; i < std::min(tiles, apart); i++) {
-        const std::string tile = tile_of(products[i]);
-        const auto start =
-            std::find_if(starts.begin(), starts.end(), [&](const IrStmt &s) { return tile_of(s) == tile; });
-        const bool is_first =
-            std::none_of(products.begin(), products.begin() + i, [&](const IrStmt &s) { return tile_of(s) == tile; });
-        if (start == starts.end() || !is_first) {
-            return std::nullopt;
-        }
-        body.insert(body.end(), {replace.store(tile), *start, products[i]});
-    }
-    if (apart < tiles) {
+    std::vector<IrStmt> body = restart_tiles(replace, sums.starts, products);
+    if (body.empty() && !sums.starts.empty()) {
         return std::nullopt;
     }
-    // The pieces evenly between the other products, or, where they are from a loop, steps: measured, channels-first y
-    // is up to a quarter slower otherwise. Loops of many products come last.
-    const size_t others = std::max<size_t>(apart - tiles, 1), grain = from_loop ? tiles : 1;
-    size_t used = 0;
-    for (size_t i = 1; i <= others; i++) {
-        if (tiles + i <= apart) {
-            body.push_back(products[tiles + i - 1]);
-        }
-        const size_t wanted = i == others || i % grain == 0 ? pieces.size() * i / others : used;
-        for (; used < wanted; used++) {
-            body.push_back(loops->rename(pieces[used], before));
-        }
+    for (IrStmt &piece : pieces) {
+        piece = loops->rename(piece, before);
     }
-    body.insert(body.end(), products.begin() + apart, products.end());
-    body = {load_all_ahead(Block::make(body), static_cast<int>(tiles), all_registers)};
-
-    const Expr index = Variable::make(Int(32), loops->sums->name + ".tiles");
-    const IrStmt loop =
-        For::make(loops->sums->name + ".tiles", 0, loops->count, ForType::Serial, Halide::Partition::Never,
-                  Halide::DeviceAPI::None,
-                  loops->define(index, "", loops->define(Halide::max(index - 1, 0), before, Block::make(body))));
-    IrStmt all = replace.declare(
-        Block::make({loops->define(0, "", Block::make(starts)), loop, replace.store(),
-                     loops->define(loops->count - 1, before, loops->rename(Block::make(pieces), before))}));
-    if (!is_const(loops->count)) {
-        all = IfThenElse::make(loops->count > 0, all);
-    }
-    const Allocate *storage = loops->storage;
-    return Allocate::make(storage->name, storage->type, storage->memory_type, storage->extents, storage->condition,
-                          Block::make(all, Free::make(storage->name)));
+    const size_t tiles = sums.starts.size();
+    const auto loop = std::find_if(products.begin(), products.end(), [](const IrStmt &s) { return !product_of(s); });
+    spread_pieces(pieces, from_loop, products, tiles, loop - products.begin(), body);
+    body.insert(body.end(), loop, products.end());
+    const IrStmt loaded = load_all_ahead(Block::make(body), static_cast<int>(tiles), all_registers);
+    return loop_over_tiles(*loops, replace, sums.starts, pieces, loaded, before);
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

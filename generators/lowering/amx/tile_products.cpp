@@ -6,7 +6,7 @@
 
 #include "lowering/amx/matrix_tiles.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 using namespace Halide::Internal;
 using Halide::Expr;
@@ -339,4 +339,4 @@ Expr ReplaceLoops::products(const Nest &nest, const Tile &tile) const {
         Call::Intrinsic);
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

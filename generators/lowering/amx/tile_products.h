@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace kiln::dense {
+namespace kiln {
 
 using IrStmt = Halide::Internal::Stmt;  // Halide::Stmt is another thing
 
@@ -76,4 +76,4 @@ class ReplaceLoops : public Halide::Internal::IRMutator {
     std::map<int, Tile> tiles_;  // by their places in the Func's storage
 };
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -10,7 +10,7 @@
 
 #include "lowering/object_symbols.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 // An instruction on tiles, and the registers it names.
@@ -105,4 +105,4 @@ void stream_tile_operand(const std::string &object_file, const std::string &list
     std::ofstream(object_file, std::ios::binary) << object;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

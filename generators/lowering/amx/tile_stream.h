@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace kiln::dense {
+namespace kiln {
 
 // The operands of a tile's product: of its rows, and of its lanes.
 enum class TileOperand { rows, lanes };
@@ -17,4 +17,4 @@ enum class TileOperand { rows, lanes };
 // Throws std::runtime_error where the object's loads are not those of its listing, or there are none.
 void stream_tile_operand(const std::string &object_file, const std::string &listing_file, TileOperand operand);
 
-}  // namespace kiln::dense
+}  // namespace kiln

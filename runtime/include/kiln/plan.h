@@ -5,6 +5,7 @@
 #include "kiln/layer.h"
 #include "kiln/problem.h"
 #include "kiln/status.h"
+#include "kiln/tensor.h"
 
 namespace kiln {
 
@@ -24,6 +25,25 @@ struct RunArguments {
     // Where a GPU's kernel runs: all the above is then device memory, and the run is queued. Null elsewhere.
     const kiln_gpu *gpu = nullptr;
 };
+
+// Calls visit(Tensor, pointer) for each tensor of a run, in the order of kiln_run_function's arguments. It may set the
+// pointers, where `arguments` may be changed.
+template <typename Arguments, typename Visit>
+void for_each_tensor(Arguments &arguments, const Visit &visit) {
+    visit(Tensor::x, arguments.x);
+    visit(Tensor::bias, arguments.bias);
+    visit(Tensor::residual, arguments.residual);
+    visit(Tensor::offset, arguments.offset);
+    visit(Tensor::mask, arguments.mask);
+    visit(Tensor::scale, arguments.scale);
+    visit(Tensor::y, arguments.y);
+}
+
+// A kernel's code, for arguments that fit it; `sizes` are those of kiln_run_function.
+inline int32_t run_kernel(kiln_run_function run, const RunArguments &a, const int32_t *sizes) {
+    const auto *place = a.gpu == nullptr ? a.threads : reinterpret_cast<const kiln_threads *>(a.gpu);
+    return run(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, sizes, a.workspace, place);
+}
 
 // Picks the most specific kernel that matches and that this processor supports. Nothing here allocates or throws; a
 // plan may be copied, and one plan may run in several threads at once with a workspace each.

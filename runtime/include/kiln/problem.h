@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kiln/activation.h"
+#include "kiln/operator.h"
 #include "kiln/status.h"
 
 namespace kiln {
@@ -23,7 +24,6 @@ inline constexpr int64_t open_size = std::numeric_limits<int64_t>::min();
 // One number a spatial axis, the outermost (slowest) first; entries past the rank are zero.
 using Axes = std::array<int64_t, max_spatial_rank>;
 
-enum class Operator : uint8_t { conv, conv_transpose, deform_conv };
 enum class DType : uint8_t { f64, f32, f16, bf16, s8, u8, s32 };
 // How data lies in memory: [batch][channel][spatial...] or [batch][spatial...][channel]; open: said at run time, `?` in
 // texts.
@@ -81,6 +81,7 @@ struct Problem {
     std::array<float, max_activation_params> activation_params{};  // zero where the activation has none
     Accuracy accuracy = Accuracy::normal;
 
+    const OperatorTraits &traits() const { return operator_traits[static_cast<size_t>(op)]; }
     // (kernel - 1) * dilation + 1
     int64_t effective_kernel(int axis) const;
     // Whether something is left to run time: a size, a layout, the epilogue.
@@ -97,6 +98,10 @@ struct Problem {
     int64_t x_elements() const;  // of the whole tensor; open sizes not allowed
     int64_t y_elements() const;
     int64_t w_elements() const;
+    // The sizes of w before its spatial ones, as traits().weight_layout orders them; open where they depend on what is.
+    std::array<int64_t, 2> w_channels() const;
+    // Of mask, offset_groups * taps(); offset has as many for each axis.
+    int64_t mask_channels() const;
     // Multiplications and additions of the definition, two for each product, padding included.
     double flops() const;
 };

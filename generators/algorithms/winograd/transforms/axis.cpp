@@ -6,7 +6,7 @@
 
 #include "expressions/arithmetic.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 using Halide::Expr;
@@ -89,4 +89,4 @@ WinogradAxis WinogradAxis::conv_transpose(const Problem &problem, int axis) {
     return map;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -7,7 +7,7 @@
 
 #include "kiln/problem.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // Tiles of one size on one axis.
 struct TileClass {
@@ -54,4 +54,4 @@ struct WinogradAxis {
     int first_tap_ = 0, tap_step_ = 1;
 };
 
-}  // namespace kiln::dense
+}  // namespace kiln

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 Rational power(const Rational &base, int exponent) {
@@ -223,4 +223,4 @@ const CookToom &cook_toom(int m, int r, int filter_points) {
     return found != derived.end() ? found->second : derived.emplace(key, derive(m, r, filter_points)).first->second;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

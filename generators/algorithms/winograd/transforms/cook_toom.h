@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace kiln::dense {
+namespace kiln {
 
 // An exact fraction in lowest terms, its denominator positive.
 class Rational {
@@ -67,4 +67,4 @@ const CookToom &cook_toom(int m, int r, int filter_points);
 // only in the signs of odd powers.
 int opposite_point(int index, int points);
 
-}  // namespace kiln::dense
+}  // namespace kiln

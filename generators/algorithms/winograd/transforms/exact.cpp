@@ -6,7 +6,7 @@
 
 #include "algorithms/winograd/transforms/cook_toom.h"
 
-namespace kiln::dense {
+namespace kiln {
 namespace {
 
 int64_t power_of_two_in(int64_t scale) {
@@ -63,4 +63,4 @@ Halide::Expr exact_sum(const Halide::Expr &scaled, int64_t scale) {
     return Halide::reinterpret<int32_t>(sum) >> shift;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

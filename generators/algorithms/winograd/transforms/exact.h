@@ -11,7 +11,7 @@
 #include "algorithms/winograd/transforms/axis.h"
 #include "kiln/problem.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // By how much the filters of such tiles are scaled on all axes together.
 int64_t exact_scale(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
@@ -23,4 +23,4 @@ bool is_exact(const Problem &problem, const std::vector<WinogradAxis> &axes, con
 // The sum, of 32-bit integers, that `scaled`, unsigned and modulo 2^32, is the scale times.
 Halide::Expr exact_sum(const Halide::Expr &scaled, int64_t scale);
 
-}  // namespace kiln::dense
+}  // namespace kiln

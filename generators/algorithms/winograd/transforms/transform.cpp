@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace kiln::dense {
+namespace kiln {
 
 using Halide::Expr;
 
@@ -75,4 +75,4 @@ std::vector<Expr> output_transform(const CookToom &f, const std::vector<Expr> &p
     return result;
 }
 
-}  // namespace kiln::dense
+}  // namespace kiln

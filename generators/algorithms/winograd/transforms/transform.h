@@ -7,7 +7,7 @@
 
 #include "algorithms/winograd/transforms/cook_toom.h"
 
-namespace kiln::dense {
+namespace kiln {
 
 // sum of row[k] * terms[k] without the zeros.
 Halide::Expr combination(const std::vector<double> &row, const std::vector<Halide::Expr> &terms);
@@ -21,4 +21,4 @@ std::vector<Halide::Expr> input_transform(const CookToom &f, const std::vector<H
 // A^T times the products of a tile: opposite points share their sum and difference.
 std::vector<Halide::Expr> output_transform(const CookToom &f, const std::vector<Halide::Expr> &products);
 
-}  // namespace kiln::dense
+}  // namespace kiln
