@@ -1,8 +1,8 @@
 # kiln_add_library(): convolutions compiled ahead of time, as a CMake target.
 #
 #   kiln_add_library(NAME LAYERS file | MODEL file
-#                    [TARGETS target...] [DECISIONS file] [SHAPES input=1x3x224x224...] [LAYER name...]
-#                    [SKIP_UNSUPPORTED] [EMBED_WEIGHTS | EMBED_RAW_WEIGHTS] [DEPENDS file...])
+#                    [TARGETS target...] [DECISIONS file] [OPTIMIZE speed|size] [SHAPES input=1x3x224x224...]
+#                    [LAYER name...] [SKIP_UNSUPPORTED] [EMBED_WEIGHTS | EMBED_RAW_WEIGHTS] [DEPENDS file...])
 #
 # NAME, a C identifier, becomes a static library target. What links it can include "NAME.h", and gets the Kiln runtime too.
 #
@@ -13,6 +13,8 @@
 #                  processor picks at run time. Default: the variable KILN_TARGETS, which toolchain files may set, else what
 #                  the layers file says, else this machine
 #   DECISIONS      the algorithms and schedules to use, as `kiln tune` writes them
+#   OPTIMIZE       what kernels are chosen for, of the layers that do not say: speed, or size, the fewest bytes of packed
+#                  weights and code. Default: speed
 #   SHAPES         sizes for inputs whose shapes the model leaves open
 #   LAYER          only these layers, by their names or their ONNX nodes'. Default: all
 #   SKIP_UNSUPPORTED  leave out, and tell, layers that Kiln cannot take and convolutions of a MODEL that it cannot make
@@ -31,7 +33,7 @@
 cmake_minimum_required(VERSION 3.22)
 
 function(kiln_add_library NAME)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_WEIGHTS;EMBED_RAW_WEIGHTS;SKIP_UNSUPPORTED" "LAYERS;MODEL;DECISIONS"
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_WEIGHTS;EMBED_RAW_WEIGHTS;SKIP_UNSUPPORTED" "LAYERS;MODEL;DECISIONS;OPTIMIZE"
                           "TARGETS;SHAPES;LAYER;DEPENDS")
     if(NOT ARG_TARGETS)
         set(ARG_TARGETS ${KILN_TARGETS})
@@ -93,6 +95,9 @@ macro(_kiln_check_arguments command)
     if(ARG_EMBED_WEIGHTS AND ARG_EMBED_RAW_WEIGHTS)
         message(FATAL_ERROR "${command}(${NAME}): give either EMBED_WEIGHTS or EMBED_RAW_WEIGHTS")
     endif()
+    if(ARG_OPTIMIZE AND NOT ARG_OPTIMIZE MATCHES "^(speed|size)$")
+        message(FATAL_ERROR "${command}(${NAME}): OPTIMIZE is ${ARG_OPTIMIZE}: it may be speed or size")
+    endif()
     if(CMAKE_CROSSCOMPILING AND NOT ARG_TARGETS)
         message(FATAL_ERROR "${command}(${NAME}): give TARGETS when cross-compiling: without them kiln compiles for the "
                             "machine it runs on")
@@ -110,6 +115,9 @@ macro(_kiln_common_options file)
         get_filename_component(decisions "${ARG_DECISIONS}" ABSOLUTE)
         list(APPEND inputs "${decisions}")
         list(APPEND options --decisions "${decisions}")
+    endif()
+    if(ARG_OPTIMIZE)
+        list(APPEND options --optimize ${ARG_OPTIMIZE})
     endif()
     foreach(input IN LISTS ARG_DEPENDS)
         get_filename_component(input "${input}" ABSOLUTE)

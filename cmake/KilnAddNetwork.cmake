@@ -1,8 +1,8 @@
 # kiln_add_network(): a whole ONNX model compiled ahead of time, as a CMake target.
 #
 #   kiln_add_network(NAME MODEL file
-#                    [TARGETS target...] [DECISIONS file] [SHAPES input=1x3x224x224...] [EMBED_RAW_WEIGHTS] [CALLBACKS]
-#                    [DEPENDS file...])
+#                    [TARGETS target...] [DECISIONS file] [OPTIMIZE speed|size] [SHAPES input=1x3x224x224...]
+#                    [EMBED_RAW_WEIGHTS] [CALLBACKS] [DEPENDS file...])
 #
 # NAME, a C identifier, becomes a static library target. What links it can include "NAME.h", where NAME_run() computes the
 # model's outputs from its inputs, and gets the Kiln runtime too. Its weights are part of the library.
@@ -14,6 +14,8 @@
 #                  processor picks at run time. Default: the variable KILN_TARGETS, which toolchain files may set, else this
 #                  machine
 #   DECISIONS      the algorithms and schedules to use, as `kiln tune` writes them
+#   OPTIMIZE       what the kernels of layers are chosen for: speed, or size, the fewest bytes of packed weights and code.
+#                  Default: speed
 #   SHAPES         the shapes of inputs that the model leaves open: a network's sizes are fixed
 #   EMBED_RAW_WEIGHTS  the weights of convolutions as the model has them, which may be several times smaller:
 #                  NAME_pack_all() packs them into NAME_PACKED_BYTES (in capitals) of the program's memory when it starts
@@ -29,7 +31,7 @@
 cmake_minimum_required(VERSION 3.22)
 
 function(kiln_add_network NAME)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_RAW_WEIGHTS;CALLBACKS" "MODEL;DECISIONS" "TARGETS;SHAPES;DEPENDS")
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_RAW_WEIGHTS;CALLBACKS" "MODEL;DECISIONS;OPTIMIZE" "TARGETS;SHAPES;DEPENDS")
     if(NOT ARG_TARGETS)
         set(ARG_TARGETS ${KILN_TARGETS})
     endif()

@@ -3,20 +3,33 @@
 #include <stdexcept>
 
 #include "decisions.h"
+#include "size_goal.h"
 #include "spec.h"
 
 namespace kiln::tools {
 
-Choice describe_choice(const Problem &problem, const std::string &target, const std::string &decisions) try {
+Choice describe_choice(const Problem &problem, const std::string &target, Goal goal,
+                       const ExplainOptions &options) try {
     std::vector<std::string> warnings;
-    std::string origin;
-    const Decisions file = decisions.empty() ? Decisions() : Decisions(decisions);
-    const Decision decision = file.decide(problem, find_target(target.empty() ? "host" : target), &warnings, &origin);
+    std::string origin, size;
+    const Decisions file = options.decisions.empty() ? Decisions() : Decisions(options.decisions);
+    const TargetModel &model = find_target(target.empty() ? "host" : target);
+    Decision decision = file.decide(problem, model, &warnings, &origin);
+    if (goal == Goal::size) {
+        if (const std::string why = no_size_goal(problem, model); !why.empty()) {
+            warnings.push_back("it is not optimized for size: " + why);
+        } else if (const auto choice =
+                       smallest_decisions({{problem, decision, &model}}, options.jobs, options.time_limit)[0]) {
+            decision = choice->taken.decision;
+            size = choice->text();
+            origin = "for size";
+        }
+    }
     std::string text = decision.algorithm + ", schedule " + decision.schedule + " (" + origin + ")";
     for (const std::string &warning : warnings) {
         text += "; " + warning;
     }
-    return {text, packed_weight_bytes(problem, decision).value_or(0)};
+    return {text, packed_weight_bytes(problem, decision).value_or(0), size};
 } catch (const std::invalid_argument &error) {
     throw Error(error.what());
 }

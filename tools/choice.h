@@ -8,8 +8,9 @@
 
 namespace kiln::tools {
 
-// "direct, schedule lanes:16;vectors:2;... (default)": by a decisions file, "" for none, whose line is then named in
-// place of "default"; a line that was refused is told behind. Throws Error where there is no decision.
-Choice describe_choice(const Problem &problem, const std::string &target, const std::string &decisions);
+// "direct, schedule lanes:16;vectors:2;... (default)": by the options' decisions file, whose line is then named in
+// place of "default"; a line that was refused is told behind. Where size is the goal, kernels are compiled to find the
+// smallest. Throws Error where there is no decision.
+Choice describe_choice(const Problem &problem, const std::string &target, Goal goal, const ExplainOptions &options);
 
 }  // namespace kiln::tools

@@ -59,6 +59,9 @@ void report(const CompiledLibrary &library, const std::string &count) {
         "{}: {}, {:.1f} KB; weights {:.1f} KB, packed {:.1f} KB; the slowest kernel took {:.2f} s to compile: {}\n",
         library.archive, count, std::filesystem::file_size(library.archive) / 1024.0, library.weight_bytes / 1024.0,
         library.packed_bytes / 1024.0, library.slowest_seconds, library.slowest_kernel);
+    if (const std::string size = size_summary(library.contents); !size.empty()) {
+        fmt::print("{}\n", size);
+    }
 }
 
 }  // namespace
@@ -117,6 +120,8 @@ int compile_command(const CompileOptions &options) {
         explain.decisions = options.decisions;
         explain.spec_options = options.spec_options;
         explain.layers = options.layers;
+        explain.jobs = options.jobs;
+        explain.time_limit = options.time_limit;
         const int explained = explain_command(explain, describe_choice);
         return options.skip_unsupported ? !good : std::max(explained, good ? 0 : 1);
     }

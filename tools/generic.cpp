@@ -16,7 +16,7 @@ Problem generic_pattern(const Problem &problem) {
     p.batch = p.in_channels = p.out_channels = p.groups = open_size;
     for (Axes *axes : {&p.in, &p.out, &p.kernel, &p.stride, &p.dilation, &p.pad_begin, &p.pad_end})
         std::fill_n(axes->begin(), p.rank, open_size);
-    if (p.op == Operator::deform_conv) p.offset_groups = open_size;
+    if (p.traits().deformable) p.offset_groups = open_size;
     p.x_zero_point = p.y_zero_point = open_size;  // of 8-bit types; canonicalize drops the others
     p.w_zero_points = true;
     p.open_epilogue = true;

@@ -22,6 +22,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "jobs.h"
+#include "kiln/tensor.h"
 #include "npy.h"
 #include "output_folder.h"
 #include "temp_folder.h"
@@ -141,6 +142,7 @@ class Compilation {
     }
 
     void run() {
+        choose_for_size();
         resolve_layers();
         compile_kernels();
         compile_layers();
@@ -193,7 +195,8 @@ class Compilation {
     bool embeds() const { return request_.embed_weights != Embedding::none; }
 
     // The kernel of a decision, new or met before.
-    size_t kernel_index(const Problem &problem, const Decision &decision, const TargetModel &target) {
+    size_t kernel_index(const Problem &problem, const Decision &decision, const TargetModel &target,
+                        const std::optional<SizeChoice> &size) {
         const std::string symbol = symbol_of(request_.name, problem, decision, target);
         for (size_t i = 0; i < kernels_.size(); i++) {
             if (kernels_[i]->symbol == symbol) {
@@ -203,7 +206,8 @@ class Compilation {
                 return i;
             }
         }
-        kernels_.push_back(std::make_shared<LibraryKernel>(LibraryKernel{symbol, problem, decision, &target, {}}));
+        kernels_.push_back(
+            std::make_shared<LibraryKernel>(LibraryKernel{symbol, problem, decision, &target, {}, size}));
         return kernels_.size() - 1;
     }
 
@@ -227,13 +231,59 @@ class Compilation {
                         StatusCode::unsupported);
                 }
                 const Decision decision = decisions_.decide(resolution.problem, *target, &result_.warnings);
-                pending.kernels.push_back(kernel_index(resolution.problem, decision, *target));
+                const auto size =
+                    spec.optimize == Goal::size ? sizes_.find(key_of(resolution.problem, *target)) : sizes_.end();
+                if (size == sizes_.end()) {
+                    pending.kernels.push_back(kernel_index(resolution.problem, decision, *target, std::nullopt));
+                } else {
+                    pending.kernels.push_back(
+                        kernel_index(resolution.problem, size->second.taken.decision, *target, size->second));
+                }
             }
             pending.unfinished = pending.kernels.size();
         } catch (const Error &error) {
             fail(pending, error.code, error.what());
         }
         pending_.push_back(std::move(pending));
+    }
+
+    // By which sizes_ has its choices.
+    static std::string key_of(const Problem &problem, const TargetModel &target) {
+        return std::string(print(problem)) + " " + target.name;
+    }
+
+    // Fills sizes_, for the layers whose goal is size. What is wrong with a layer is told when it is resolved.
+    void choose_for_size() {
+        std::map<std::string, SizeQuestion> questions;
+        for (const LayerSpec &spec : request_.layers) {
+            if (spec.optimize != Goal::size) {
+                continue;
+            }
+            for (const TargetModel *target : contents_.targets) {
+                try {
+                    const Problem problem = resolve(spec).problem;
+                    if (const std::string why = no_size_goal(problem, *target); !why.empty()) {
+                        result_.warnings.push_back(
+                            fmt::format("layer {}: it is not optimized for size: {}", spec.name, why));
+                        continue;
+                    }
+                    std::vector<std::string> told_later;
+                    const Decision usual = decisions_.decide(problem, *target, &told_later);
+                    questions.insert({key_of(problem, *target), {problem, usual, target}});
+                } catch (const Error &) {
+                }
+            }
+        }
+        std::vector<SizeQuestion> asked;
+        for (const auto &[key, question] : questions) {
+            asked.push_back(question);
+        }
+        const auto choices = smallest_decisions(asked, request_.jobs, request_.time_limit);
+        for (size_t i = 0; i < asked.size(); i++) {
+            if (choices[i]) {
+                sizes_.insert({key_of(asked[i].problem, *asked[i].target), *choices[i]});
+            }
+        }
     }
 
     void resolve_layers() {
@@ -306,6 +356,7 @@ class Compilation {
                                                fmt::join(layers_of(index), ", "), kernel.target->name,
                                                kernel.decision.algorithm, plain->algorithm, why));
         kernel.decision = *plain;
+        kernel.size.reset();
         kernel.symbol = symbol_of(request_.name, kernel.problem, kernel.decision, *kernel.target);
         return true;
     }
@@ -337,36 +388,32 @@ class Compilation {
         }
     }
 
+    // Whether a tensor is in a layer's struct. Where all that a layer has is embedded, what it takes are its inputs
+    // alone.
+    static bool is_field(Tensor tensor, const LibraryLayer &layer, const LayerFunctions &functions) {
+        const Problem &problem = layer.resolution.problem;
+        if (tensor == Tensor::bias) {
+            return layer.embedded == Embedding::none || (has(problem, tensor) && !layer.bias_embedded);
+        }
+        return has(problem, tensor) && (tensor != Tensor::scale || functions.scale.empty());
+    }
+
     LayerFunctions layer_functions(const Pending &pending) const {
         const Problem &problem = pending.layer.resolution.problem;
         LayerFunctions functions;
         functions.symbol = request_.name + "_" + pending.spec->name;
         functions.architecture = contents_.targets[0]->architecture;
-        functions.fields = {{"x", true}};
-        if (problem.op == Operator::deform_conv) {
-            functions.fields.push_back({"offset", true});
-        }
-        // Where all that a layer has is embedded, what it takes are its inputs alone.
-        if (pending.layer.embedded == Embedding::none || problem.open_epilogue ||
-            (problem.bias && !pending.layer.bias_embedded)) {
-            functions.fields.push_back({"bias", problem.bias});
-        }
-        const bool maybe = problem.open_epilogue;  // the sizes say which of them there are
-        if (problem.mask || (maybe && problem.op == Operator::deform_conv)) {
-            functions.fields.push_back({"mask", problem.mask});
-        }
-        if (problem.residual || (maybe && !problem.is_quantized())) {
-            functions.fields.push_back({"residual", problem.residual});
-        }
         functions.scale = pending.spec->output_scale(problem);
         functions.zero_points = pending.spec->weight_zero_points(problem);
-        if ((problem.has_scale() || maybe) && functions.scale.empty()) {
-            functions.fields.push_back({"scale", problem.has_scale()});
+        for (const Tensor tensor : layer_tensors) {
+            if (tensor == Tensor::y && pending.layer.embedded != Embedding::packed) {
+                functions.fields.push_back({"packed_weights", true});
+            }
+            if (is_field(tensor, pending.layer, functions)) {
+                // Where the epilogue is open, the sizes say which of the others there are.
+                functions.fields.push_back({name_of(tensor), tensor_row(tensor).has(problem)});
+            }
         }
-        if (pending.layer.embedded != Embedding::packed) {
-            functions.fields.push_back({"packed_weights", true});
-        }
-        functions.fields.push_back({"y", true});
         functions.has_sizes = problem.has_open_sizes();
         if (functions.has_sizes) {
             functions.fields.push_back({"sizes", true});
@@ -516,6 +563,7 @@ class Compilation {
     TempFolder temporary_;
     Decisions decisions_;
     LibraryContents contents_;
+    std::map<std::string, SizeChoice> sizes_;  // for layers whose goal is size, by key_of their problems and targets
     std::vector<std::shared_ptr<LibraryKernel>> kernels_;
     std::vector<Pending> pending_;
     std::vector<std::string> objects_;

@@ -5,7 +5,9 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "function_arguments.h"
 #include "kiln/kernel.h"
+#include "kiln/tensor.h"
 #include "nlohmann/json.hpp"
 
 namespace kiln::tools {
@@ -51,29 +53,52 @@ std::string float_list(const std::vector<float> &values) {
     return text;
 }
 
-// What a field of the argument struct holds, for the header's comment.
+std::string size_text(int64_t size) {
+    return size == open_size ? "?" : fmt::format("{}", size);
+}
+
+// "[1][64][56][56]"
+std::string shape_text(const Problem &p, Layout layout, int64_t channels, const Axes &axes) {
+    std::string text;
+    for (int axis = 0; axis < p.rank; axis++) text += "[" + size_text(axes[axis]) + "]";
+    return layout == Layout::nxc ? fmt::format("[{}]{}[{}]", size_text(p.batch), text, size_text(channels))
+                                 : fmt::format("[{}][{}]{}", size_text(p.batch), size_text(channels), text);
+}
+
+// "[64]", and of scale what it is made of.
+std::string list_text(const Problem &p, const TensorTraits &row) {
+    const std::string channels = size_text(p.out_channels);
+    if (!has(p, row.tensor)) return "not used";
+    if (row.channels != ChannelCount::scale) return "[" + channels + "]";
+    const bool slopes = takes_slopes(p.activation) || p.open_epilogue;
+    const std::string rescaling = p.rescales() ? fmt::format("{} + 1", channels) : "";
+    return fmt::format("[{}{}{}], {}", rescaling, p.rescales() && slopes ? " + " : "", slopes ? channels : "",
+                       p.rescales() ? "kiln/kernel.h says of what" : "PRelu's slopes");
+}
+
+// What a tensor of the argument struct holds, for the header's comment.
+std::string describe_tensor(const TensorTraits &row, const Problem &p) {
+    switch (row.shape) {
+        case TensorShape::input:
+            return shape_text(p, p.x_layout, p.in_channels, p.in) + row.comment;
+        case TensorShape::output:
+            return shape_text(p, p.y_layout, p.out_channels, p.out) + row.comment;
+        case TensorShape::samples:
+            return fmt::format("as x lies, {}'s channels{}", row.name, row.comment);
+        case TensorShape::list:
+            return list_text(p, row) + row.comment;
+        case TensorShape::filter:
+            break;
+    }
+    return "as _pack takes them";
+}
+
+// The same for any field.
 std::string describe_field(const std::string &name, const LibraryLayer &layer) {
     const Problem &p = layer.resolution.problem;
-    const auto size = [](int64_t value) { return value == open_size ? "?" : fmt::format("{}", value); };
-    const auto tensor = [&](Layout layout, int64_t channels, const Axes &axes) {
-        std::string text;
-        for (int axis = 0; axis < p.rank; axis++) text += "[" + size(axes[axis]) + "]";
-        return layout == Layout::nxc ? fmt::format("[{}]{}[{}]", size(p.batch), text, size(channels))
-                                     : fmt::format("[{}][{}]{}", size(p.batch), size(channels), text);
-    };
-    if (name == "x") return tensor(p.x_layout, p.in_channels, p.in);
-    if (name == "offset" || name == "mask") return "as x lies, " + name + "'s channels";
+    for (const TensorTraits &row : tensor_traits)
+        if (name == row.name) return describe_tensor(row, p);
     if (name == "sizes") return fmt::format("{{{}}}", fmt::join(open_names(p), ", "));
-    if (name == "y") return tensor(p.y_layout, p.out_channels, p.out);
-    if (name == "residual") return tensor(p.y_layout, p.out_channels, p.out) + ", added before the activation";
-    if (name == "bias") return p.bias || p.open_epilogue ? fmt::format("[{}]", size(p.out_channels)) : "not used";
-    if (name == "scale") {
-        const std::string channels = size(p.out_channels);
-        const bool slopes = takes_slopes(p.activation) || p.open_epilogue;
-        const std::string rescaling = p.rescales() ? fmt::format("{} + 1", channels) : "";
-        return fmt::format("[{}{}{}], {}", rescaling, p.rescales() && slopes ? " + " : "", slopes ? channels : "",
-                           p.rescales() ? "kiln/kernel.h says of what" : "PRelu's slopes");
-    }
     if (name == "packed_weights")
         return p.has_open_sizes() ? "as _pack writes them"
                                   : fmt::format("{} bytes, as _pack writes them", layer.packed_bytes());
@@ -84,20 +109,31 @@ std::string describe_field(const std::string &name, const LibraryLayer &layer) {
 }
 
 std::string c_type(const std::string &field) {
-    if (field == "threads") return "const kiln_threads *";
+    if (field == "packed_weights") return "const void *";
     if (field == "gpu") return "const kiln_gpu *";
-    if (field == "sizes") return "const int32_t *";
-    if (field == "scale") return "const float *";
-    if (field == "y" || field == "workspace") return "void *";
-    return "const void *";
+    for (const FunctionArgument &argument : run_arguments())
+        if (argument.name == field) return argument.c_type;
+    return "";
+}
+
+// A function's declaration in C, in lines of no more than some 110 characters.
+std::string declaration(const std::string &symbol, const std::vector<FunctionArgument> &arguments) {
+    constexpr size_t most = 110;
+    std::string text = fmt::format("int32_t {}(", symbol);
+    size_t line = text.size();
+    for (const FunctionArgument &argument : arguments) {
+        const bool is_last = &argument == &arguments.back();
+        const std::string part = fmt::format("{}{}{}", argument.c_type, argument.name, is_last ? ");" : ",");
+        const bool fits = line + part.size() < most;
+        text += &argument == &arguments.front() ? "" : fits ? " " : "\n    ";
+        line = fits ? line + part.size() + 1 : part.size() + 4;
+        text += part;
+    }
+    return text + "\n";
 }
 
 std::string run_declaration(const std::string &symbol) {
-    return fmt::format(
-        "int32_t {}(const void *x, const void *packed, const void *bias, const void *residual, const void *offset,\n"
-        "    const void *mask, const float *scale, void *y, const int32_t *sizes, void *workspace,\n"
-        "    const kiln_threads *threads);\n",
-        symbol);
+    return declaration(symbol, run_arguments());
 }
 
 // Where a layer stands in its model, for the header's comment: "Conv "c1": x "data", w "c1.w" -> "relu1"".
@@ -109,12 +145,8 @@ std::string source_text(const LayerSpec::Source &source) {
                        fmt::join(inputs, ", "), in_comment(source.output));
 }
 
-// A kiln_pack_function.
 std::string pack_function(const std::string &symbol) {
-    return fmt::format(
-        "int32_t {}(const void *w, const int64_t *strides, const int32_t *zero_points, const int32_t *sizes,\n"
-        "    void *packed);\n",
-        symbol);
+    return declaration(symbol, pack_arguments());
 }
 
 std::string embedding_text(const LibraryLayer &layer) {
@@ -308,6 +340,18 @@ nlohmann::ordered_json kernel_json(const LibraryKernel &kernel) {
                                    {"workspace_bytes", kernel.facts.workspace_bytes},
                                    {"worker_workspace_bytes", kernel.facts.worker_workspace_bytes},
                                    {"stack_bytes", kernel.facts.stack_bytes}};
+    if (kernel.size) {
+        const SizedDecision &taken = kernel.size->taken, &usual = kernel.size->usual;
+        json["size"] = {{"code_bytes", taken.code_bytes},
+                        {"packed_bytes", taken.packed_bytes},
+                        {"candidates", kernel.size->candidates},
+                        {"times_operations", kernel.size->times_operations()},
+                        {"for_speed",
+                         {{"algorithm", usual.decision.algorithm},
+                          {"schedule", usual.decision.schedule},
+                          {"code_bytes", usual.code_bytes},
+                          {"packed_bytes", usual.packed_bytes}}}};
+    }
     for (const GpuLaunch &launch : kernel.facts.launches) {
         json["launches"].push_back(
             {{"entry", launch.entry}, {"threads", launch.threads}, {"shared_bytes", launch.shared_bytes}});
@@ -352,6 +396,34 @@ int64_t LibraryLayer::workspace_bytes() const {
 }
 int64_t LibraryLayer::worker_workspace_bytes() const {
     return most(kernels, [](const LibraryKernel &k) { return k.facts.worker_workspace_bytes; });
+}
+
+std::string size_summary(const LibraryContents &library) {
+    SizedDecision taken, usual;  // sums
+    double most = 0;
+    int kernels = 0;
+    std::string slowest;
+    for (const auto &kernel : library.kernels) {
+        if (!kernel->size) continue;
+        kernels++;
+        const SizeChoice &size = *kernel->size;
+        taken.code_bytes += size.taken.code_bytes;
+        taken.packed_bytes += size.taken.packed_bytes;
+        usual.code_bytes += size.usual.code_bytes;
+        usual.packed_bytes += size.usual.packed_bytes;
+        if (size.times_operations() <= most) continue;
+        most = size.times_operations();
+        const auto layer = std::find_if(library.layers.begin(), library.layers.end(), [&](const LibraryLayer &each) {
+            return std::find(each.kernels.begin(), each.kernels.end(), kernel) != each.kernels.end();
+        });
+        slowest = fmt::format("{} for {}", layer->name, kernel->target->name);
+    }
+    if (kernels == 0) return "";
+    return fmt::format(
+        "for size: {} kernels, code {:.1f} KB in place of {:.1f}, packed {:.1f} KB in place of {:.1f}; up to {:.2f} "
+        "times the operations: {}",
+        kernels, taken.code_bytes / 1024.0, usual.code_bytes / 1024.0, taken.packed_bytes / 1024.0,
+        usual.packed_bytes / 1024.0, most, slowest);
 }
 
 LibraryContents with_layers(const LibraryContents &library, const std::vector<size_t> &layers) {

@@ -3,6 +3,7 @@
 
 namespace kiln::tools {
 
+// As long as there are rules.
 const char *sentence(Rule rule) {
     switch (rule) {
         case Rule::none:

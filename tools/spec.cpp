@@ -43,7 +43,7 @@ struct ToAttribute {
 Shape sampling_shape(const Resolution &resolution, int64_t per_tap) {
     const Problem &problem = resolution.problem;
     Shape shape = resolution.y;
-    shape.sizes[1] = problem.offset_groups * problem.taps() * per_tap;
+    shape.sizes[1] = problem.mask_channels() * per_tap;
     return shape;
 }
 
@@ -59,7 +59,7 @@ void check_optional_shapes(const LayerSpec &layer, const Resolution &resolution)
     if (!layer.problem.empty()) return;  // it gives none
     check_shape("bias", layer.bias_shape, Shape{1, {resolution.problem.out_channels}});
     check_shape("residual", layer.residual_shape, resolution.y);
-    if (resolution.problem.op != Operator::deform_conv) return;
+    if (!resolution.problem.traits().deformable) return;
     check_shape("offset", layer.offset_shape, sampling_shape(resolution, resolution.problem.rank));
     check_shape("mask", layer.mask_shape, sampling_shape(resolution, 1));
 }
@@ -166,6 +166,11 @@ Resolution resolve(const LayerSpec &layer) {
     return resolution;
 }
 
+bool takes_offset(const LayerSpec &layer) {
+    const OperatorTraits *traits = find_operator(layer.op);
+    return traits != nullptr && traits->deformable;
+}
+
 bool is_identifier(std::string_view name) {
     return !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) && to_identifier(name) == name;
 }
@@ -226,6 +231,15 @@ std::string unique_name(std::string name, const std::set<std::string> &taken) {
     return name;
 }
 
+// A network's steps name their layers.
+void rename_steps(const std::map<std::string, std::string> &renamed, nlohmann::json *network) {
+    if (!network->is_object()) return;
+    for (auto &step : network->at("steps"))
+        if (step.contains("layer"))
+            if (const auto found = renamed.find(step.at("layer")); found != renamed.end())
+                step["layer"] = found->second;
+}
+
 // Shortens the names that are too long, and says so.
 void shorten_names(Spec *spec) {
     std::vector<std::string *> names;
@@ -235,16 +249,18 @@ void shorten_names(Spec *spec) {
     for (const std::string *name : names)
         if (name->size() <= max_name) taken.insert(lower(*name));
     std::string first;
-    int count = 0;
+    std::map<std::string, std::string> renamed;
     for (std::string *name : names) {
         if (name->size() <= max_name) continue;
         const std::string fresh = unique_name(shortened(*name), taken);
-        if (++count == 1) first = fmt::format("{} to {}", *name, fresh);
+        if (renamed.empty()) first = fmt::format("{} to {}", *name, fresh);
         taken.insert(lower(fresh));
+        renamed[*name] = fresh;
         *name = fresh;
     }
-    const std::string more = count > 1 ? fmt::format(" and {} more likewise", count - 1) : "";
-    if (count > 0)
+    rename_steps(renamed, &spec->network);
+    const std::string more = renamed.size() > 1 ? fmt::format(" and {} more likewise", renamed.size() - 1) : "";
+    if (!renamed.empty())
         spec->notes.push_back(
             fmt::format("shortened, to {} characters, a hash among them: {}{}", max_name, first, more));
     if (spec->name.size() > max_name) {
@@ -296,6 +312,8 @@ Spec load_spec(const std::string &path, const SpecOptions &options) {
         throw Error(fmt::format("{}: {}", path, error.what()), error.code);
     }
     shorten_names(&spec);
+    for (LayerSpec &layer : spec.layers)
+        if (!layer.optimize) layer.optimize = options.optimize;
     return spec;
 }
 

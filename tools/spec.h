@@ -1,6 +1,7 @@
 // What a user asks Kiln for: layers, from a layers file (TOML), an ONNX model, or a cases file, in one owned form.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ struct KeyError : Error {
 const char *document_name(DType type);
 const char *document_name(Dialect dialect);
 const char *document_name(Profile profile);
+
+// What a layer's kernel is chosen for: its time, or the bytes of its weights and its code (size_goal.h).
+enum class Goal { speed, size };
 
 // kiln::Layer with everything it refers to. Copyable; view() points into this object.
 struct LayerSpec {
@@ -67,6 +71,7 @@ struct LayerSpec {
     std::string activation;
     std::vector<double> activation_params;
     Accuracy accuracy = Accuracy::normal;
+    std::optional<Goal> optimize;         // speed where nothing is said
     std::string weights_file, bias_file;  // .npy, absolute; "" for none
     // The convolution of an ONNX model that the layer is made of; empty for others. Names are the model's own.
     struct Source {
@@ -90,6 +95,9 @@ struct LayerSpec {
 
 // The order a dialect's own document puts the dimensions of x and y in.
 Layout own_layout(const LayerSpec &layer);
+
+// Whether its operator has a tensor of offsets.
+bool takes_offset(const LayerSpec &layer);
 
 // A layer from the JSON form of a layers file's [[layer]] table: the same keys, attributes flat beside them. Paths in
 // it are relative to `folder`. Throws KeyError, naming the key and its value; an unknown key names the nearest known
@@ -145,9 +153,10 @@ struct Spec {
 
 struct SpecOptions {
     std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;  // --shape INPUT=1x3x?x?, for models
-    bool network = false;        // whether the model as a whole is wanted; needs a weights_folder
-    bool callbacks = false;      // of a network: the program may compute nodes itself
-    std::string weights_folder;  // where a model's weights are written as .npy; "" to leave them
+    bool network = false;          // whether the model as a whole is wanted; needs a weights_folder
+    bool callbacks = false;        // of a network: the program may compute nodes itself
+    std::optional<Goal> optimize;  // of the layers that do not say
+    std::string weights_folder;    // where a model's weights are written as .npy; "" to leave them
 };
 
 // How weights lie in a library: not at all, as kernels read them, or as the layer has them, to be packed by the
