@@ -152,16 +152,19 @@ struct ExplainOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     bool all_dialects = false;
     bool json = false;
+    int jobs = 1;            // kernels compiled at once, to find the smallest of a layer whose goal is size
+    double time_limit = 60;  // as CompileOptions'
     SpecOptions spec_options;
 };
 // What a problem is compiled with for a target.
 struct Choice {
     std::string text;          // the algorithm and schedule, and by which decisions
     int64_t packed_bytes = 0;  // of its weights; 0 where that depends on sizes left open
+    std::string size;          // where size is the goal: what it takes, and what that costs; else ""
 };
-// May throw Error.
+// Of a problem, for a target and a goal, by the options' decisions. May throw Error.
 using DescribeChoice =
-    std::function<Choice(const Problem &problem, const std::string &target, const std::string &decisions)>;
+    std::function<Choice(const Problem &problem, const std::string &target, Goal goal, const ExplainOptions &options)>;
 int explain_command(const ExplainOptions &options, const DescribeChoice &describe_choice);
 
 // kiln targets

@@ -1,6 +1,5 @@
 // The `kiln` command: reads the command line and calls the command it names.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -8,16 +7,14 @@
 #include <functional>
 #include <memory>
 #include <new>
-#include <thread>
-#include <tuple>
 
 #include "CLI/CLI.hpp"
 #include "choice.h"
 #include "commands.h"
 #include "fmt/format.h"
 #include "messages.h"
+#include "options.h"
 #include "pages.h"
-#include "shape_option.h"
 #include "share_folder.h"
 #include "suggest.h"
 #include "targets/target_model.h"
@@ -32,74 +29,6 @@ namespace {
 
 constexpr int usage_error = 2;
 constexpr const char *exit_statuses = "Exit status: 0, all well; 1, something failed, and stderr says what; 2, usage.";
-
-int processors() {
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-std::pair<std::string, std::vector<int64_t>> parse_shape(const std::string &text) try {
-    return parse_shape_option(text);
-} catch (const Error &error) {
-    throw CLI::ValidationError("--shape", error.what());
-}
-
-std::string positive(const std::string &text) {
-    char *end = nullptr;
-    const bool good = std::strtod(text.c_str(), &end) > 0 && *end == '\0';
-    return good ? "" : fmt::format("{}: a positive number is needed", text);
-}
-
-void add_shapes(CLI::App &command, SpecOptions &options) {
-    command
-        .add_option_function<std::vector<std::string>>(
-            "--shape",
-            [&options](const std::vector<std::string> &texts) {
-                for (const std::string &text : texts) options.shapes.push_back(parse_shape(text));
-            },
-            "Shape of a model's input that the model leaves open, ? for a size that is known when it runs; may be "
-            "given again")
-        ->type_name("INPUT=1x3x224x224")
-        ->allow_extra_args(false);
-}
-
-void add_spec(CLI::App &command, std::string &spec, SpecOptions &options) {
-    command.add_option("SPEC", spec, "Layers file (.toml) or ONNX model (.onnx)")->type_name(" ")->required();
-    add_shapes(command, options);
-}
-
-void add_jobs(CLI::App &command, int &jobs) {
-    jobs = processors();
-    command.add_option("-j,--jobs", jobs, "Kernels compiled at once; this machine's processors unless said")
-        ->type_name("J")
-        ->check(positive)
-        ->capture_default_str();
-}
-
-void add_target(CLI::App &command, std::string &target) {
-    command
-        .add_option("--target", target,
-                    "Target: a short name (see kiln targets) or a Halide target string; this machine unless said")
-        ->type_name("T");
-}
-
-void add_toolchain(CLI::App &command, std::string &runner, std::string &cxx) {
-    command.add_option("--runner", runner, "Command that starts programs of the target, an emulator for example")
-        ->type_name("CMD");
-    command.add_option("--cxx", cxx, "C++ compiler for the target; $CXX, or the target's usual one, unless said")
-        ->type_name("CXX");
-}
-
-void add_decisions(CLI::App &command, std::string &decisions) {
-    command.add_option("--decisions", decisions, "Algorithms and schedules to use, as the tuner writes them")
-        ->type_name("FILE");
-}
-
-void add_stand_ins(CLI::App &command, bool &stand_ins) {
-    command.add_flag_callback(
-        "--no-stand-in", [&stand_ins] { stand_ins = false; },
-        "A layer whose kernel does not compile as decided fails; else a plainer algorithm stands in, with a "
-        "warning");
-}
 
 constexpr const char *network_options = "For a whole model (--network)";
 
@@ -131,18 +60,13 @@ NetworkOptions as_network(const MeasureOptions &options, NetworkOptions network)
     return network;
 }
 
-void add_layers(CLI::App &command, std::vector<std::string> &layers) {
-    command.add_option("--layer", layers, "Only this layer, by its name or its ONNX node's; may be given again")
-        ->type_name("NAME")
-        ->allow_extra_args(false);
-}
-
 void add_measure(CLI::App &command, MeasureOptions &options) {
     add_spec(command, options.spec, options.spec_options);
     add_target(command, options.target);
     add_toolchain(command, options.runner, options.cxx);
     add_layers(command, options.layers);
     add_decisions(command, options.decisions);
+    add_optimize(command, options.spec_options);
     add_stand_ins(command, options.stand_ins);
     command.add_option("--seed", options.seed, "Of the random tensors, and of the sizes that layers leave open")
         ->type_name("N")
@@ -155,19 +79,13 @@ void add_measure(CLI::App &command, MeasureOptions &options) {
     add_jobs(command, options.jobs);
 }
 
-void add_cold(CLI::App &command, bool &cold) {
-    command.add_flag("--cold", cold, "Time calls that find their weights in no cache, as those of a large model do");
-}
-
 RunOptions::Engine parse_engine(const std::string &name) {
     if (name == "specialized") return RunOptions::Engine::specialized;
     if (name == "generic") return RunOptions::Engine::generic;
     throw CLI::ValidationError("--engine", fmt::format("{}: it may be specialized or generic", name));
 }
 
-// A command's options live in the closure that runs it.
-using Action = std::function<int()>;
-
+// Longer than a screen, for it is a list: an option after the other.
 Action add_compile(CLI::App &app, CLI::App *&command) {
     command = app.add_subcommand("compile", "Compile a SPEC's layers to a static library, a header and a manifest");
     const auto options = std::make_shared<CompileOptions>();
@@ -188,6 +106,7 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
             return is_identifier(name) ? "" : fmt::format("{} is no C identifier", name);
         });
     add_decisions(*command, options->decisions);
+    add_optimize(*command, options->spec_options);
     add_jobs(*command, options->jobs);
     // A flag: what stands behind it is the next argument.
     const auto embedding = std::make_shared<std::string>();
@@ -305,6 +224,8 @@ Action add_explain(CLI::App &app, CLI::App *&command) {
     add_layers(*command, options->layers);
     add_target(*command, options->target);
     add_decisions(*command, options->decisions);
+    add_optimize(*command, options->spec_options);
+    add_jobs(*command, options->jobs);
     command->add_flag("--all-dialects", options->all_dialects,
                       "Also resolve each layer under every dialect and profile, "
                       "and tell where they differ");
@@ -378,127 +299,6 @@ Action add_bench(CLI::App &app, CLI::App *&command) {
         network->json = options->json;
         return bench_network_command(*network);
     };
-}
-
-// "60s", "10m", "200c"; "30c/layer"
-TuneOptions::Budget parse_budget(const std::string &text) {
-    TuneOptions::Budget budget;
-    char *end = nullptr;
-    const double number = std::strtod(text.c_str(), &end);
-    std::string unit = end;
-    if (const size_t slash = unit.find("/layer"); slash != std::string::npos && slash + 6 == unit.size()) {
-        budget.per_layer = true;
-        unit.resize(slash);
-    }
-    const bool whole = unit == "c" && number >= 1 && number <= 1e6 && number == std::floor(number);
-    if (!whole && !((unit == "s" || unit == "m") && number > 0 && number <= 1e6))
-        throw CLI::ValidationError(
-            "--budget", fmt::format("{}: write seconds, minutes or a number of candidates above 0, like 60s, 10m or "
-                                    "200c; with /layer behind for each layer",
-                                    text));
-    if (unit == "c")
-        budget.candidates = static_cast<int>(number);
-    else
-        budget.seconds = unit == "m" ? number * 60 : number;
-    return budget;
-}
-
-// "2/8"
-std::pair<int, int> parse_shard(const std::string &text) {
-    int shard = 0, shards = 0, read = 0;
-    const bool good = std::sscanf(text.c_str(), "%d/%d%n", &shard, &shards, &read) == 2 &&
-                      read == static_cast<int>(text.size()) && shard >= 1 && shard <= shards;
-    if (!good) throw CLI::ValidationError("--shard", fmt::format("{}: write I/N with 1 <= I <= N, like 2/8", text));
-    return {shard, shards};
-}
-
-// "500x2000"
-std::pair<int, int> parse_fleet(const std::string &text) {
-    int timers = 0, compilers = 0, read = 0;
-    const bool good = std::sscanf(text.c_str(), "%dx%d%n", &timers, &compilers, &read) == 2 &&
-                      read == static_cast<int>(text.size()) && timers >= 1 && compilers >= 1;
-    if (!good) throw CLI::ValidationError("--fleet", fmt::format("{}: write TIMERSxCOMPILERS, like 500x2000", text));
-    return {timers, compilers};
-}
-
-Action add_tune(CLI::App &app, CLI::App *&command) {
-    command = app.add_subcommand(
-        "tune", "Search algorithms and schedules by measuring; compile, verify and bench take what it decides");
-    const auto options = std::make_shared<TuneOptions>();
-    add_spec(*command, options->spec, options->spec_options);
-    add_target(*command, options->target);
-    add_toolchain(*command, options->runner, options->cxx);
-    command
-        ->add_option_function<std::string>(
-            "--budget", [options](const std::string &text) { options->budget = parse_budget(text); },
-            "What it may take: seconds, minutes or candidates, in all or for each layer")
-        ->type_name("60s|10m|200c[/layer]")
-        ->required();
-    add_layers(*command, options->layers);
-    command
-        ->add_option("--decisions", options->decisions, "What is decided, a line a problem and target: builds read it")
-        ->type_name("FILE")
-        ->capture_default_str();
-    command->add_option("--timings", options->timings, "What was measured, a line a candidate; files merge by cat")
-        ->type_name("FILE")
-        ->capture_default_str();
-    command
-        ->add_option("--predict", options->predict,
-                     "Rank candidates by what llvm-mca predicts for a processor, in place of timing them")
-        ->type_name("CPU");
-    command
-        ->add_option_function<std::string>(
-            "--shard",
-            [options](const std::string &text) { std::tie(options->shard, options->shards) = parse_shard(text); },
-            "Only the I-th of N parts of the problems")
-        ->type_name("I/N");
-    command
-        ->add_option("--cluster", options->cluster,
-                     "Compile and time on a Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT")
-        ->type_name("ADDRESS");
-    command->add_option("--boards", options->boards, "Boards of the cluster, their targets and runners (TOML)")
-        ->type_name("FILE");
-    command
-        ->add_option("--cluster-wait", options->cluster_wait,
-                     "How long to wait for machines of the cluster where none is left")
-        ->type_name("SECONDS")
-        ->check(positive)
-        ->capture_default_str();
-    command
-        ->add_option("--replay", options->replay,
-                     "Time nothing: simulate a fleet, in virtual time, by what this timings file has")
-        ->type_name("FILE");
-    command
-        ->add_option_function<std::string>(
-            "--fleet",
-            [options](const std::string &text) {
-                std::tie(options->fleet_timers, options->fleet_compilers) = parse_fleet(text);
-            },
-            "How many timers and compilers --replay simulates; one of each unless said")
-        ->type_name("TIMERSxCOMPILERS");
-    command
-        ->add_option("--fleet-task", options->fleet_task_seconds,
-                     "How long the simulated fleet's driver takes to hand on one task")
-        ->type_name("SECONDS")
-        ->check(CLI::NonNegativeNumber);
-    add_cold(*command, options->cold);
-    command->add_flag("--resume", options->resume, "Go on: what the timings file has of this machine counts");
-    command->add_option("--report", options->report, "Write a page to this file: gains, search, schedules, noise")
-        ->type_name("FILE");
-    command->add_option("--seed", options->seed, "Of the search and of the random tensors")
-        ->type_name("N")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
-    add_jobs(*command, options->jobs);
-    command
-        ->add_option(
-            "--time-limit", options->time_limit,
-            "Longest time of the processor's for compiling a candidate, and longest for its program to say nothing")
-        ->type_name("SECONDS")
-        ->check(positive)
-        ->capture_default_str();
-    command->add_flag("--json", options->json, "Answer in JSON");
-    return [options] { return tune_command(*options); };
 }
 
 Action add_targets(CLI::App &app, CLI::App *&command) {

@@ -135,6 +135,41 @@ def failures(problems):
     return f'<h2>Candidates that failed</h2><div class="scroll"><table>{"".join(rows)}</table></div>' if rows else ""
 
 
+def share(part):
+    return f"{part * 100:.0f}%"
+
+
+def machines(result):
+    """Who timed, how busy all were, and what was lost."""
+    pool, loads = result["pool"], {}
+    if result["predicted"]:
+        return ""
+    for problem in result["problems"]:
+        for candidate in problem["candidates"]:
+            if candidate["verdict"] == "ok":
+                loads.setdefault(candidate["host"], []).append(candidate["load"])
+    rows = [page.table_row("th", [("left", "machine"), ("", "timed"), ("", "busy"), ("", "GFLOP/s"), ("", "load"), ("left", "state"),
+                                  ("left", "processor")])]
+    for machine in pool.get("machines", []):
+        load = sorted(loads.get(machine["host"], []))
+        state = machine.get("state", "ready")
+        rows.append(page.table_row("td", [
+            ("left", html.escape(machine["host"])), ("", machine["timed"]), ("", share(machine["busy"])),
+            ("", f"{machine['calibration']:.0f}" if machine["calibration"] else "-"),
+            ("", f"{load[len(load) // 2]:.1f} to {load[-1]:.1f}" if load else "-"),
+            ("left" if state == "ready" else "left bad", html.escape(state)), ("left", page.code(machine["machine"]))]))
+    rows += [page.table_row("td", [("left", html.escape(name)), *[("", "-")] * 4, ("left bad", "refused"),
+                                   ("left", html.escape(why))]) for name, why in pool.get("refused", {}).items()]
+    lost = "nothing was lost" if not pool["lost"] + pool["retried"] else (
+        f"{pool['lost']} machines were lost, {pool['retried']} tasks tried again elsewhere")
+    simulated = f" Simulated, by the timings of {html.escape(pool['replayed'])}." if "replayed" in pool else ""
+    table = f'<div class="scroll"><table>{"".join(rows)}</table></div>' if len(rows) > 1 else ""
+    return f"""<h2>Machines</h2><p>Timers were busy for {share(pool['timers_busy'])} of the time, compilers for
+{share(pool['compilers_busy'])}; {lost}.{simulated}</p>{table}
+<p class="soft">GFLOP/s: what one core did just before the last timing, on registers alone. Load: processes that wanted to run, in the
+median of the timings and at most.</p>"""
+
+
 def report(result):
     problems = [problem for problem in result["problems"] if not problem["error"]]
     spreads = [c["spread"] for problem in problems for c in good_ones(problem, final=True)]
@@ -153,6 +188,7 @@ geometric mean.</p>
 <h2>The search</h2>{search_curves(problems)}
 <h2>Candidates</h2>{scatter(problems)}
 <h2>Decisions</h2>{table(result['problems'], result['predicted'])}
+{machines(result)}
 {noise}
 {failures(problems)}
 """

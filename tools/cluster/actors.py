@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import tempfile
 
+LEAST_FREE = 32 << 20  # bytes of the disk: a program of a batch has some megabytes
+
 
 def find_kiln(usual):
     """$KILN, else that of PATH, else where the driver has its own."""
@@ -16,19 +18,33 @@ def find_kiln(usual):
     raise FileNotFoundError("there is no kiln: neither KILN nor PATH has one")
 
 
+def expect_space(folder):
+    """What fails on a full disk is the machine's fault, and no candidate's. Raises OSError."""
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_FREE:
+        raise OSError(f"its disk is full: {free >> 20} MB are free at {folder}, and {LEAST_FREE >> 20} are needed")
+
+
 def compile_candidate(usual, request):
-    """(what kiln says of it, the object); the object is empty where the candidate does not compile."""
-    with tempfile.TemporaryDirectory(prefix="kiln-candidate-") as folder:
-        kiln = find_kiln(usual)
-        process = subprocess.run([kiln, "candidate", "compile"], input=json.dumps({**request, "folder": folder}),
-                                 capture_output=True, text=True, check=False)
-        if process.returncode != 0:
-            raise OSError(f"{kiln} ended with status {process.returncode}: {process.stderr.strip()[-300:]}")
-        facts = json.loads(process.stdout)
-        if "error" in facts:
-            return facts, b""
-        with open(facts.pop("object"), "rb") as file:
-            return facts, file.read()
+    """(what kiln says of it, the object); the object is empty where the candidate does not compile, and where this machine cannot
+    compile any, which "unfit" then tells of."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="kiln-candidate-") as folder:
+            expect_space(folder)
+            kiln = find_kiln(usual)
+            process = subprocess.run([kiln, "candidate", "compile"], input=json.dumps({**request, "folder": folder}),
+                                     capture_output=True, text=True, check=False)
+            if process.returncode != 0:
+                raise OSError(f"{kiln} ended with status {process.returncode}: {process.stderr.strip()[-300:]}")
+            facts = json.loads(process.stdout)
+            if "error" in facts:
+                expect_space(folder)
+                return facts, b""
+            with open(facts.pop("object"), "rb") as file:
+                return facts, file.read()
+    except OSError as error:
+        import ray
+        return {"unfit": str(error), "node": ray.get_runtime_context().get_node_id()}, b""
 
 
 class Timer:
@@ -45,8 +61,9 @@ class Timer:
         return {**json.loads(process.stdout), "pid": os.getpid(), "load": os.getloadavg()[0]}
 
     def begin(self, request, *objects):
-        """Starts to time a batch; what comes of it is told by more()."""
+        """Starts to time a batch; what comes of it is told by more(). Raises OSError where this machine cannot."""
         self.stop()
+        expect_space(self.folder.name)
         if request["problem"] != self.problem:  # results of the reference are kept for each problem
             self.folder.cleanup()
             self.folder = tempfile.TemporaryDirectory(prefix="kiln-timer-")
@@ -61,12 +78,13 @@ class Timer:
             json.dump({**request, "folder": self.folder.name}, file)
 
     def more(self):
-        """The next line that kiln says; once it has ended, {"exit": status, "words": what it said of an error}."""
+        """The next line that kiln says; once it has ended, {"exit": status, "words": what it said of an error}. Raises OSError where
+        something failed, and that on a full disk."""
         line = self.process.stdout.readline()
-        if line:
-            return json.loads(line)
-        words = self.process.stderr.read().strip()[-300:]
-        return {"exit": self.process.wait(), "words": words}
+        said = json.loads(line) if line else {"words": self.process.stderr.read().strip()[-300:], "exit": self.process.wait()}
+        if not line or said.get("ended") or said.get("verdict", "ok") != "ok":
+            expect_space(self.folder.name)
+        return said
 
     def stop(self):
         if self.process and self.process.poll() is None:

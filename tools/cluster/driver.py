@@ -96,9 +96,11 @@ class Driver:
         self.candidates, self.released = {}, set()  # compiled: (facts, the object's reference)
         self.jobs, self.timers, self.tasks = deque(), [], set()
         self.changed = asyncio.Condition()
-        self.nodes, self.refused, self.failures = {}, {}, {}
+        self.nodes, self.failures = {}, {}
+        self.refused = {}  # (name, why), by the board's name or else the node's number
         self.lost, self.retried, self.compiling, self.timing, self.compile_seconds = 0, 0, 0, 0, 0.0
         self.compilers, self.by_turns, self.state = 0, False, None
+        self.unfit, self.turns = set(), 0  # nodes that cannot compile; where there are such, whose turn it is
         self.begin = self.alone_since = time.monotonic()
         self.failed = None
 
@@ -125,7 +127,8 @@ class Driver:
             self.lost += 1
             self.note(f"the machine {self.name_of(self.nodes[node_id], {**nodes, **self.nodes})} is lost")
         self.nodes = nodes
-        others = sum(node["Resources"].get("CPU", 0) for node in nodes.values() if not self.claims(node))
+        others = sum(node["Resources"].get("CPU", 0) for node_id, node in nodes.items()
+                     if not self.claims(node) and node_id not in self.unfit)
         if not self.timers:
             self.by_turns = others == 0
         self.compilers = int(others or (self.by_turns and sum(node["Resources"].get("CPU", 0) for node in nodes.values())))
@@ -142,8 +145,8 @@ class Driver:
             places = [(None, f"{self.name_of(node, self.nodes)}{f'#{i}' if i else ''}") for i in range(self.claims(node))]
         else:
             used = {timer.name for timer in self.timers if timer.state != "lost"} | set(self.refused)
-            fitting = [board for board in self.boards if board["name"] not in used
-                       and board.get("host") in (None, node["NodeManagerAddress"], node["NodeManagerHostname"])]
+            names = (None, node["NodeManagerAddress"], node["NodeManagerHostname"], node.get("NodeName"))
+            fitting = [board for board in self.boards if board["name"] not in used and board.get("host") in names]
             places = [(None, "")] * len(mine) + [(board, board["name"]) for board in fitting]
             places = places[:self.claims(node)]
         for board, name in places[len(mine):]:
@@ -164,7 +167,7 @@ class Driver:
         starting = any(timer.state == "starting" for timer in self.timers)
         state = {"timers": len(alive), "compilers": self.compilers, "by_turns": self.by_turns,
                  "machines": [timer.describe(seconds) for timer in self.timers if timer.was_ready],
-                 "refused": self.refused, "lost": self.lost, "retried": self.retried,
+                 "refused": dict(self.refused.values()), "lost": self.lost, "retried": self.retried,
                  "timers_busy": sum(timer.busy for timer in self.timers) / max(seconds, 1e-9) / max(1, len(self.timers)),
                  "compilers_busy": self.compile_seconds / max(seconds, 1e-9) / max(1, self.compilers)}
         counts = (len(alive), self.compilers, self.lost, self.retried, tuple(timer.processor for timer in self.timers))
@@ -178,7 +181,7 @@ class Driver:
         return state
 
     def stop_without_machines(self, alive):
-        refused = "".join(f"; {name} is refused: {why}" for name, why in self.refused.items())
+        refused = "".join(f"; {name} is refused: {why}" for name, why in self.refused.values())
         what = "compile: all that is left only times" if alive else f"time {self.options['target']}"
         raise Fatal(f"the cluster at {self.options['address']} has had no machine for {self.options['wait']:g} seconds that may "
                     f"{what}; a machine claims it by ray start --resources='{{\"{self.claim}\": 1}}'{refused}")
@@ -201,15 +204,36 @@ class Driver:
             self.compiling -= not timing
             self.changed.notify_all()
 
+    def leave_out(self, node_id, why):
+        """A machine that cannot compile gets no more, as long as others can."""
+        if node_id not in self.unfit and node_id in self.nodes:
+            self.note(f"the machine {self.name_of(self.nodes[node_id], self.nodes)} cannot compile: {why}")
+        self.unfit.add(node_id)
+
+    def compile_options(self):
+        """Where a candidate may be compiled: anywhere, unless some machines cannot."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+        fit = [node_id for node_id, node in self.nodes.items() if node_id not in self.unfit
+               and node["Resources"].get("CPU", 0) >= 1 and (self.by_turns or not self.claims(node))]
+        if not self.unfit or not fit:
+            return {}
+        self.turns += 1
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(fit[self.turns % len(fit)], soft=False)}
+
     async def compile(self, message):
         task = message.pop("task")
         request = {**message, "target": self.options["target"], "time_limit": self.options["time_limit"]}
         for attempt in range(1, COMPILE_ATTEMPTS + 1):
             await self.turn(False)
             try:
-                facts, data = self.compile_task.remote(self.options["own_kiln"], request)
+                facts, data = self.compile_task.options(**self.compile_options()).remote(self.options["own_kiln"], request)
                 facts = await facts
-                break
+                if "unfit" not in facts:
+                    break
+                self.retried += 1
+                self.leave_out(facts["node"], facts["unfit"])
+                if attempt == COMPILE_ATTEMPTS:
+                    raise Fatal(f"a candidate could not be compiled in {attempt} attempts: {facts['unfit']}; go on with --resume")
             except self.ray.exceptions.RayError as error:
                 why = str(error).strip().splitlines()[-1]
                 self.retried += 1
@@ -249,7 +273,7 @@ class Driver:
 
     def refuse(self, timer, why):
         timer.state = "refused"
-        self.refused[timer.name if timer.board else timer.node["NodeID"]] = why
+        self.refused[timer.name if timer.board else timer.node["NodeID"]] = (timer.name, why)
         self.note(f"the machine {timer.name} is refused: {why}")
         if timer.actor:
             self.ray.kill(timer.actor)
@@ -272,6 +296,10 @@ class Driver:
                 try:
                     await self.time(timer, job)
                     job, self.failures[timer.node["NodeID"]] = None, 0
+                except OSError as error:  # Ray hands on what its task raised
+                    self.retried += 1
+                    self.refuse(timer, str(error.cause if isinstance(error, self.ray.exceptions.RayTaskError) else error))
+                    await self.hand_back(job)
                 finally:
                     timer.busy += time.monotonic() - begin
                     await self.turn_is_over(True)

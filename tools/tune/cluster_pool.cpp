@@ -44,7 +44,7 @@ ClusterPool::ClusterPool(const TuneOptions &options, const TargetModel &target) 
         if (said.contains("state")) {
             take_state(said["state"]);
         }
-        if (timers_ > 0 && compilers_ > 0) {
+        if (backlog_.timers() > 0 && backlog_.compilers() > 0) {
             break;
         }
     }
@@ -134,13 +134,9 @@ json ClusterPool::hear() {
     return said.is_object() ? said : json::object();
 }
 
-// Compilers stay just ahead of timers: at most a batch waits for each timer.
-bool ClusterPool::wants_work() const {
-    return compiling_.size() < compilers_ && timing_ < 2 * timers_;
-}
-
 void ClusterPool::compile(Task task, const Problem &problem, const Decision &decision) {
     compiling_[task] = decision;
+    backlog_.compile(1);
     say({{"do", "compile"},
          {"task", task},
          {"problem", std::string_view(print(problem))},
@@ -154,7 +150,7 @@ void ClusterPool::time(Task task, const Problem &problem, const std::vector<Comp
     for (const CompiledCandidate &kernel : kernels) {
         candidates.push_back(std::stoul(kernel.object));  // the task that compiled it
     }
-    timing_++;
+    backlog_.time(1);
     say({{"do", "time"},
          {"task", task},
          {"problem", std::string_view(print(problem))},
@@ -175,8 +171,7 @@ void ClusterPool::release(const CompiledCandidate &candidate) {
 }
 
 void ClusterPool::take_state(const json &state) {
-    timers_ = state.at("timers");
-    compilers_ = state.at("compilers");
+    backlog_.set_machines(state.at("timers"), state.at("compilers"));
     state_ = state;
 }
 
@@ -190,6 +185,7 @@ void ClusterPool::handle(const json &said, Listener &listener) {
         CompiledCandidate candidate;
         candidate.decision = compiling_.at(task);
         compiling_.erase(task);
+        backlog_.compile(-1);
         candidate.error = said.value("error", "");
         candidate.seconds = said.value("seconds", 0.0);
         candidate.object = candidate.error.empty() ? std::to_string(task) : "";
@@ -199,7 +195,7 @@ void ClusterPool::handle(const json &said, Listener &listener) {
         const Machine machine = {said.at("processor"), said.at("host"), said.at("calibration"), said.at("load")};
         listener.timed(said["timed"], said.at("kernel"), timing, machine);
     } else if (said.contains("ended")) {
-        timing_--;
+        backlog_.time(-1);
         listener.ended(said["ended"], said.at("error"));
     }
 }

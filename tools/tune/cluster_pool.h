@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "tune/backlog.h"
 #include "tune/pool.h"
 
 namespace kiln::tools {
@@ -21,7 +22,7 @@ class ClusterPool : public Pool {
     ClusterPool(const ClusterPool &) = delete;
     ClusterPool &operator=(const ClusterPool &) = delete;
 
-    bool wants_work() const override;
+    bool wants_work() const override { return backlog_.wants_work(); }
     void compile(Task task, const Problem &problem, const Decision &decision) override;
     void time(Task task, const Problem &problem, const std::vector<CompiledCandidate> &kernels, const TimingRun &run,
               const std::string &processor) override;
@@ -47,7 +48,7 @@ class ClusterPool : public Pool {
     Driver driver_;
     std::string pending_;  // what came of a line whose end did not
     std::map<Task, Decision> compiling_;
-    size_t timing_ = 0, timers_ = 0, compilers_ = 0;
+    Backlog backlog_;
     nlohmann::ordered_json state_;
     const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };

@@ -75,7 +75,11 @@ nlohmann::ordered_json LocalPool::describe() const {
     const Machine &machine = measurement_.machine();
     const double all = std::max(now(), 1e-9);
     return {{"machines",
-             {{{"host", machine.host}, {"machine", machine.processor}, {"timed", timed_}, {"busy", timing_ / all}}}},
+             {{{"host", machine.host},
+               {"machine", machine.processor},
+               {"calibration", machine.calibration},
+               {"timed", timed_},
+               {"busy", timing_ / all}}}},
             {"timers_busy", timing_ / all},
             {"compilers_busy", compiling_ / all},
             {"lost", 0},

@@ -7,8 +7,8 @@
 #include <optional>
 #include <sstream>
 
-#include "algorithms/schedule_space.h"
 #include "archive.h"
+#include "candidates.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "jobs.h"
@@ -24,15 +24,6 @@ using nlohmann::json;
 
 constexpr const char *library_name = "candidates";
 constexpr std::string_view layer_prefix = "candidate";  // of a layer's name, before its number
-
-// The same without loops that threads share.
-Decision serial(const Decision &decision) {
-    ScheduleNumbers numbers(decision.schedule);
-    if (numbers.has("parallel")) {
-        numbers.set("parallel", 0);
-    }
-    return {decision.algorithm, numbers.print()};
-}
 
 std::string hash_text(const std::string &text) {
     uint64_t digest = 0xcbf29ce484222325;  // FNV-1a
@@ -119,7 +110,7 @@ std::vector<CompiledCandidate> Measurement::compile(const std::vector<Wanted> &w
         result.push_back({decision, "", 0, nullptr, object, object + ".s", {}});
         jobs.push_back([this, problem = problem, decision = decision, symbol, object] {
             const auto begin = Clock::now();
-            const KernelRequest request = {*problem, options_.count_loops ? serial(decision) : decision,
+            const KernelRequest request = {*problem, options_.count_loops ? serial_decision(decision) : decision,
                                            options_.target, symbol, options_.count_loops};
             const KernelFacts facts = generate_kernel(request, object);
             std::string answer = fmt::format("{} {} {} {} {} {}", symbol, facts.packed_bytes, facts.workspace_bytes,

@@ -54,8 +54,9 @@ class Pool {
     virtual double now() const = 0;
     // The processors that kernels are timed on, as Machine says them; empty before anything is known of them.
     virtual std::vector<std::string> processors() const = 0;
-    // What the report tells: {"machines": [{"host", "machine", "timed", "busy"}], "timers_busy", "compilers_busy",
-    // "lost", "retried"}, with what the pool knows of these.
+    // What the report tells: {"machines": [{"host", "machine", "calibration", "timed", "busy", "state"}], "timers",
+    // "compilers", "timers_busy", "compilers_busy", "refused": {machine: why}, "lost", "retried"}, with what the pool
+    // knows of these. Being busy is a share of the time so far.
     virtual nlohmann::ordered_json describe() const = 0;
 };
 

@@ -46,17 +46,15 @@ void Tuning::add_problems(const std::vector<std::string> &order,
             continue;
         }
         const auto &[problem, layers] = found.at(order[i]);
-        try {
-            problems_.emplace_back(order[i], layers, Search(problem, target_, static_cast<uint64_t>(options_.seed)));
-        } catch (const std::invalid_argument &error) {
-            say_error(fmt::format("layer {}: {}", layers[0], error.what()));
-            good_ = false;
-        }
+        problems_.emplace_back(order[i], layers, problem);
     }
 }
 
 // Takes over what was recorded on a processor that is here.
 void Tuning::resume(TunedProblem &problem) {
+    if (known_.of(problem.text).empty() || !begin_search(problem)) {
+        return;
+    }
     std::map<std::string, int> counts;
     for (const Record &record : known_.of(problem.text)) {
         counts[record.machine] += record.cold == options_.cold && !record.final;
@@ -69,10 +67,10 @@ void Tuning::resume(TunedProblem &problem) {
     }
     for (const Record &record : known_.of(problem.text)) {
         if (record.machine != problem.processor || record.final || record.cold != options_.cold ||
-            problem.search.knows(record.decision)) {
+            problem.search->knows(record.decision)) {
             continue;
         }
-        problem.search.learn(record.decision, record.ok() ? record.ratio : -1);
+        problem.search->learn(record.decision, record.ok() ? record.ratio : -1);
         problem.records.push_back(record);
         problem.when.push_back(0);
         tried_++;
@@ -81,7 +79,7 @@ void Tuning::resume(TunedProblem &problem) {
 
 void Tuning::resume_all() {
     for (TunedProblem &problem : problems_) {
-        if (pool_->processors().empty()) {
+        if (pool_->processors().empty() && begin_search(problem)) {
             examine(problem, {}, Batch::Kind::baseline);  // the default alone: says what it runs on
             while (under_way_ > 0) {
                 pool_->wait(*this);

@@ -74,17 +74,13 @@ ReplayPool::ReplayPool(const ReplayOptions &options) : options_(options), last_(
         throw Error(fmt::format("--replay {}: there is no timing for {}{} in it", options.timings, options.target->name,
                                 options.cold ? ", cold" : ""));
     }
+    backlog_.set_machines(options.timers, options.compilers);
     for (int i = 0; i < options.timers; i++) {
         timers_.push(0);
     }
     for (int i = 0; i < options.compilers; i++) {
         compilers_.push(0);
     }
-}
-
-// Compilers stay just ahead of timers: at most a batch waits for each timer.
-bool ReplayPool::wants_work() const {
-    return compiling_ < static_cast<size_t>(options_.compilers) && timing_ < 2 * static_cast<size_t>(options_.timers);
 }
 
 // The candidate's own record; else one that is drawn for it, the same each time, of its algorithm where that has any.
@@ -130,10 +126,10 @@ void ReplayPool::compile(Task task, const Problem &problem, const Decision &deci
     if (!compiled) {
         candidate.error = record.verdict.substr(std::min(record.verdict.size(), std::string("failed: ").size()));
     }
-    compiling_++;
+    backlog_.compile(1);
     compiling_seconds_ += candidate.seconds;
     at(take(compilers_, candidate.seconds), [this, task, candidate](Listener &listener) {
-        compiling_--;
+        backlog_.compile(-1);
         listener.compiled(task, candidate);
     });
 }
@@ -148,7 +144,7 @@ void ReplayPool::time(Task task, const Problem &problem, const std::vector<Compi
         parts.emplace_back(k, &record_of(text, kernels[k].decision, final));
         seconds += parts.back().second->timing_seconds;
     }
-    timing_++;
+    backlog_.time(1);
     timing_seconds_ += seconds;
     double time = take(timers_, seconds) - seconds;
     for (const auto &[k, record] : parts) {
@@ -159,7 +155,7 @@ void ReplayPool::time(Task task, const Problem &problem, const std::vector<Compi
         at(time, [task, k = k, timing, machine](Listener &listener) { listener.timed(task, k, timing, machine); });
     }
     at(time, [this, task](Listener &listener) {
-        timing_--;
+        backlog_.time(-1);
         listener.ended(task, "");
     });
 }

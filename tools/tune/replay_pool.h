@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tune/backlog.h"
 #include "tune/pool.h"
 #include "tune/records.h"
 
@@ -29,7 +30,7 @@ class ReplayPool : public Pool {
     // Throws Error where the file has no record of the target.
     explicit ReplayPool(const ReplayOptions &options);
 
-    bool wants_work() const override;
+    bool wants_work() const override { return backlog_.wants_work(); }
     void compile(Task task, const Problem &problem, const Decision &decision) override;
     void time(Task task, const Problem &problem, const std::vector<CompiledCandidate> &kernels, const TimingRun &run,
               const std::string &processor) override;
@@ -63,7 +64,8 @@ class ReplayPool : public Pool {
     std::map<std::string, std::vector<size_t>> good_;  // that can stand for a candidate of the algorithm, or of "" any
     FreeTimes timers_, compilers_;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-    size_t events_made_ = 0, compiling_ = 0, timing_ = 0;
+    size_t events_made_ = 0;
+    Backlog backlog_;
     double now_ = 0, handed_on_ = 0, own_ = 0;  // seconds
     double timing_seconds_ = 0, compiling_seconds_ = 0;
     size_t exact_ = 0, drawn_ = 0;  // look-ups

@@ -28,9 +28,11 @@ ordered_json describe(const TunedProblem &problem) {
                               {"spread", record.spread},
                               {"ratio", record.ratio},
                               {"final", record.final},
+                              {"host", record.host},
+                              {"load", record.load},
                               {"at", problem.when[i]}});
     }
-    const Decision before = problem.search.default_decision();
+    const Decision before = problem.search ? problem.search->default_decision() : Decision();
     return {{"layers", problem.layers},
             {"problem", problem.text},
             {"error", problem.error},
@@ -41,7 +43,7 @@ ordered_json describe(const TunedProblem &problem) {
               {"ms", problem.default_ms * problem.ratio}}},
             {"gain", 1 / problem.ratio},
             {"noise", problem.noise},
-            {"tried", problem.search.tried()},
+            {"tried", problem.tried()},
             {"candidates", candidates}};
 }
 
@@ -92,8 +94,7 @@ void print_table(const Tuning &tuning) {
             continue;
         }
         fmt::print("{:<20} {:>10.4f} {:>10.4f} {:>6.2f} {:>5.1f}% {:>6}  {}\n", name, problem.default_ms * scale,
-                   problem.default_ms * problem.ratio * scale, 1 / problem.ratio, problem.noise * 100,
-                   problem.search.tried(),
+                   problem.default_ms * problem.ratio * scale, 1 / problem.ratio, problem.noise * 100, problem.tried(),
                    problem.ratio == 1 ? "the default" : problem.decision.algorithm + " " + problem.decision.schedule);
     }
     const Totals totals(tuning);

@@ -21,7 +21,7 @@ constexpr double least_gain = 0.01;  // of a candidate over the default, to be w
 // The best, where they gain something.
 std::vector<Decision> Tuning::finalists(const TunedProblem &problem) const {
     std::vector<Decision> result;
-    for (const Search::Result &best : problem.search.best(finalist_pool)) {
+    for (const Search::Result &best : problem.search->best(finalist_pool)) {
         if (best.ratio < 1 - least_gain && result.size() < 2) {
             result.push_back(best.decision);
         }
@@ -31,22 +31,26 @@ std::vector<Decision> Tuning::finalists(const TunedProblem &problem) const {
 
 // Compares the best with the default once more, at length and in every mode of running, and decides.
 void Tuning::settle(TunedProblem &problem) {
-    if (problem.error.empty() && problem.batches == 0 && problem.search.tried() == 0) {
+    if (problem.error.empty() && problem.batches == 0 && problem.tried() == 0) {
         problem.error = "the budget was spent before its turn";
     } else if (problem.error.empty() && problem.batches == 0) {
         examine(problem, {}, Batch::Kind::baseline);
         return;
     }
-    problem.decision = problem.search.default_decision();
+    if (!problem.error.empty()) {
+        finish_settling(problem);
+        return;
+    }
+    problem.decision = problem.search->default_decision();
     problem.ratio = 1;
     const std::vector<Decision> best = finalists(problem);
-    if (!problem.error.empty() || best.empty()) {
+    if (best.empty()) {
         finish_settling(problem);
         return;
     }
     if (predictor_) {
         problem.decision = best[0];
-        problem.ratio = problem.search.best(1)[0].ratio;
+        problem.ratio = problem.search->best(1)[0].ratio;
         finish_settling(problem);
         return;
     }
@@ -97,6 +101,10 @@ void Tuning::finish_settling(TunedProblem &problem) {
     if (!problem.error.empty()) {
         progress_->note(fmt::format("kiln: {}: {}", problem.layers[0], problem.error));
         good_ = false;
+    } else if (!predictor_) {
+        progress_->note(fmt::format("{}: done, {:.4g} ms, {:.2f} times the default, {} tried{}", problem.layers[0],
+                                    problem.default_ms * problem.ratio, 1 / problem.ratio, problem.tried(),
+                                    by_host(problem)));
     }
     release_slow(problem);
     if (!problem.compiled.empty()) {
@@ -154,21 +162,38 @@ void Tuning::write_decisions(bool now) {
     writing_ = written_ - begin;
 }
 
-// Settles a problem that is searched no more. Where the budget is one of candidates for each layer, that is as soon as
-// its own is spent; any other belongs to all, so that nobody is settled before the search is over.
+bool Tuning::is_to_be_settled(const TunedProblem &problem) const {
+    return !problem.settled && !problem.batch && !(candidates_by_layer() && may_go_on() && may_search(problem));
+}
+
+// Settles a problem that is searched no more. Where the budget is one of candidates for each layer, that may be as soon
+// as its own is spent, and what is settled needs no memory any more; any other budget belongs to all, so that nobody is
+// settled before the search is over.
+//
+// A search takes several batches, one after the other, but to settle takes one: as many problems as have a batch under
+// way are kept for the end, where they fill the machines that would wait for the last searches.
 bool Tuning::begin_settling() {
-    const bool by_layer = candidates_by_layer();
-    if (!by_layer && searching_ > 0) {
+    if (!candidates_by_layer() && searching_ > 0) {
         return false;
     }
-    for (size_t i = settled_; i < problems_.size(); i++) {
+    TunedProblem *first = nullptr;
+    int waiting = 0;
+    bool searches_are_left = false;
+    for (size_t i = settled_; i < problems_.size() && !searches_are_left; i++) {
         TunedProblem &problem = problems_[i];
-        if (!problem.settled && !problem.batch && !(by_layer && may_go_on() && may_search(problem))) {
-            settle(problem);
-            return true;
+        if (is_to_be_settled(problem)) {
+            first = first == nullptr ? &problem : first;
+            waiting++;
         }
+        // Problems are begun in their order: those behind the first that is not have nothing to settle.
+        searches_are_left = candidates_by_layer() && may_go_on() && !problem.search && may_search(problem);
     }
-    return false;
+    if (first == nullptr || (searches_are_left && waiting <= under_way_)) {
+        return false;
+    }
+    keep_records();
+    settle(*first);
+    return true;
 }
 
 }  // namespace kiln::tools

@@ -82,6 +82,10 @@ Tuning::Tuning(const TuneOptions &options) : options_(options), target_(checked_
                                                            options_.cold});
 }
 
+std::string by_host(const TunedProblem &problem) {
+    return problem.host.empty() ? "" : ", by " + problem.host;
+}
+
 std::string Tuning::machine() const {
     return predictor_ ? predictor_->name() : fmt::format("{}", fmt::join(pool_->processors(), " | "));
 }
@@ -119,9 +123,20 @@ bool Tuning::candidates_by_layer() const {
 
 bool Tuning::may_search(const TunedProblem &problem) const {
     const TuneOptions::Budget &budget = options_.budget;
-    const double used = budget.seconds > 0 ? problem.seconds : problem.search.tried();
+    const double used = budget.seconds > 0 ? problem.seconds : problem.tried();
     const double own = budget.seconds > 0 ? budget.seconds : budget.candidates;
     return !problem.exhausted && problem.error.empty() && !problem.settled && !(budget.per_layer && used >= own);
+}
+
+// Whether it could be begun, or was before.
+bool Tuning::begin_search(TunedProblem &problem) try {
+    if (!problem.search) {
+        problem.search.emplace(problem.asked, target_, static_cast<uint64_t>(options_.seed));
+    }
+    return true;
+} catch (const std::invalid_argument &error) {
+    problem.error = error.what();
+    return false;
 }
 
 // The one whose next batch should gain most: by what it weighs, what the last batches gained, and how few there were.
@@ -195,7 +210,7 @@ void Tuning::record(TunedProblem &problem, const CompiledCandidate &candidate, c
     problem.records.push_back(record);
     problem.when.push_back(elapsed());
     if (!record.final) {
-        problem.search.learn(record.decision, record.ok() ? ratio : -1);
+        problem.search->learn(record.decision, record.ok() ? ratio : -1);
     }
 }
 
@@ -225,7 +240,7 @@ void Tuning::predict(TunedProblem &problem, const std::vector<size_t> &indices) 
 // Times kernels of a batch, all of them told to timed() and ended().
 void Tuning::time(TunedProblem &problem, const TimingRun &run) {
     tasks_[next_task_] = {&problem, 0};
-    pool_->time(next_task_++, problem.search.problem(), problem.batch->kernels, run, problem.processor);
+    pool_->time(next_task_++, problem.asked, problem.batch->kernels, run, problem.processor);
 }
 
 // Times what was compiled, beside the default and the best so far.
@@ -233,7 +248,7 @@ void Tuning::measure(TunedProblem &problem, const std::vector<size_t> &indices) 
     std::vector<size_t> order = {0};
     TimingRun run;
     if (problem.default_ms != 0) {
-        const size_t incumbent = index_of(problem, problem.search.best(1)[0].decision);
+        const size_t incumbent = index_of(problem, problem.search->best(1)[0].decision);
         if (incumbent != 0 && incumbent < problem.compiled.size()) {
             order.push_back(incumbent);
         }
@@ -255,14 +270,14 @@ void Tuning::compile(TunedProblem &problem, const std::vector<Decision> &decisio
     batch.kind = kind;
     batch.proposed = proposed;
     batch.begin = elapsed();
-    batch.best_before = problem.search.best(1)[0].ratio;
+    batch.best_before = problem.search->best(1)[0].ratio;
     batch.candidates.resize(decisions.size());
     batch.compiling = decisions.size();
     under_way_++;
     searching_ += kind == Batch::Kind::search;
     for (size_t i = 0; i < decisions.size(); i++) {
         tasks_[next_task_] = {&problem, i};
-        pool_->compile(next_task_++, problem.search.problem(), decisions[i]);
+        pool_->compile(next_task_++, problem.asked, decisions[i]);
     }
     if (decisions.empty()) {
         finish_compiling(problem);
@@ -273,7 +288,7 @@ void Tuning::compile(TunedProblem &problem, const std::vector<Decision> &decisio
 void Tuning::examine(TunedProblem &problem, std::vector<Decision> decisions, Batch::Kind kind) {
     const int proposed = static_cast<int>(decisions.size());
     if (problem.compiled.empty()) {
-        decisions.insert(decisions.begin(), problem.search.default_decision());
+        decisions.insert(decisions.begin(), problem.search->default_decision());
     }
     tried_ += proposed;
     compile(problem, decisions, kind, proposed);
@@ -359,7 +374,7 @@ void Tuning::end_batch(TunedProblem &problem) {
     }
     problem.seconds += elapsed() - batch.begin;
     problem.batches++;
-    const double after = problem.search.best(1)[0].ratio, before = batch.best_before;
+    const double after = problem.search->best(1)[0].ratio, before = batch.best_before;
     problem.gain = 0.5 * problem.gain + (problem.batches > 1 || after < before ? 1 - after / before : 0);
     release_slow(problem);
     show(problem);
@@ -367,7 +382,8 @@ void Tuning::end_batch(TunedProblem &problem) {
 
 // Keeps the default, and what may be timed again.
 void Tuning::release_slow(TunedProblem &problem) {
-    const std::vector<Search::Result> best = problem.search.best(finalist_pool);
+    const std::vector<Search::Result> best =
+        problem.search ? problem.search->best(finalist_pool) : std::vector<Search::Result>();
     for (size_t i = problem.compiled.size(); i-- > 1;) {
         const Decision &decision = problem.compiled[i].decision;
         const bool kept = std::any_of(best.begin(), best.end(), [&](const Search::Result &result) {
@@ -381,23 +397,26 @@ void Tuning::release_slow(TunedProblem &problem) {
 }
 
 void Tuning::show(const TunedProblem &problem) {
-    const double ratio = problem.search.best(1)[0].ratio;
+    const double ratio = problem.search->best(1)[0].ratio;
     std::string text = fmt::format("{}: ", problem.layers[0]);
     if (!problem.error.empty()) {
         text += problem.error;
     } else if (predictor_) {
-        text += fmt::format("{:.2f} times the default, predicted, {} tried", 1 / ratio, problem.search.tried());
+        text += fmt::format("{:.2f} times the default, predicted, {} tried", 1 / ratio, problem.tried());
     } else {
-        text += fmt::format("best {:.4g} ms, {:.2f} times the default, {} tried", problem.default_ms * ratio, 1 / ratio,
-                            problem.search.tried());
+        text += fmt::format("best {:.4g} ms, {:.2f} times the default, {} tried{}", problem.default_ms * ratio,
+                            1 / ratio, problem.tried(), by_host(problem));
     }
     progress_->advance_to(static_cast<int>(spent()), text);
 }
 
 void Tuning::take_batch(TunedProblem &problem) {
+    if (!begin_search(problem)) {
+        return;
+    }
     if (problem.batches == 0) {
         for (const Decision &decision : known_.suggestions(problem.text, 2)) {
-            problem.search.suggest(decision);
+            problem.search->suggest(decision);
         }
     }
     int count = batch_size;
@@ -406,10 +425,10 @@ void Tuning::take_batch(TunedProblem &problem) {
             options_.budget.candidates * (options_.budget.per_layer ? static_cast<int>(problems_.size()) : 1);
         count = std::min(count, all - tried_);
         if (options_.budget.per_layer) {
-            count = std::min(count, options_.budget.candidates - problem.search.tried());
+            count = std::min(count, options_.budget.candidates - problem.tried());
         }
     }
-    const std::vector<Decision> decisions = problem.search.propose(count);
+    const std::vector<Decision> decisions = problem.search->propose(count);
     problem.exhausted = decisions.empty();
     if (!decisions.empty() || problem.batches == 0) {
         examine(problem, decisions, Batch::Kind::search);
@@ -419,12 +438,12 @@ void Tuning::take_batch(TunedProblem &problem) {
 }
 
 bool Tuning::begin_something() {
-    // What is settled needs no memory any more.
     if (candidates_by_layer() && begin_settling()) {
         return true;
     }
     TunedProblem *problem = may_go_on() ? most_promising() : nullptr;
     if (problem != nullptr) {
+        keep_records();
         take_batch(*problem);
         return true;
     }
@@ -442,10 +461,7 @@ void Tuning::keep_records() {
 
 void Tuning::work() {
     while (settled_ < problems_.size()) {
-        if (pool_->wants_work()) {
-            keep_records();
-            while (pool_->wants_work() && begin_something()) {
-            }
+        while (pool_->wants_work() && begin_something()) {
         }
         if (under_way_ > 0) {
             pool_->wait(*this);

@@ -37,12 +37,15 @@ struct Batch {
 
 // A problem of the SPEC, with all layers that have it.
 struct TunedProblem {
-    TunedProblem(std::string text, std::vector<std::string> layers, Search search)
-        : text(std::move(text)), layers(std::move(layers)), search(std::move(search)) {}
+    TunedProblem(std::string text, std::vector<std::string> layers, Problem asked)
+        : text(std::move(text)), layers(std::move(layers)), asked(std::move(asked)) {}
 
     std::string text;
     std::vector<std::string> layers;
-    Search search;
+    Problem asked;
+    // Made when its turn comes: to find the spaces of ten thousand takes seconds, in which a fleet would wait.
+    std::optional<Search> search;
+    int tried() const { return search ? search->tried() : 0; }
     std::string error;      // why it could not be tuned; "" if nothing went wrong
     std::string processor;  // that timed it, and no other may; "" before
     std::string host;       // that timed it last
@@ -64,6 +67,9 @@ struct TunedProblem {
     double ratio = 1;  // of its time to the default's
     double noise = 0;  // of that ratio
 };
+
+// ", by HOST": who measured it last, for lines of progress; "" where nobody did.
+std::string by_host(const TunedProblem &problem);
 
 class Tuning : private Pool::Listener {
   public:
@@ -92,11 +98,13 @@ class Tuning : private Pool::Listener {
     bool may_go_on() const;
     bool candidates_by_layer() const;
     bool may_search(const TunedProblem &problem) const;
+    bool begin_search(TunedProblem &problem);
     TunedProblem *most_promising();
 
     // What is begun, and what follows when it is done.
     bool begin_something();
     bool begin_settling();
+    bool is_to_be_settled(const TunedProblem &problem) const;
     void work();
     void keep_records();
     void take_batch(TunedProblem &problem);
