@@ -265,7 +265,7 @@ class RunTest : public testing::Test {
         const Problem problem = fake_problem();
         tensors_ = harness::random_tensors(problem, 1, harness::Offsets::ordinary);
         for (const harness::Tensor tensor : {harness::Tensor::x, harness::Tensor::w, harness::Tensor::bias})
-            write(harness::name_of(tensor), tensors_[tensor]);
+            write(name_of(tensor), tensors_[tensor]);
         const std::vector<char> &x = tensors_[harness::Tensor::x];
         write("short", std::vector<char>(x.begin(), x.end() - 1));
     }

@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tests/kernels")]
 from commands_test import kiln  # noqa: E402
 from models import Builder  # noqa: E402
 from onnx_importing import ImportTest  # noqa: E402
-from onnx_models import model_of, value  # noqa: E402
+from onnx_models import model_of, random_tensor, value  # noqa: E402
 
 SHAPE = [1, 3, 16, 16]
 
@@ -153,6 +153,41 @@ class Forms(ImportTest):
                           [value("y", None)], [sizes], opset=11)
         for model, shape in ((mean, [2, 5]), (resize, [1, 2, 7, 9])):
             self.assertEqual(self.kinds(model)[1]["outputs"][0]["shape"], shape)
+
+    def test_loops_that_run_a_known_number_of_times(self):
+        """A Loop around a convolution, and a Scan that reads and writes along several axes, forwards and backwards: copies of
+        their bodies, which may call their values as others are called outside."""
+        ports = lambda names, shape: [value(name, shape) for name in names]
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1]), helper.make_node("Relu", ["c"], ["x2"]),
+                 helper.make_node("Cast", ["i"], ["place"], to=1), helper.make_node("ReduceSum", ["x2"], ["sum"], keepdims=0),
+                 helper.make_node("Mul", ["sum", "place"], ["t"]),
+                 helper.make_node("Constant", [], ["go"], value=numpy_helper.from_array(np.True_))]
+        loop = helper.make_graph(nodes, "loop", [value("i", [], TensorProto.INT64), value("was", [], TensorProto.BOOL),
+                                                 *ports("x", None)],
+                                 [value("go", [], TensorProto.BOOL), *ports(["x2", "t"], None)])
+        nodes = [helper.make_node("Add", ["s", "p"], ["a"]), helper.make_node("Tanh", ["a"], ["s2"]),
+                 helper.make_node("Mul", ["s2", "q"], ["o"]), helper.make_node("Identity", ["s2"], ["b"])]
+        scan = helper.make_graph(nodes, "scan", ports("spq", [1, 4]), [value(name, [1, 4]) for name in ("s2", "o", "b")])
+        constants = [random_tensor(np.random.default_rng(1), "w", 4, 4, 3), numpy_helper.from_array(np.int64(3), "n")]
+        for opset in (11, 13):
+            model = model_of([helper.make_node("Loop", ["n", "", "x"], ["y", "t"], body=loop),
+                              helper.make_node("Transpose", ["y"], ["turned"], perm=[2, 0, 1]),
+                              helper.make_node("Scan", ["z", "y", "turned"], ["s", "o", "b"], body=scan, num_scan_inputs=2,
+                                               scan_input_axes=[2, 0], scan_input_directions=[1, 0],
+                                               scan_output_axes=[1, 0], scan_output_directions=[0, 1])],
+                             [value("x", [1, 4, 6]), value("z", [1, 4])],
+                             [value(name, None) for name in ("y", "t", "s", "o", "b")], constants, opset=opset)
+            kinds = self.kinds(model)[0]
+            self.assertEqual((kinds["layer"], set(kinds)), (3, {"layer", "operation"}))
+        self.verify(model)
+
+    def test_names_that_are_too_long(self):
+        """Of layers, which are shortened, alike but in the middle; of the values between."""
+        long = "model/" + "stage/" * 20
+        nodes = [helper.make_node("Conv", ["x", "w"], [long + "c"], long + "1/block/stage/stage/stage/stage/conv"),
+                 helper.make_node("Conv", [long + "c", "w"], ["y"], long + "2/block/stage/stage/stage/stage/conv")]
+        self.verify(model_of(nodes, [value("x", [1, 4, 6])], [value("y", None)],
+                             [random_tensor(np.random.default_rng(1), "w", 4, 4, 1)]))
 
     def test_a_resize_before_nearest_had_a_mode(self):
         """It rounds up where it shrinks, and down where it grows."""

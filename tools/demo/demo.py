@@ -3,9 +3,9 @@
 
     demo.py BUILD [--output DIR] [--layers N] [--quick] [--kiln PREFIX]
 
-Compiles ResNet-50's convolutions for this processor, links them into programs, checks every layer against the float64
-reference, times it, and does the same convolutions in onnxruntime; then upscales a picture. BUILD is a folder in which
-Kiln was built. resnet50.html, resnet50.json and upscaled.png go to DIR, BUILD/demo if not said.
+Compiles ResNet-50 for this processor, as one function and layer by layer, and links programs with it: the network's result
+and time are set beside onnxruntime's, every layer is checked against the float64 reference and timed; then a picture is
+upscaled. BUILD is a folder in which Kiln was built. resnet50.html, resnet50.json and upscaled.png go to DIR, BUILD/demo if not said.
 
 Exit status: 0; 1, something failed, or a layer is outside its error bound (stderr says what); 2, usage.
 """
@@ -77,9 +77,10 @@ def installed_kiln(build):
 
 
 def build_programs(output, prefix):
-    """Compiles the kernels and the programs that link them. Returns the folder of the programs."""
+    """Compiles the network, its layers and the programs that link them. Returns the folder of the programs."""
     folder = os.path.join(output, "programs")
-    settings = {"CMAKE_PREFIX_PATH": prefix, "LAYERS_FILE": os.path.join(output, "layers.toml")}
+    settings = {"CMAKE_PREFIX_PATH": prefix, "MODEL_FILE": os.path.join(output, "resnet50.onnx"),
+                "LAYERS_FILE": os.path.join(output, "layers.toml"), "KILN_PYTHON": sys.executable}
     wanted = json.dumps([HERE, settings, os.environ.get("CXX")])
     stamp = os.path.join(folder, "configured")
     if not model.holds(stamp, wanted):
@@ -88,7 +89,7 @@ def build_programs(output, prefix):
              *(f"-D{key}={value}" for key, value in settings.items())], "configuring the demo's programs", capture=True)
         model.write_if_changed(stamp, wanted)
     run(["cmake", "--build", folder, "--parallel", str(len(os.sched_getaffinity(0))), "--target", "network",
-         "resnet50_programs", "upscale_picture"], "building the demo's programs")
+         "layers_programs", "upscale_picture"], "building the demo's programs")
     return folder
 
 
@@ -98,75 +99,75 @@ def text_bytes(path):
     return int(done.stdout.splitlines()[1].split()[0]) if done and done.returncode == 0 else None
 
 
+def network_facts(programs):
+    """What the network's manifest tells of it, in short."""
+    with open(os.path.join(programs, "kiln", "resnet50", "resnet50.json"), encoding="utf-8") as file:
+        network = json.load(file)["network"]
+    kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback") if kind in step]
+    return {"steps": {kind: kinds.count(kind) for kind in sorted(set(kinds))}, "arena_bytes": network["arena_bytes"],
+            "arena_bound_bytes": network["arena_bound_bytes"]}
+
+
 # ---- Measuring ----------------------------------------------------------------------------------------------------
 
 
 def check_layers(programs):
-    """{layer: the line of resnet50_test about it}, every one of them with a verdict."""
-    text = run([os.path.join(programs, "resnet50_test"), "--json"], "checking the layers", capture=True, ok=(0, 1))
+    """{layer: the line of layers_test about it}, every one of them with a verdict."""
+    text = run([os.path.join(programs, "layers_test"), "--json"], "checking the layers", capture=True, ok=(0, 1))
     return {row["layer"]: row for row in map(json.loads, text.splitlines())}
 
 
 def time_layers(programs, output, cpu, seconds):
-    """What resnet50_bench says: each layer alone, again and again, in caches that know it."""
+    """What layers_bench says: each layer alone, again and again, in caches that know it."""
     path = os.path.join(output, "bench.json")
-    run([os.path.join(programs, "resnet50_bench"), "--json", path, "--seconds", str(seconds)], "timing the layers", cpu,
+    run([os.path.join(programs, "layers_bench"), "--json", path, "--seconds", str(seconds)], "timing the layers", cpu,
         capture=True)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
 
-def run_onnxruntime(output, cpu, runs):
+def run_onnxruntime(output, cpu, calls):
     answer = os.path.join(output, "onnxruntime.json")
     run([sys.executable, os.path.join(HERE, "ort_timing.py"), os.path.join(output, "resnet50.onnx"),
-         os.path.join(output, "input.npy"), str(runs), os.path.join(output, "expected.npy"), answer],
+         os.path.join(output, "input.npy"), str(calls), os.path.join(output, "expected.npy"), answer],
         "running onnxruntime", cpu)
     with open(answer, encoding="utf-8") as file:
         return json.load(file)
 
 
-def run_network(programs, output, cpu, passes):
-    """{step: seconds of each pass}."""
-    return json.loads(run([os.path.join(programs, "network"), output, str(passes)], "running the network", cpu,
-                          capture=True))
+def run_network(programs, output, cpu, calls):
+    """Seconds of each call."""
+    return json.loads(run([os.path.join(programs, "network"), os.path.join(output, "input.npy"), str(calls),
+                           os.path.join(output, "output.npy")], "running the network", cpu, capture=True))
 
 
 def compare_outputs(output):
     """The largest difference of the network's result from onnxruntime's, as a part of its largest value."""
-    expected = np.load(os.path.join(output, "expected.npy"))
-    batch, channels, *spatial = expected.shape
-    result = np.fromfile(os.path.join(output, "output.bin"), np.float32).reshape(batch, *spatial, channels)
-    difference = np.abs(np.moveaxis(result, -1, 1) - expected).max() / np.abs(expected).max()
+    ours, theirs = (np.load(os.path.join(output, name)) for name in ("output.npy", "expected.npy"))
+    if ours.shape != theirs.shape:
+        raise DemoError(f"the network's result has the shape {ours.shape}, onnxruntime's {theirs.shape}")
+    difference = np.abs(ours - theirs).max() / np.abs(theirs).max()
     if not difference < 1e-4:  # float32 sums of some thousand terms, 53 layers deep, come to about 1e-6
         raise DemoError(f"the network's result differs from onnxruntime's by {difference:.1e} of its largest value")
     return float(difference)
 
 
-def total_of(runs):
-    """Milliseconds of runs, each a list of its convolutions' seconds: {"ms", and "low" and "high", the quartiles}.
-
-    Each convolution's median and quartiles are taken by themselves, and added up: what else a machine does then
-    interrupts a few of them, not every run.
-    """
-    quartiles = [statistics.quantiles(times, n=4) if len(times) > 1 else 3 * list(times)
-                 for times in zip(*runs, strict=True)]
-    low, middle, high = (1e3 * sum(column) for column in zip(*quartiles))
-    return {"ms": middle, "low": low, "high": high}
+def summary_of(seconds):
+    """Milliseconds of calls: {"ms": the median, and "low" and "high", the quartiles}."""
+    low, middle, high = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else 3 * seconds
+    return {"ms": 1e3 * middle, "low": 1e3 * low, "high": 1e3 * high}
 
 
-def compare_networks(programs, output, layers, cpu, rounds, runs):
+def compare_networks(programs, output, cpu, rounds, calls):
     """Kiln and onnxruntime in turns, a few times each, so that a slow minute hits both."""
-    ours, theirs, reorder = [], [], []
+    ours, theirs = [], []
     for number in range(1, rounds + 1):
         say(f"round {number} of {rounds}")
-        answer = run_onnxruntime(output, cpu, runs)
-        theirs += [one["conv"] for one in answer["runs"]]
-        reorder += [one["reorder"] for one in answer["runs"]]
-        steps = run_network(programs, output, cpu, runs)
-        ours += zip(*(steps[layer["name"]] for layer in layers), strict=True)
-    return {"kiln": total_of(ours), "onnxruntime": total_of(theirs), "reorder_ms": statistics.median(reorder) * 1e3,
-            "difference": compare_outputs(output), "version": answer["version"], "operators": answer["operators"],
-            "runs": rounds * runs, "library": answer["library"]}
+        answer = run_onnxruntime(output, cpu, calls)
+        theirs += answer["seconds"]
+        ours += run_network(programs, output, cpu, calls)
+    return {"kiln": summary_of(ours), "onnxruntime": summary_of(theirs), "difference": compare_outputs(output),
+            "version": answer["version"], "runs": rounds * calls, "library": answer["library"], **network_facts(programs)}
 
 
 # ---- Results ------------------------------------------------------------------------------------------------------
@@ -210,27 +211,27 @@ def demo(arguments):
 
     stages.start("ResNet-50 as the onnx package carries it, with seeded weights")
     imported = model.prepare(output, arguments.layers)
-    say(f"    {len(imported['layers'])} convolutions; all will be channels last in memory (NXC)")
+    say(f"    {len(imported['layers'])} convolutions")
     for note in imported["notes"]:
         say(f"    {note}")
     if imported["failures"]:
         raise DemoError("convolutions that could not be imported: " + json.dumps(imported["failures"]))
 
-    stages.start("compiling a kernel a problem, and the programs that link them")
+    stages.start("compiling the network, and each layer by itself, and the programs that link them")
     programs = build_programs(output, os.path.abspath(arguments.kiln or installed_kiln(arguments.build)))
 
+    stages.start("running the network, in turns with onnxruntime")
+    network = compare_networks(programs, output, cpu, *((1, 1) if arguments.quick else (3, 10)))
     stages.start("checking every layer against the float64 reference")
     checked = check_layers(programs)
     stages.start("timing every layer, one thread")
     bench = time_layers(programs, output, cpu, 0.02 if arguments.quick else 0.2)
     rows = rows_of(imported, checked, bench)
-    stages.start("running the network, in turns with onnxruntime")
-    network = compare_networks(programs, output, imported["layers"], cpu, *((1, 1) if arguments.quick else (3, 10)))
     result = {"machine": bench["machine"], "peak_gflops": max(bench["peak_gflops"].values()),
               "peaks": bench["peak_gflops"], "bandwidth": bandwidth.of_memory(cpu), "rows": rows, "total": bench["total"],
               "network": network, "notes": imported["notes"],
               "sizes": {"network": text_bytes(os.path.join(programs, "network")),
-                        "resnet50_test": text_bytes(os.path.join(programs, "resnet50_test")),
+                        "weights": os.path.getsize(os.path.join(output, "resnet50.onnx")),
                         "onnxruntime": text_bytes(network.pop("library"))}}
 
     stages.start("upscaling a picture")
@@ -246,8 +247,8 @@ def demo(arguments):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="demo.py", description="Compiles ResNet-50's convolutions, checks and times "
-                                     "them beside onnxruntime, and upscales a picture.")
+    parser = argparse.ArgumentParser(prog="demo.py", description="Compiles ResNet-50, as one function and layer by layer, checks and "
+                                     "times it beside onnxruntime, and upscales a picture.")
     parser.add_argument("build", metavar="BUILD", help="folder in which Kiln was built (./dev demo gives it)")
     parser.add_argument("--output", metavar="DIR", help="folder for the results; BUILD/demo if not said")
     parser.add_argument("--layers", metavar="N", type=int, default=model.CONVOLUTIONS,

@@ -1,4 +1,4 @@
-"""ResNet-50 with seeded weights, as an ONNX model, as a layers file, and as the program network.cpp reads."""
+"""ResNet-50 with seeded weights, as an ONNX model, and its convolutions as a layers file."""
 
 import glob
 import hashlib
@@ -87,91 +87,32 @@ def seeded_model():
     return model
 
 
-# ---- Wiring -------------------------------------------------------------------------------------------------------
+# ---- Cutting ------------------------------------------------------------------------------------------------------
 
 
-class Buffers:
-    """Numbers for the activations' memory, given again as soon as what lies there was read for the last time."""
-
-    def __init__(self, last_reads):
-        self.last_reads, self.free, self.count = last_reads, [], 0
-
-    def take(self):
-        if not self.free:
-            self.count += 1
-            return self.count - 1
-        return self.free.pop()
-
-    def release(self, values, step):
-        self.free += [buffer for value, buffer in values.items() if self.last_reads.get(value, -1) == step]
-
-
-def steps_of(graph):
-    """What network.cpp does, in order, as [operator, node, x, residual or None, y], the last three names of steps (or
-    of the input); and the step that each value is the result of.
-
-    BatchNormalization, Relu and the sums are part of the convolution in front of them, as the importer has them: a sum
-    belongs to the later of the two.
-    """
-    steps, maker = [], {}
-
-    def step_of(name):
-        return maker.get(name, name)
-
+def rename(graph, old, new):
     for node in graph.node:
-        if node.op_type in ("Conv", "MaxPool"):
-            steps.append([node.op_type, node, step_of(node.input[0]), None, node.name])
-            maker[node.output[0]] = node.name
-        elif node.op_type in ("BatchNormalization", "Relu"):
-            maker[node.output[0]] = step_of(node.input[0])
-        elif node.op_type == "Sum":
-            order = [step[4] for step in steps]
-            first, last = sorted((step_of(name) for name in node.input), key=order.index)
-            steps[order.index(last)][3] = first
-            maker[node.output[0]] = last
-        elif node.op_type == "AveragePool":
-            break
-    return steps, maker
+        for names in (node.input, node.output):
+            for place, name in enumerate(names):
+                if name == old:
+                    names[place] = new
 
 
 def cut(model, count):
-    """Leaves the first `count` convolutions with what is fused into them, or all, and makes their result an output.
-
-    Returns the steps, in steps_of's form.
-    """
+    """Leaves the first `count` convolutions with what follows them, or all, in a model from "image" to "result"."""
     graph = model.graph
-    whole = count == CONVOLUTIONS
-    if not whole:
-        convolutions = [index for index, node in enumerate(graph.node) if node.op_type == "Conv"]
+    convolutions = [index for index, node in enumerate(graph.node) if node.op_type == "Conv"]
+    if count < len(convolutions):
         del graph.node[convolutions[count]:]
-    steps, maker = steps_of(graph)
-    end = [name for name, step in maker.items() if step == steps[-1][4]][-1]
-    if not whole:
         read = {name for node in graph.node for name in node.input}
         constants = [tensor for tensor in graph.initializer if tensor.name in read]
         del graph.initializer[:]
         graph.initializer.extend(constants)
-        del graph.output[:]
-    graph.output.append(onnx.helper.make_tensor_value_info(end, onnx.TensorProto.FLOAT, None))
-    return steps
-
-
-def program_of(graph, steps):
-    """The text network.cpp reads: a line a step, activations numbered by the memory they lie in."""
-    last_reads = {name: index for index, step in enumerate(steps) for name in step[2:4] if name}
-    buffers = Buffers(last_reads)
-    place = {graph.input[0].name: buffers.take()}
-    lines = []
-    for index, (operator, node, x, residual, y) in enumerate(steps):
-        place[y] = buffers.take()
-        if operator == "Conv":
-            lines.append(f"conv {node.name} {place[x]} {place[residual] if residual else -1} {place[y]}")
-        else:
-            attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
-            kernel, stride = attributes["kernel_shape"][0], attributes["strides"][0]
-            lines.append(f"maxpool {node.name} {place[x]} {kernel} {stride} {attributes['pads'][0]} {place[y]}")
-        buffers.release({name: place[name] for name in {x, residual} - {None}}, index)
-    return "\n".join(lines) + "\n"
+    rename(graph, graph.input[0].name, "image")
+    rename(graph, graph.node[-1].output[0], "result")
+    graph.input[0].name = "image"
+    del graph.output[:]
+    graph.output.append(onnx.helper.make_tensor_value_info("result", onnx.TensorProto.FLOAT, None))
 
 
 # ---- Files --------------------------------------------------------------------------------------------------------
@@ -180,9 +121,9 @@ def program_of(graph, steps):
 def layers_file(answer):
     """A layers file of the importer's answer: channels last in memory. (TOML writes these values as JSON does.)"""
     lines = ["# ResNet-50's convolutions, as tools/onnx_import finds them. Written by tools/demo/model.py.",
-             "[library]", 'name = "resnet50"', "[defaults]", 'layouts = { x = "NXC", y = "NXC" }']
+             "[library]", 'name = "layers"', "[defaults]", 'layouts = { x = "NXC", y = "NXC" }']
     for layer in answer["layers"]:
-        # The program brings the weights: one kernel then serves all layers of the same problem.
+        # Timed and checked with random weights: one kernel then serves all layers of the same problem.
         lines += ["[[layer]]", *(f"{key} = {json.dumps(value)}" for key, value in layer.items()
                                  if key not in ("weights", "bias_values", "source"))]
     return "\n".join(lines) + "\n"
@@ -197,9 +138,8 @@ def fingerprint(count):
     return digest.hexdigest()
 
 
-def run_importer(model, answer, weights):
-    done = subprocess.run([sys.executable, IMPORTER, model, answer, "--weights", weights], stderr=subprocess.PIPE,
-                          text=True, check=False)
+def run_importer(model, answer):
+    done = subprocess.run([sys.executable, IMPORTER, model, answer], stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the ONNX importer failed: {done.stderr.strip()}")
 
@@ -207,21 +147,17 @@ def run_importer(model, answer, weights):
 def prepare(folder, count):
     """Writes the model, cut behind `count` convolutions, and what is made of it into a folder.
 
-    resnet50.onnx; input.npy, and channels last input.bin; weights/ and import.json, the importer's answer, which is
-    returned; layers.toml; network.txt.
+    resnet50.onnx; input.npy; import.json, the importer's answer, which is returned; layers.toml.
     """
     stamp, answer = os.path.join(folder, "model.stamp"), os.path.join(folder, "import.json")
     key = fingerprint(count)
     if not holds(stamp, key):
-        os.makedirs(os.path.join(folder, "weights"), exist_ok=True)
         model, path = seeded_model(), os.path.join(folder, "resnet50.onnx")
-        steps = cut(model, count)
+        cut(model, count)
         onnx.save(model, path)
-        run_importer(path, answer, os.path.join(folder, "weights"))
+        run_importer(path, answer)
         image = np.random.default_rng(SEED + 1).standard_normal((1, 3, 224, 224)).astype(np.float32)
         np.save(os.path.join(folder, "input.npy"), image)
-        image.transpose(0, 2, 3, 1).tofile(os.path.join(folder, "input.bin"))
-        write_if_changed(os.path.join(folder, "network.txt"), program_of(model.graph, steps))
         write_if_changed(stamp, key)
     with open(answer, encoding="utf-8") as file:
         imported = json.load(file)

@@ -29,36 +29,33 @@ def summary(result):
     ours, theirs = network["kiln"], network["onnxruntime"]
     passed = sum(row["verdict"] == "ok" for row in result["rows"])
 
-    def runs(times):
-        return f"median of {network['runs']} runs, quartiles {times['low']:.1f} and {times['high']:.1f} ms"
+    def calls(times):
+        return f"median of {network['runs']} calls, quartiles {times['low']:.1f} and {times['high']:.1f} ms"
 
     return [
-        ("checked", f"{passed} of {len(result['rows'])} layers", f"largest error {worst:.3f} of its bound"),
-        ("layers timed alone", f"{total['ms']:.2f} ms",
-         f"{total['gflops']:.0f} GFLOP/s, {total['peak_share'] * 100:.0f}% of the measured peak"),
-        ("as a network, Kiln", f"{ours['ms']:.2f} ms", runs(ours)),
-        (f"as a network, onnxruntime {network['version']}", f"{theirs['ms']:.2f} ms",
-         f"{runs(theirs)}; its changes of layout, {network['reorder_ms']:.2f} ms, not counted"),
+        ("the network, Kiln", f"{ours['ms']:.2f} ms", calls(ours)),
+        (f"the network, onnxruntime {network['version']}", f"{theirs['ms']:.2f} ms", calls(theirs)),
         ("Kiln's result beside onnxruntime's", f"{network['difference']:.1e}",
          "the largest difference, as a part of the largest value"),
+        ("arena, all the memory that a call needs", size_text(network["arena_bytes"]),
+         f"the least that any plan could do with: {size_text(network['arena_bound_bytes'])}"),
         ("linked: the network's program", size_text(sizes["network"]),
-         f"code and constants, without weights; resnet50_test, with the reference in it: "
-         f"{size_text(sizes['resnet50_test'])}"),
-        ("linked: onnxruntime's library", size_text(sizes["onnxruntime"]), "code and constants"),
+         f"code and constants, weights among them; the model is {size_text(sizes['weights'])}"),
+        ("linked: onnxruntime's library", size_text(sizes["onnxruntime"]), "code and constants, without weights"),
+        ("layers checked", f"{passed} of {len(result['rows'])}", f"largest error {worst:.3f} of its bound"),
+        ("layers timed alone", f"{total['ms']:.2f} ms",
+         f"{total['gflops']:.0f} GFLOP/s, {total['peak_share'] * 100:.0f}% of the measured peak"),
     ]
 
 
+STEP_WORDS = {"layer": "layers", "operation": "other operations", "c": "nodes in generated C", "callback": "callbacks"}
+
+
 def comparison(result):
-    outside = {name: count for name, count in result["network"]["operators"].items() if name in ("Add", "Sum", "Relu")}
-    theirs = "onnxruntime fused them all too"
-    if outside:
-        listed = ", ".join(f"{name} x{count}" for name, count in outside.items())
-        theirs = f"onnxruntime left outside, uncounted, {listed}"
-    return ("Both run the same seeded model on one thread pinned to the same processor, in turns, layer after layer in "
-            "the network's order; only the convolutions' own times are added up, each the median over the runs. "
-            "Normalisations are folded, and bias, residual sum and ReLU are part of a convolution: "
-            f"{theirs}. Kiln's activations are channels last in memory (NXC); onnxruntime's lie in blocks of its own "
-            "(NCHWc), and its profiler is on to tell the times.")
+    steps = ", ".join(f"{count} {STEP_WORDS[kind]}" for kind, count in result["network"]["steps"].items())
+    return ("Both run the same seeded model on one thread pinned to the same processor, in turns, calls of the whole of it. "
+            f"Kiln's network is one function, which runs {steps}; normalisations are folded, bias, residual sum and ReLU are "
+            "part of a convolution.")
 
 
 # ---- Terminal -----------------------------------------------------------------------------------------------------
@@ -124,7 +121,7 @@ def bars(result):
 
 
 def totals(result):
-    """The two networks' convolutions, side by side."""
+    """The two networks, side by side."""
     network = result["network"]
     entries = [("Kiln", network["kiln"]), (f"onnxruntime {network['version']}", network["onnxruntime"])]
     trace = {"type": "bar", "orientation": "h", "y": [name for name, _ in entries], "x": [times["ms"] for _, times in entries],
@@ -132,7 +129,7 @@ def totals(result):
              "hovertext": [page.lines(name, f"median {times['ms']:.2f} ms, quartiles {times['low']:.2f} and {times['high']:.2f}")
                            for name, times in entries],
              "hoverinfo": "text", "marker": {"color": list(page.COLOURS[:2])}}
-    return page.figure("All convolutions of the network", [trace],
+    return page.figure("The whole network", [trace],
                        {"xaxis": page.axis("ms"), "yaxis": {"autorange": "reversed", "automargin": True}}, height=170)
 
 
@@ -163,15 +160,16 @@ def write_page(path, result, small, large):
     facts = "\n".join(table_row("td", [("", html.escape(cell)) for cell in fact]) for fact in summary(result))
     notes = "; ".join(result["notes"])
     body = f"""<h1>ResNet-50 with Kiln</h1>
-<p class="soft">{len(rows)} convolutions, {problems} problems, one kernel each, compiled ahead of time ·
-{html.escape(machine['processor'])}, one thread · float32, channels last (NXC)</p>
-<h2>All convolutions, one run of the network</h2>
+<p class="soft">{len(rows)} convolutions, {problems} problems, compiled ahead of time · {html.escape(machine['processor'])},
+one thread · float32</p>
+<h2>The whole network, one call</h2>
 {totals(result)}
 <p class="soft">{html.escape(comparison(result))}</p>
 <div class="scroll"><table class="facts">{facts}</table></div>
 <h2>Roofline</h2>
 {roofline(result)}
-<p class="soft">A point a layer, coloured by its filter, timed alone; layers of the same problem coincide. The bytes are
+<p class="soft">A point a layer, coloured by its filter, timed alone, channels last (NXC); layers of the same problem
+coincide. The bytes are
 those of the tensors, each once. The slope is that of copying memory; data that stays in the caches comes faster.</p>
 <h2>Time of each layer</h2>
 {bars(result)}

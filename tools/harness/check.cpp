@@ -137,8 +137,7 @@ class GuardedKernel {
         a.workspace = output.workspace.data();
         a.workspace_bytes = plan_.workspace_bytes(mode_.threads);
         if (run_embedded_ == nullptr) return run_plan(plan_, a);
-        const int32_t code = run_embedded_(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y,
-                                           nullptr, a.workspace, a.threads);
+        const int32_t code = run_kernel(run_embedded_, a, nullptr);
         return code == kiln_ok ? Status() : Status::failed("it returned %d", code);
     }
 
@@ -240,15 +239,8 @@ Status compute_expected(Subject &subject) {
         return has(subject.problem, tensor) ? subject.tensors[tensor].data() : nullptr;
     };
     reference::Tensors inputs;
-    inputs.x = data(Tensor::x);
-    inputs.w = data(Tensor::w);
     inputs.weight_strides = subject.weight_strides.data();
-    inputs.bias = data(Tensor::bias);
-    inputs.residual = data(Tensor::residual);
-    inputs.offset = data(Tensor::offset);
-    inputs.mask = data(Tensor::mask);
-    inputs.scale = static_cast<const float *>(data(Tensor::scale));
-    inputs.zero_points = static_cast<const int32_t *>(data(Tensor::zero_points));
+    for (const Tensor tensor : all_inputs) inputs.set(tensor, data(tensor));
     return reference::compute(subject.problem, inputs, &subject.expected, 2);
 }
 

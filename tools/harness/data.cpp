@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "harness/random.h"
 #include "reference/numbers.h"
@@ -58,7 +59,7 @@ double offset_from(int64_t base, int64_t size, Offsets offsets, Random &random) 
 }
 
 void fill_offsets(const Problem &p, std::vector<char> &data, Offsets offsets, Random &random) {
-    const int64_t points = p.out_points(), channels = p.offset_groups * p.taps() * p.rank;
+    const int64_t points = p.out_points(), channels = p.mask_channels() * p.rank;
     for (int64_t i = 0; i < elements_of(p, Tensor::offset); ++i) {
         const bool ncx = p.x_layout == Layout::ncx;
         int64_t point = ncx ? i % points : i / channels % points;
@@ -90,84 +91,11 @@ void fill(const Problem &p, Tensor tensor, std::vector<char> &data, Offsets offs
 
 }  // namespace
 
-const char *name_of(Tensor tensor) {
-    constexpr const char *names[] = {"x", "w", "bias", "residual", "offset", "mask", "scale", "zero_points", "y"};
-    return names[static_cast<size_t>(tensor)];
-}
-
-bool has(const Problem &p, Tensor tensor) {
-    switch (tensor) {
-        case Tensor::bias:
-            return p.bias;
-        case Tensor::residual:
-            return p.residual;
-        case Tensor::offset:
-            return p.op == Operator::deform_conv;
-        case Tensor::mask:
-            return p.mask;
-        case Tensor::scale:
-            return p.has_scale();
-        case Tensor::zero_points:
-            return p.w_zero_points;
-        case Tensor::x:
-        case Tensor::w:
-        case Tensor::y:
-            return true;
-    }
-    return true;
-}
-
-DType type_of(const Problem &p, Tensor tensor) {
-    switch (tensor) {
-        case Tensor::w:
-            return p.w_type;
-        case Tensor::bias:
-            return p.bias_type;
-        case Tensor::residual:
-        case Tensor::y:
-            return p.y_type;
-        case Tensor::scale:
-            return DType::f32;
-        case Tensor::zero_points:
-            return DType::s32;
-        case Tensor::x:
-        case Tensor::offset:
-        case Tensor::mask:
-            return p.x_type;
-    }
-    return p.x_type;
-}
-
-int64_t elements_of(const Problem &p, Tensor tensor) {
-    if (!has(p, tensor)) return 0;
-    const int64_t sampled = p.batch * p.offset_groups * p.taps() * p.out_points();
-    switch (tensor) {
-        case Tensor::x:
-            return p.x_elements();
-        case Tensor::w:
-            return p.w_elements();
-        case Tensor::residual:
-        case Tensor::y:
-            return p.y_elements();
-        case Tensor::offset:
-            return sampled * p.rank;
-        case Tensor::mask:
-            return sampled;
-        case Tensor::scale:
-            return p.scale_elements();
-        case Tensor::bias:
-        case Tensor::zero_points:
-            return p.out_channels;
-    }
-    return 0;
-}
-
 size_t bytes_of(const Problem &p, Tensor tensor) {
     return static_cast<size_t>(elements_of(p, tensor) * size_of(type_of(p, tensor)));
 }
 
 std::vector<int64_t> dense_weight_strides(const Problem &p) {
-    const bool transposed = p.op == Operator::conv_transpose;
     std::vector<int64_t> strides(p.rank + 2);
     int64_t stride = 1;
     for (int axis = p.rank - 1; axis >= 0; --axis) {
@@ -175,22 +103,16 @@ std::vector<int64_t> dense_weight_strides(const Problem &p) {
         stride *= p.kernel[axis];
     }
     strides[1] = stride;
-    strides[0] = stride * (transposed ? p.out_channels : p.in_channels) / p.groups;
+    strides[0] = stride * p.w_channels()[1];
     return strides;
 }
 
 RunArguments run_arguments(const Problem &p, const Pointers &pointers) {
-    const auto pointer = [&](Tensor tensor) {
-        return has(p, tensor) ? pointers[static_cast<size_t>(tensor)] : nullptr;
-    };
     RunArguments arguments;
-    arguments.x = pointer(Tensor::x);
-    arguments.bias = pointer(Tensor::bias);
-    arguments.residual = pointer(Tensor::residual);
-    arguments.offset = pointer(Tensor::offset);
-    arguments.mask = pointer(Tensor::mask);
-    arguments.scale = static_cast<const float *>(pointer(Tensor::scale));
-    arguments.y = pointer(Tensor::y);
+    for_each_tensor(arguments, [&](Tensor tensor, auto &argument) {
+        void *const pointer = has(p, tensor) ? pointers[static_cast<size_t>(tensor)] : nullptr;
+        argument = static_cast<std::remove_reference_t<decltype(argument)>>(pointer);
+    });
     return arguments;
 }
 
@@ -236,7 +158,7 @@ void close_channels(Problem &p, const Ranges &ranges, Random &random) {
     for (int64_t *channels : {&p.in_channels, &p.out_channels})
         if (*channels == open_size) *channels = p.groups * ranges.channels[random.bits() % most];
     if (p.offset_groups == open_size)
-        p.offset_groups = p.op == Operator::deform_conv && p.in_channels % 2 == 0 && random.coin() ? 2 : 1;
+        p.offset_groups = p.traits().deformable && p.in_channels % 2 == 0 && random.coin() ? 2 : 1;
 }
 
 // One of input and output size follows from the other and from the pads, up to a few rows more or less.
@@ -245,11 +167,11 @@ void close_axis(Problem &p, int axis, const Ranges &ranges, Random &random) {
     close(p.stride[axis], random, 1, 3);
     close(p.dilation[axis], random, 1, ranges.most_dilation);
     const int64_t k = p.effective_kernel(axis), stride = p.stride[axis];
-    close(p.pad_begin[axis], random, p.op == Operator::deform_conv ? 0 : -1, k);
+    close(p.pad_begin[axis], random, p.traits().deformable ? 0 : -1, k);
     const int64_t pads = p.pad_begin[axis] + random.integer(-1, k);
     const auto conv_size = [&](int64_t size) { return size + pads < k ? 0 : (size + pads - k) / stride + 1; };
     const auto transposed_size = [&](int64_t size) { return std::max<int64_t>(0, (size - 1) * stride + k - pads); };
-    const bool transposed = p.op == Operator::conv_transpose;
+    const bool transposed = p.traits().transposed;
     if (p.in[axis] == open_size && p.out[axis] != open_size)
         p.in[axis] = transposed ? conv_size(p.out[axis]) : transposed_size(p.out[axis]);
     close(p.in[axis], random, ranges.least_in[p.rank - 1], ranges.most_in[p.rank - 1]);
@@ -269,7 +191,7 @@ void close_epilogue(Problem &p, Random &random) {
     p.open_epilogue = false;
     p.bias = random.coin();
     p.residual = !p.is_quantized() && random.integer(0, 3) == 0;
-    p.mask = p.op == Operator::deform_conv && random.coin();
+    p.mask = p.traits().deformable && random.coin();
     if (p.y_type == DType::s32) return;
     draw_activation(p, random);
 }

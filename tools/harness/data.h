@@ -1,4 +1,4 @@
-// A problem's tensors: their names, types and sizes, and seeded random numbers for them, the same on every machine.
+// Seeded random numbers for a problem's tensors (kiln/tensor.h), the same on every machine.
 #pragma once
 
 #include <array>
@@ -8,21 +8,19 @@
 
 #include "kiln/plan.h"
 #include "kiln/problem.h"
+#include "kiln/tensor.h"
 
 namespace kiln::harness {
 
-// scale and zero_points are what kiln_run_function and kiln_pack_function take.
-enum class Tensor : uint8_t { x, w, bias, residual, offset, mask, scale, zero_points, y };
-inline constexpr int tensor_count = 9;
-inline constexpr Tensor all_inputs[] = {Tensor::x,      Tensor::w,    Tensor::bias,  Tensor::residual,
-                                        Tensor::offset, Tensor::mask, Tensor::scale, Tensor::zero_points};
+using kiln::Tensor;
+// All but y, in their order.
+inline constexpr std::array<Tensor, tensor_count - 1> all_inputs = [] {
+    std::array<Tensor, tensor_count - 1> inputs{};
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<Tensor>(i);
+    return inputs;
+}();
+static_assert(Tensor::y == static_cast<Tensor>(tensor_count - 1));
 
-const char *name_of(Tensor tensor);
-// Whether the problem, which has no open sizes, has this tensor.
-bool has(const Problem &problem, Tensor tensor);
-DType type_of(const Problem &problem, Tensor tensor);
-// 0 where the problem has no such tensor.
-int64_t elements_of(const Problem &problem, Tensor tensor);
 size_t bytes_of(const Problem &problem, Tensor tensor);
 
 // The strides of kiln_pack_function, in elements, for weights that lie densely in its own order.

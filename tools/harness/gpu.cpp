@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <deque>
+#include <type_traits>
 
 #include "harness/data.h"
 #include "harness/gpu.h"
@@ -43,25 +44,19 @@ class Run final : public GpuRun {
     Status place(const RunArguments &host) {
         KILN_RETURN_IF_ERROR(open_gpu(plan_.kernel().gpu, &gpu_));
         const Problem &p = plan_.problem();
-        const auto bytes = [&p](Tensor tensor) { return bytes_of(p, tensor); };
         arguments_ = host;
         arguments_.gpu = gpu_;
         y_ = host.y;
-        KILN_RETURN_IF_ERROR(move(&arguments_.x, bytes(Tensor::x)));
-        KILN_RETURN_IF_ERROR(move(&arguments_.packed_weights, plan_.packed_bytes()));
-        KILN_RETURN_IF_ERROR(move(&arguments_.bias, bytes(Tensor::bias)));
-        KILN_RETURN_IF_ERROR(move(&arguments_.residual, bytes(Tensor::residual)));
-        KILN_RETURN_IF_ERROR(move(&arguments_.offset, bytes(Tensor::offset)));
-        KILN_RETURN_IF_ERROR(move(&arguments_.mask, bytes(Tensor::mask)));
-        const void *scale = host.scale;
-        KILN_RETURN_IF_ERROR(move(&scale, bytes(Tensor::scale)));
-        arguments_.scale = static_cast<const float *>(scale);
-        const void *y = host.y, *workspace = host.workspace;
-        KILN_RETURN_IF_ERROR(move(&y, bytes(Tensor::y)));
-        KILN_RETURN_IF_ERROR(move(&workspace, host.workspace_bytes));
-        arguments_.y = const_cast<void *>(y);
-        arguments_.workspace = const_cast<void *>(workspace);
-        return {};
+        Status status;
+        const auto place = [&](auto &pointer, int64_t bytes) {
+            const void *memory = pointer;
+            if (status.ok()) status = move(&memory, bytes);
+            pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(const_cast<void *>(memory));
+        };
+        for_each_tensor(arguments_, [&](Tensor tensor, auto &pointer) { place(pointer, bytes_of(p, tensor)); });
+        place(arguments_.packed_weights, plan_.packed_bytes());
+        place(arguments_.workspace, host.workspace_bytes);
+        return status;
     }
 
     Status start() override { return plan_.run(arguments_); }

@@ -7,7 +7,8 @@
 
 namespace kiln::harness {
 
-// As the operating system calls it, or "unknown".
+// As the operating system calls it, an ARM core by its name or by its numbers, or "unknown". Of the core that the
+// thread is on, where it can be told.
 std::string processor_name();
 
 // As it is known on its network; "" where the operating system says none.

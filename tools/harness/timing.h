@@ -40,12 +40,10 @@ struct Job {
 
     // Whether the call succeeded. Arguments were checked by prepare's first call.
     bool run() const {
-        const RunArguments &a = arguments;
         if (on_gpu != nullptr) return on_gpu->start().ok();
-        if (plan.kernel().bytes_for != nullptr) return plan.run(a).ok();  // the plan knows the open sizes
+        if (plan.kernel().bytes_for != nullptr) return plan.run(arguments).ok();  // the plan knows the open sizes
         const kiln_run_function function = run_embedded != nullptr ? run_embedded : plan.kernel().run;
-        return function(a.x, a.packed_weights, a.bias, a.residual, a.offset, a.mask, a.scale, a.y, nullptr, a.workspace,
-                        a.threads) == kiln_ok;
+        return run_kernel(function, arguments, nullptr) == kiln_ok;
     }
 };
 

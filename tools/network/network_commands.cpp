@@ -61,6 +61,7 @@ void tell_memory(const CompiledNetwork &compiled) {
         kilobytes(facts.arena.bytes), kilobytes(facts.arena.bound), facts.arena.planner,
         kilobytes(compiled.library.weight_bytes), kilobytes(compiled.library.packed_bytes),
         kilobytes(facts.constant_bytes));
+    if (const std::string size = size_summary(compiled.library.contents); !size.empty()) fmt::print("{}\n", size);
 }
 
 void require_processors(const std::map<std::string, std::vector<std::string>> &groups) {

@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "function_arguments.h"
 #include "jobs.h"
 #include "kiln/kernel.h"
 #include "network/network_files.h"
@@ -389,9 +390,8 @@ class Assembly {
             places["packed"] = {Base::field, arguments.place_of("packed_weights"), packed_offsets_.at(layer.name)};
         }
         std::vector<NetworkPointer> pointers;
-        for (const char *name :
-             {"x", "packed", "bias", "residual", "offset", "mask", "scale", "y", "sizes", "workspace", "threads"}) {
-            pointers.push_back(places[name]);
+        for (const FunctionArgument &argument : run_arguments()) {
+            pointers.push_back(places[argument.name]);
         }
         return pointers;
     }

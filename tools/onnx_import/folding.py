@@ -7,6 +7,7 @@ import onnx
 import onnx.reference
 import onnx.shape_inference
 
+import loops
 from dialects import VERSIONS, expanded, in_onnx_terms, result_type
 from microsoft import in_onnx_nodes
 from order import in_order, names_of
@@ -77,12 +78,15 @@ class Folder:
     def follow(self, nodes, scope, prefix):
         for node in nodes:
             copy = self.is_copy(node, scope)
+            bodies, rounds = list(subgraphs(node)), self.rounds_of(node, scope)
             node = self.renamed(node, scope, prefix)
             if copy:
                 self.copies[node.op_type] += 1
                 self.alias(node.output[0], node.input[0], scope)
             elif is_onnx(node) and node.op_type == "If":
                 self.follow_if(node, scope)
+            elif rounds is not None:
+                self.follow_loop(node, bodies[0], rounds, scope)
             else:
                 for part in (in_onnx_nodes(node, self) if self.as_network else expanded(node)) or [node]:
                     self.nodes.append(part)
@@ -156,6 +160,48 @@ class Folder:
         self.add_tensors(body.initializer, inner, prefix)
         self.follow(body.node, inner, prefix)
         return [inner.get(value.name, value.name) for value in body.output]
+
+    # ---- Loops
+
+    def rounds_of(self, node, scope):
+        """How often a Loop or Scan runs that a network can have as copies of its body; else None."""
+        if not self.as_network:
+            return None
+        return loops.count_of(node, lambda name: self.values.get(scope.get(name, name)),
+                              lambda name: self.shape(scope.get(name, name)))
+
+    def follow_loop(self, node, body, rounds, scope):
+        """Follows a Loop's or Scan's body once for each round."""
+        scanned = attribute_values(node).get("num_scan_inputs", 0)
+        first = 0 if node.op_type == "Scan" else 2  # of a Loop's inputs: how often, and whether at all
+        handed = list(node.input[first:len(node.input) - scanned])
+        rows = [[] for _ in node.output[len(handed):]]
+        for place in range(rounds):
+            inner, prefix = scope.new_child(), f"{node.output[0]}/{place}/"
+            known = [] if node.op_type == "Scan" else [np.int64(place), np.True_]
+            self.add_tensors([onnx.numpy_helper.from_array(np.asarray(value), port.name)
+                              for port, value in zip(body.input, known)], inner, prefix)
+            slices = [loops.slice_of(node, number, place, rounds, prefix) for number in range(scanned)]
+            for index, pick in slices:
+                self.add_tensors([index], inner, prefix)
+                self.follow([pick], inner, prefix)
+            sources = [*handed, *(inner.get(pick.output[0], pick.output[0]) for _, pick in slices)]
+            inner.update(zip((port.name for port in body.input[first:]), sources))
+            self.add_tensors(body.initializer, inner, prefix)
+            self.follow(body.node, inner, prefix)
+            results = [inner.get(value.name, value.name) for value in body.output[first // 2:]]
+            handed = results[:len(handed)]
+            for row, result in zip(rows, results[len(handed):]):
+                row.append(result)
+        for output, source in zip(node.output, handed):
+            if output:
+                self.alias(output, source, scope)
+        for number, row in enumerate(rows):
+            output = node.output[len(handed) + number]
+            if output:
+                axes, nodes = loops.stack_of(node, number, row, output, self.opset)
+                self.add_tensors([axes], scope, "")
+                self.follow(nodes, collections.ChainMap(), "")
 
     # ---- One node
 

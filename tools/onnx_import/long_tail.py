@@ -42,18 +42,7 @@ def groups(nodes, graph):
 
 def reads(node):
     """What a node reads from outside, in its bodies too, each name once."""
-    made = {name for body in subgraphs(node) for name in made_inside(body)}
-    return list(dict.fromkeys(name for name in [*node.input, *outer_names(node)] if name and name not in made))
-
-
-def made_inside(body):
-    """Every name that a body and the bodies in it define."""
-    yield from (value.name for value in body.input)
-    yield from (tensor.name for tensor in body.initializer)
-    for node in body.node:
-        yield from node.output
-        for inner in subgraphs(node):
-            yield from made_inside(inner)
+    return list(dict.fromkeys(name for name in [*node.input, *outer_names(node)] if name))
 
 
 def is_tensor(graph, name):

@@ -70,12 +70,19 @@ def subgraphs(node):
 
 
 def outer_names(node):
-    """Every name the bodies of an If, Loop or Scan read, outer values among them."""
+    """Every name that the bodies of an If, Loop or Scan read from outside."""
     for graph in subgraphs(node):
-        for inner in graph.node:
-            yield from inner.input
-            yield from outer_names(inner)
-        yield from (value.name for value in graph.output)
+        made = set(names_made_in(graph))
+        read = [name for inner in graph.node for name in [*inner.input, *outer_names(inner)]]
+        yield from (name for name in [*read, *(value.name for value in graph.output)] if name not in made)
+
+
+def names_made_in(graph):
+    """Every name that a body defines, but for what the bodies in it do."""
+    for item in [*graph.input, *graph.initializer]:
+        yield item.name
+    for node in graph.node:
+        yield from node.output
 
 
 def attribute_values(node):
