@@ -262,8 +262,8 @@ Case to_case(const json &line, const std::string &folder) {
     Case result;
     result.layer = read_layer(line, folder);
     read_inputs(result, line, folder);
-    if (result.layer.op == "DeformConv" && result.offset.empty()) throw Error("inputs.offset is missing");
-    if (result.layer.op != "DeformConv" && !result.offset.empty())
+    if (takes_offset(result.layer) && result.offset.empty()) throw Error("inputs.offset is missing");
+    if (!takes_offset(result.layer) && !result.offset.empty())
         throw Error(fmt::format("inputs.offset is given, but only DeformConv has one, not {}", result.layer.op));
     if (line.contains("output")) {
         if (!line.at("output").is_string() || line.at("output").get<std::string>().empty())
@@ -283,6 +283,16 @@ json parse_line(const std::string &line, int number) {
 }
 
 }  // namespace
+
+const std::string &Case::file(Tensor tensor) const {
+    static const std::string none;
+    static constexpr std::pair<Tensor, std::string Case::*> files[] = {
+        {Tensor::x, &Case::x},           {Tensor::w, &Case::w},       {Tensor::bias, &Case::bias},
+        {Tensor::offset, &Case::offset}, {Tensor::mask, &Case::mask}, {Tensor::residual, &Case::residual}};
+    for (const auto &[which, path] : files)
+        if (which == tensor) return this->*path;
+    return none;
+}
 
 CaseLine read_case(const std::string &line, int number, const std::string &folder) {
     CaseLine result;

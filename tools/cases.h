@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/tensor.h"
 #include "spec.h"
 
 namespace kiln::tools {
@@ -15,7 +16,8 @@ struct Case {
     LayerSpec layer;
     // Absolute paths; "" where the layer has no such input.
     std::string x, w, bias, offset, mask, residual;
-    std::string output;  // as written, relative to the output folder; "" for <name>.npy
+    const std::string &file(Tensor tensor) const;  // "" also where no file holds what the kernel takes
+    std::string output;                            // as written, relative to the output folder; "" for <name>.npy
 };
 
 // One line of the file: a case, or why it is none.

@@ -209,7 +209,8 @@ Explanation explain(const LayerSpec &layer, const std::string &target, const Exp
     explanation.own = own_reading(layer);
     if (options.all_dialects) explanation.readings = all_readings(layer);
     if (explanation.own.resolution) try {
-            explanation.choice = describe_choice(explanation.own.resolution->problem, target, options.decisions);
+            explanation.choice = describe_choice(explanation.own.resolution->problem, target,
+                                                 layer.optimize.value_or(Goal::speed), options);
         } catch (const Error &error) {
             explanation.choice_error = error.what();
         }
@@ -270,6 +271,7 @@ std::string to_text(const Spec &spec, const std::vector<Explanation> &explanatio
             text += aligned(rows[row++], widths) + "    " + problem_text(*explanation.own.resolution) + "\n";
         else
             text += fmt::format("{}\n    {}\n", explanation.layer->name, message(explanation.own));
+        if (!explanation.choice.size.empty()) text += fmt::format("    {}\n", explanation.choice.size);
         text += readings_text(explanation);
     }
     text += weights_text(explanations);
@@ -290,6 +292,7 @@ json to_json(const Spec &spec, const std::vector<Explanation> &explanations) {
                        {"w", to_json(layer.w)}};
         add_reading(explanation.own, answer);
         if (!explanation.choice.text.empty()) answer["kernel"] = explanation.choice.text;
+        if (!explanation.choice.size.empty()) answer["size"] = explanation.choice.size;
         if (explanation.choice.packed_bytes > 0) {
             answer["weight_bytes"] = weight_bytes(explanation);
             answer["packed_bytes"] = explanation.choice.packed_bytes;

@@ -43,6 +43,7 @@ constexpr std::array<Word<Dialect>, 4> dialects = {{{"onnx", Dialect::onnx},
 constexpr std::array<Word<Profile>, 2> profiles = {{{"spec", Profile::spec}, {"ort", Profile::ort}}};
 constexpr std::array<Word<Accuracy>, 3> accuracies = {
     {{"normal", Accuracy::normal}, {"strict", Accuracy::strict}, {"fast", Accuracy::fast}}};
+constexpr std::array<Word<Goal>, 2> goals = {{{"speed", Goal::speed}, {"size", Goal::size}}};
 constexpr std::array<Word<Layout>, 3> layouts = {{{"NCX", Layout::ncx}, {"NXC", Layout::nxc}, {"?", Layout::open}}};
 constexpr std::array<Word<DType>, 2> w_dtypes = {{{"int8", DType::s8}, {"uint8", DType::u8}}};
 constexpr std::array<Word<DType>, 4> y_dtypes = {
@@ -237,10 +238,6 @@ Shape shape_of(std::initializer_list<int64_t> front, const Axes &axes, int rank)
     return shape;
 }
 
-int64_t of_group(int64_t channels, int64_t groups) {
-    return channels == open_size || groups == open_size ? open_size : channels / groups;
-}
-
 // A problem's text says everything; the layer's own words for it are for people, and for what names inputs.
 void read_problem(Reader &reader, const std::string &key, const json &value) {
     LayerSpec &layer = reader.layer;
@@ -248,14 +245,12 @@ void read_problem(Reader &reader, const std::string &key, const json &value) {
     layer.problem = text(key, value);
     if (const Status status = parse(layer.problem, &p); !status.ok())
         throw KeyError(key, fmt::format("{}: {}", key, status.message()), status.code());
-    const bool transposed = p.op == Operator::conv_transpose;
-    layer.op = transposed ? "ConvTranspose" : p.op == Operator::deform_conv ? "DeformConv" : "Conv";
+    layer.op = p.traits().name;
     layer.dtype = p.x_type;
     layer.w_dtype = p.w_type;
     layer.y_dtype = p.y_type;
     layer.x = shape_of({p.batch, p.in_channels}, p.in, p.rank);
-    layer.w = transposed ? shape_of({p.in_channels, of_group(p.out_channels, p.groups)}, p.kernel, p.rank)
-                         : shape_of({p.out_channels, of_group(p.in_channels, p.groups)}, p.kernel, p.rank);
+    layer.w = shape_of({p.w_channels()[0], p.w_channels()[1]}, p.kernel, p.rank);
     layer.bias = p.bias;
     layer.mask = p.mask;
     layer.residual = p.residual;
@@ -281,6 +276,7 @@ constexpr Key keys[] = {
     {"activation", [](R r, S key, J value) { r.layer.activation = text(key, value); }},
     {"activation_params", [](R r, S key, J value) { r.layer.activation_params = numbers(key, value); }},
     {"accuracy", [](R r, S key, J value) { r.layer.accuracy = word(key, value, accuracies); }},
+    {"optimize", [](R r, S key, J value) { r.layer.optimize = word(key, value, goals); }},
     {"weights", [](R r, S key, J value) { r.layer.weights_file = file_path(r, key, value); }},
     {"bias_values", [](R r, S key, J value) { r.layer.bias_file = file_path(r, key, value); }},
     {"quantization", read_quantization},
@@ -288,7 +284,7 @@ constexpr Key keys[] = {
 };
 
 // What may stand beside `problem`: it says all else.
-constexpr std::string_view keys_beside_problem[] = {"name", "weights", "bias_values", "quantization"};
+constexpr std::string_view keys_beside_problem[] = {"name", "weights", "bias_values", "quantization", "optimize"};
 
 // Other documents' names of the inputs that are always there: oneDNN Graph's and TensorRT's.
 struct Alias {
@@ -344,7 +340,7 @@ void check_complete(const Reader &reader) {
     if (layer.op.empty()) throw KeyError("operator", "operator is missing");
     if (layer.x.rank == 0) throw KeyError("x", "x is missing: the shape of the input");
     if (layer.w.rank == 0) throw KeyError("w", "w is missing: the shape of the weights");
-    if (reader.has_offset && layer.op != "DeformConv")
+    if (reader.has_offset && !takes_offset(layer))
         throw KeyError("offset", fmt::format("offset is given, but only DeformConv has one, not {}", layer.op));
     if (!layer.bias_file.empty() && !layer.bias)
         throw KeyError("bias_values", "bias_values is given, but bias is not true");

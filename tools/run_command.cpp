@@ -102,8 +102,7 @@ std::vector<std::byte> reorder(const std::byte *data, int64_t batch, int64_t cha
 std::vector<std::byte> reorder_weights(const Problem &p, const std::byte *data, const int64_t *from,
                                        const int64_t *to) {
     const int64_t element = size_of(p.w_type);
-    std::vector<int64_t> sizes = {p.out_channels, p.in_channels / p.groups};
-    if (p.op == Operator::conv_transpose) sizes = {p.in_channels, p.out_channels / p.groups};
+    std::vector<int64_t> sizes = {p.w_channels()[0], p.w_channels()[1]};
     sizes.insert(sizes.end(), p.kernel.begin(), p.kernel.begin() + p.rank);
     std::vector<std::byte> result(static_cast<size_t>(p.w_elements() * element));
     for (int64_t index = 0; index < p.w_elements(); ++index) {
@@ -137,28 +136,14 @@ class Tensors {
 
     // The request of the harness (harness.h): the problem, and its files.
     std::string request() const {
-        const Case &c = job_.value;
-        const int64_t sampled = p_.op == Operator::deform_conv ? p_.offset_groups * p_.taps() : 0;
-        write("x", reordered(c.x, p_.x_type, p_.in_channels, p_.in_points(), p_.x_layout));
-        write("w", weights());
-        if (p_.bias) write("bias", read_npy(c.bias).data);
-        if (p_.residual)
-            write("residual", reordered(c.residual, p_.y_type, p_.out_channels, p_.out_points(), p_.y_layout));
-        if (sampled > 0)
-            write("offset", reordered(c.offset, p_.x_type, sampled * p_.rank, p_.out_points(), p_.x_layout));
-        if (p_.mask) write("mask", reordered(c.mask, p_.x_type, sampled, p_.out_points(), p_.x_layout));
-        const std::vector<float> scale = c.layer.output_scale(p_);
-        const std::vector<int32_t> zero_points = c.layer.weight_zero_points(p_);
-        if (p_.has_scale() && scale.empty())
-            throw Error(fmt::format("activation_params is missing: {} takes a slope for each of {} output channels",
-                                    c.layer.activation, p_.out_channels));
-        if (!scale.empty()) write("scale", raw(scale));
-        if (!zero_points.empty()) write("zero_points", raw(zero_points));
-
         const int64_t *strides = job_.resolution.weight_strides;
         std::string line =
             fmt::format("{}\t{}\t{}", job_.line, print(p_).c_str(), fmt::join(strides, strides + p_.rank + 2, ","));
-        for (const char *tensor : inputs) line += "\t" + (written_.count(tensor) != 0 ? path(tensor) : "-");
+        for (const TensorTraits &row : tensor_traits) {
+            if (row.tensor == Tensor::y) continue;
+            if (has(p_, row.tensor)) write_raw(path(row.name), data_of(row));
+            line += "\t" + (has(p_, row.tensor) ? path(row.name) : "-");
+        }
         return line + "\t" + path("y") + "\n";
     }
 
@@ -178,26 +163,41 @@ class Tensors {
 
     void remove() const {
         std::error_code error;
-        for (const char *name : inputs) fs::remove(path(name), error);
-        fs::remove(path("y"), error);
+        for (const TensorTraits &row : tensor_traits) fs::remove(path(row.name), error);
     }
 
   private:
-    // In the harness's order.
-    static constexpr const char *inputs[] = {"x", "w", "bias", "residual", "offset", "mask", "scale", "zero_points"};
-
     std::string path(const char *tensor) const { return fmt::format("{}/{}.{}.bin", folder_, job_.line, tensor); }
 
-    void write(const char *tensor, const std::vector<std::byte> &data) const {
-        write_raw(path(tensor), data);
-        written_.insert(tensor);
+    // An input as the kernel reads it.
+    std::vector<std::byte> data_of(const TensorTraits &row) const {
+        const Case &c = job_.value;
+        switch (row.shape) {
+            case TensorShape::input:
+                return reordered(row.tensor, p_.in_points(), p_.x_layout);
+            case TensorShape::output:
+                return reordered(row.tensor, p_.out_points(), p_.y_layout);
+            case TensorShape::samples:
+                return reordered(row.tensor, p_.out_points(), p_.x_layout);
+            case TensorShape::filter:
+                return weights();
+            case TensorShape::list:
+                break;
+        }
+        if (row.tensor == Tensor::zero_points) return raw(c.layer.weight_zero_points(p_));
+        if (row.tensor != Tensor::scale) return read_npy(c.file(row.tensor)).data;
+        const std::vector<float> scale = c.layer.output_scale(p_);
+        if (scale.empty())
+            throw Error(fmt::format("activation_params is missing: {} takes a slope for each of {} output channels",
+                                    c.layer.activation, p_.out_channels));
+        return raw(scale);
     }
 
     // A tensor of the document's dimension order as it lies for the kernel.
-    std::vector<std::byte> reordered(const std::string &file, DType type, int64_t channels, int64_t points,
-                                     Layout layout) const {
-        const Layout own = own_layout(job_.value.layer);
-        return reorder(read_npy(file).data.data(), p_.batch, channels, points, size_of(type), own, layout);
+    std::vector<std::byte> reordered(Tensor tensor, int64_t points, Layout layout) const {
+        const std::vector<std::byte> data = read_npy(job_.value.file(tensor)).data;
+        return reorder(data.data(), p_.batch, channels_of(p_, tensor), points, size_of(type_of(p_, tensor)),
+                       own_layout(job_.value.layer), layout);
     }
 
     std::vector<std::byte> weights() const {
@@ -211,7 +211,6 @@ class Tensors {
     const Job &job_;
     const Problem &p_;
     const std::string &folder_;
-    mutable std::set<std::string_view> written_;
 };
 
 class Run {

@@ -150,7 +150,7 @@ def name_of(code):
     if named:
         return next(group for group in named.groups() if group)
     function = re.search(r"\b(operator==|\w+)\(", re.sub(r"\(\*(\w+)\)", r"\1", code))
-    constant = re.search(r"constexpr [\w:<> ]+? (\w+)(?:\[\])? =", code)
+    constant = re.search(r"constexpr [\w:<> ]+? (\w+)(?:\[\w*\])? =", code)
     found = constant or function
     return found[1] if found else ""
 
@@ -202,7 +202,8 @@ def write_references():
         ["kiln/kernel.h", "kiln/status_code.h", "kiln/cpu.h", "kiln/gpu.h"], "c"))
     (PAGES / "api-cpp.md").write_text(header_page(
         "C++", "C++17, without exceptions and without a heap. A program that calls layers by name needs none of it.",
-        ["kiln/plan.h", "kiln/layer.h", "kiln/problem.h", "kiln/activation.h", "kiln/status.h"], "cpp"))
+        ["kiln/plan.h", "kiln/layer.h", "kiln/problem.h", "kiln/operator.h", "kiln/tensor.h",
+         "kiln/activation.h", "kiln/status.h"], "cpp"))
     (PAGES / "api-python.md").write_text("# Python\n\nThe module `kiln`, which `pip install kiln-conv` brings.\n\n" + "".join(
         f"::: kiln.{module}\n    options: {{show_root_heading: false, show_root_toc_entry: false, "
         f"members: [{', '.join(members)}]}}\n\n"

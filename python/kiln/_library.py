@@ -13,9 +13,9 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from ctypes import byref, c_int64
+from ctypes import byref, c_int64, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,7 @@ class Tensor:
         self.shape = tuple(facts["shape"])
         self.type = facts["dtype"]
         self.dtype = _dtype(self.type)
+        self.index: int = facts["index"]  # among the pointers of a run
         self.channels_last: bool | None = facts["channels_last"]  # None: memory has the dialect's own order
 
     def in_memory(self, value: object, layer: str) -> npt.NDArray[Any]:
@@ -227,15 +228,15 @@ class Layer:
         return self._run(plan, given, packed._memory, out)
 
     def _run(self, plan: Plan, given: dict[str, object], packed: npt.NDArray[np.uint8], out: object) -> npt.NDArray[Any]:
-        arguments = _native.RunArguments()
-        kept = []  # what the pointers point at
+        pointers = (c_void_p * plan.facts["tensor_count"])()
+        kept = []  # what they point at
         for name, value in given.items():
             tensor = plan.tensors.get(name)
             if (value is None) != (tensor is None):
                 raise InvalidArgument(f"{name} is {'given, and the layer has none' if tensor is None else 'missing'}", self.name)
             if tensor is not None:
                 kept.append(tensor.in_memory(value, self.name))
-                setattr(arguments, name, kept[-1].ctypes.data)
+                pointers[tensor.index] = kept[-1].ctypes.data
         result = plan.tensors["y"]
         y = result.empty() if out is None else as_array(out)
         memory = result.memory_of(y) if y.shape == result.shape else None
@@ -243,8 +244,8 @@ class Layer:
             raise InvalidArgument(f"out is {y.dtype}{list(y.shape)}{'' if y.flags.writeable else ', read-only'}: it must be "
                                   f"{DTYPES[result.type]}{list(result.shape)}, dense in the layer's layout", self.name)
         workspace = _aligned(plan.facts["workspace_bytes"])
-        arguments.packed, arguments.y = packed.ctypes.data, memory.ctypes.data
-        arguments.workspace, arguments.workspace_bytes = workspace.ctypes.data, workspace.nbytes
+        pointers[result.index] = memory.ctypes.data
+        arguments = _native.RunArguments(pointers, packed.ctypes.data, workspace.ctypes.data, workspace.nbytes)
         with self._library._turn:
             _native.call("kiln_python_run", plan.handle, byref(arguments), self._library._team, layer=self.name)
         return y
@@ -317,7 +318,8 @@ def _link(folder: Path, name: str, cxx: str | None) -> Path:
 def compile(layers: Layers, target: str | Sequence[str] | None = None, *, name: str | None = None,
             output: str | os.PathLike[str] | None = None, only: Sequence[str] = (),
             decisions: str | os.PathLike[str] | None = None, shapes: Mapping[str, Sequence[int | None]] | None = None,
-            skip_unsupported: bool = False, threads: int = 1, cxx: str | None = None) -> Library:
+            skip_unsupported: bool = False, threads: int = 1, cxx: str | None = None,
+            optimize: Literal["speed", "size"] | None = None) -> Library:
     """Compiles layers and loads them.
 
     Args:
@@ -333,6 +335,8 @@ def compile(layers: Layers, target: str | Sequence[str] | None = None, *, name: 
         skip_unsupported: leave out what Kiln cannot take, in place of raising.
         threads: that share each call's work.
         cxx: the C++ compiler; $CXX, else c++, unless said.
+        optimize: what kernels are chosen for, of the layers that do not say: "speed", unless said, or "size", the fewest
+            bytes of packed weights and code.
 
     Raises:
         Error: with the code, the layer and the attribute of what was wrong first.
@@ -343,7 +347,7 @@ def compile(layers: Layers, target: str | Sequence[str] | None = None, *, name: 
     try:
         library = _made(layers, [target] if isinstance(target, str) else target or [], name,
                         Path(kept.name if kept else output).resolve(),  # type: ignore[arg-type]
-                        only, decisions, shapes, skip_unsupported, threads, cxx)
+                        only, decisions, shapes, skip_unsupported, threads, cxx, optimize)
     except BaseException:
         if kept is not None:
             kept.cleanup()
@@ -355,7 +359,7 @@ def compile(layers: Layers, target: str | Sequence[str] | None = None, *, name: 
 
 def _made(layers: Layers, targets: Sequence[str], name: str | None, folder: Path, only: Sequence[str],
           decisions: str | os.PathLike[str] | None, shapes: Mapping[str, Sequence[int | None]] | None,
-          skip_unsupported: bool, threads: int, cxx: str | None) -> Library:
+          skip_unsupported: bool, threads: int, cxx: str | None, optimize: str | None) -> Library:
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     if not isinstance(layers, (str, os.PathLike)):
         text, layers = layers_file(layers), folder / "layers.toml"
@@ -363,7 +367,7 @@ def _made(layers: Layers, targets: Sequence[str], name: str | None, folder: Path
     with SpecFile(layers, shapes) as spec:
         read = _read(spec, folder / "weights")
         name = name or str(json.loads(_native.bridge().kiln_python_spec_text(read))["name"])
-        _compile(spec, folder, name, targets, only, decisions, skip_unsupported)
+        _compile(spec, folder, name, targets, only, decisions, skip_unsupported, optimize)
     return Library(folder, name, read, _link(folder, name, cxx), threads)
 
 
@@ -374,12 +378,13 @@ def _read(spec: SpecFile, weights: Path) -> Any:
 
 
 def _compile(spec: SpecFile, folder: Path, name: str, targets: Sequence[str], only: Sequence[str],
-             decisions: str | os.PathLike[str] | None, skip_unsupported: bool) -> None:
+             decisions: str | os.PathLike[str] | None, skip_unsupported: bool, optimize: str | None) -> None:
     arguments = ["compile", os.fspath(spec.path), "-o", os.fspath(folder), "--name", name, *spec.options]
     for option, values in (("--target", targets), ("--layer", only)):
         for value in values:
             arguments += [option, value]
     arguments += [] if decisions is None else ["--decisions", os.fspath(decisions)]
+    arguments += [] if optimize is None else ["--optimize", optimize]
     arguments += ["--skip-unsupported"] if skip_unsupported else []
     done = _command.run(arguments)
     if done.returncode:

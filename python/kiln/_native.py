@@ -15,8 +15,7 @@ CODES = {1: "invalid_argument", 2: "unsupported", 3: "failed"}
 
 
 class RunArguments(Structure):
-    _fields_ = [(name, c_void_p) for name in ("x", "packed", "bias", "residual", "offset", "mask", "y", "workspace")]
-    _fields_ += [("workspace_bytes", c_int64)]
+    _fields_ = [("tensors", POINTER(c_void_p)), ("packed", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_int64)]
 
 
 SIGNATURES = {

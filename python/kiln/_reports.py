@@ -71,7 +71,8 @@ def _sizes(values: Sequence[int | str]) -> tuple[int | None, ...]:
 def explain(layers: Layers, target: str | None = None, *, only: Sequence[str] = (),
             decisions: str | os.PathLike[str] | None = None,
             shapes: Mapping[str, Sequence[int | None]] | None = None) -> list[Explanation]:
-    """Tells what layers mean: shapes, pads, problems and kernel choices. Nothing is compiled.
+    """Tells what layers mean: shapes, pads, problems and kernel choices. Nothing is compiled, but to find the smallest
+    kernel of a layer whose goal is size.
 
     Args:
         layers: a layers file, an ONNX model, or a list of layers as `compile` takes them.

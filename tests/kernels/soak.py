@@ -23,6 +23,7 @@ from pathlib import Path
 import problems
 import reducer
 import soak_regressions
+import soak_totals
 import support_table
 import targets
 import trials
@@ -252,7 +253,10 @@ class Soak:
         print(f"{sum(self.kinds.values())} failures of {len(self.kinds)} kinds", flush=True)
 
     def write_tables(self):
-        """docs/support.md, from all that was ever tried here."""
+        """docs/support.md and tests/kernels/soak_totals.jsonl, from all that was ever tried here."""
+        soak_totals.write(soak_totals.line(lane.seed, *key, targets.way(lane.target), lane.counts)
+                          for key, lane in self.lanes.items() if lane.counts["count"])  # fmt: skip
+        support_table.rewrite()
         for key, lane in self.lanes.items():
             found = {}
             for batch in self.batches:
@@ -275,7 +279,7 @@ def parse(arguments):
     parser.add_argument("--batch", type=int, help=f"layers a batch ({BATCH['specialized']}, generic {BATCH['generic']})")
     parser.add_argument("--seed", type=int, help="of the draws: the one that build/soak has begun with, else a new one")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="batches at once (the cores)")
-    parser.add_argument("--tables", action="store_true", help="write what was found, ever, into docs/support.md")
+    parser.add_argument("--tables", action="store_true", help="write what was found, ever, into docs/support.md and tests/kernels/soak_totals.jsonl")
     parser.add_argument("--folder", type=Path, default=ROOT / "build/soak", help="where it is told what was tried")
     parser.add_argument("--regressions", type=Path, default=soak_regressions.PATH, help="the file that failures are added to")
     options = parser.parse_args(arguments)

@@ -14,6 +14,8 @@ import problems
 import reducer
 import soak_regressions
 import soak
+import soak_totals
+import support_table
 import targets
 import trials
 
@@ -82,8 +84,11 @@ class SoakTest(unittest.TestCase):
         options.pool = Inline
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            status = soak.Soak(options)
-            return status.run(), said.getvalue()
+            started = soak.Soak(options)
+            status = started.run()
+            if options.tables:
+                started.write_tables()
+            return status, said.getvalue()
 
     def batches(self):
         return [json.loads(line) for line in soak_regressions.lines_of(self.folder / "batches.jsonl")]
@@ -117,6 +122,27 @@ class SoakTest(unittest.TestCase):
         _, said = self.soak("--targets", "x86-64-amx", "--batches", "1", "--batch", "3", "--seed", "5")
         self.assertEqual(self.batches()[0]["right"], 0)
         self.assertIn("x86-64-amx was compiled and linked alone, no value was seen", said)
+
+    def test_totals_are_kept_over_seeds_and_machines(self):
+        totals, document = self.folder / "totals.jsonl", self.folder / "support.md"
+        document.write_text(support_table.document({}))
+        with mock.patch.object(soak_totals, "PATH", totals), mock.patch.object(support_table, "PATH", document):
+            for seed in ("1", "1", "2"):  # the first goes on, the last is another machine's
+                self.soak("--targets", *TARGETS, "--batches", "2", "--batch", "5", "--seed", seed, "--tables")
+            kept = soak_totals.read()
+            self.assertEqual([(line["seed"], line["target"], line["count"]) for line in kept],
+                             [(seed, target, count) for seed, count in ((1, 10), (2, 5)) for target in sorted(TARGETS)])  # fmt: skip
+            for target, way in zip(TARGETS, (targets.RUN, targets.COMPILED)):
+                self.assertIn(f"| {target} | specialized | {way} | 15 | 0 |", document.read_text())
+
+    def test_what_was_run_is_not_overwritten_by_what_was_only_compiled(self):
+        cell, other = problems.CELLS[0], problems.CELLS[-1]
+        document = self.folder / "support.md"
+        document.write_text(support_table.document({}))
+        with mock.patch.object(support_table, "PATH", document):
+            for way, found in ((targets.COMPILED, cell), (targets.RUN, other), (targets.COMPILED, cell)):
+                support_table.update("specialized", "x86-64-amx", way, {found: True})
+            self.assertEqual(support_table.read()["specialized", "x86-64-amx"], (targets.RUN, {other: True}))
 
     def test_a_batch_that_answers_nothing_is_halved(self):
         def attempt(tried):

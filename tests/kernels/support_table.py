@@ -4,6 +4,7 @@ import fcntl
 from pathlib import Path
 
 import problems
+import soak_totals
 import targets
 
 PATH = Path(__file__).resolve().parents[2] / "docs/support.md"
@@ -18,11 +19,22 @@ Each target's title tells how it was tried: run, emulated by qemu, or compiled a
 
 Every `./dev test` tries some cells of every target, and fails where one is not as it stands here. `./dev soak` tries as many
 as it has time for, and writes what it found here with `--tables`; so does `KILN_UPDATE_SUPPORT=1 ./dev test -R random_problems`.
+A target that was run once keeps its table where another machine can only emulate it, or compile for it.
 """
 ENGINES = {
     "specialized": "Specialised kernels: every size known when compiling",
     "generic": "Generic kernels: everything but operator, types and rank known at run time",
 }
+
+SOAKS = """\
+## What soaks have tried
+
+All seeds, on all machines, in addition to what every `./dev test` draws. Failures count each problem that failed; those of a kind are
+mended together, and the smallest is a line of `tests/cases/regressions.jsonl`.
+
+"""
+
+WAYS = (targets.COMPILED, targets.EMULATED, targets.RUN)  # the later tells more
 
 WORDS = {True: "yes", False: "no", None: "not tried"}
 COMPILED = "compiled"  # in place of yes, where no value was seen
@@ -80,16 +92,26 @@ def read():
     return sections
 
 
-def update(engine, target, way, found):
-    """Adds what was found to a target's table; one that was tried in another way is begun anew."""
+def rewrite(change=lambda sections: None):
+    """Makes the document anew, `change` applied to what read() tells of it."""
     with open(PATH, "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # tests of several targets run at once
         sections = read()
-        old_way, old = sections.get((engine, target), (way, {}))
-        sections[engine, target] = way, {**(old if old_way == way else {}), **found}
+        change(sections)
         text = document(sections)
         file.truncate(0)
         file.write(text)
+
+
+def update(engine, target, way, found):
+    """Adds what was found to a target's table. One that was tried in a weaker way is begun anew, in a stronger one it is kept."""
+
+    def add(sections):
+        old_way, old = sections.get((engine, target), (way, {}))
+        if WAYS.index(old_way) <= WAYS.index(way):
+            sections[engine, target] = way, {**(old if old_way == way else {}), **found}
+
+    rewrite(add)
 
 
 def document(sections):
@@ -100,7 +122,7 @@ def document(sections):
             if (name, target) in sections:
                 way, found = sections[name, target]
                 parts.append(f"### {target}: {way}\n\n{table(found, way)}\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, SOAKS + soak_totals.table()])
 
 
 def contradictions(engine, target, found):

@@ -141,6 +141,12 @@ class TuneCommand(unittest.TestCase):
         self.assertIn("Plotly", text)
         text = re.sub(r'<script class="library"[^>]*>.*?</script>', "", text, flags=re.DOTALL)
         self.assertIn("a (x2)", text)
+        machine, = answer["pool"]["machines"]
+        self.assertEqual(machine["timed"], len(records))
+        self.assertRegex(text, r"Timers were busy for \d+% of the time, compilers for\s\d+%; nothing was lost")
+        self.assertIn(f'<td class="left">{machine["host"]}</td><td class="">{len(records)}</td>', text)
+        self.assertIn(f'<td class="">{machine["calibration"]:.0f}</td>', text)
+        self.assertRegex(process.stderr, f"(?m)^a: done, .* times the default, \\d+ tried, by {machine['host']}$")
         self.assertNotRegex(text, r'(src|href)\s*=|@import|url\(')  # self-contained
 
         # What was decided is what builds take, and it is right; two builds are the same bytes.

@@ -29,6 +29,8 @@ expect("kiln_add_library(net ${layers} LAYER)" "kiln_add_library(net): no value 
 expect("kiln_add_library(net ${layers} EMBED_WEIGHTS EMBED_RAW_WEIGHTS)" "give either EMBED_WEIGHTS or EMBED_RAW_WEIGHTS")
 expect("kiln_add_library(net LAYERS absent.toml)" "kiln_add_library(net): there is no file")
 expect("kiln_add_library(net ${layers} DECISIONS absent.toml)" "kiln_add_library(net): there is no file")
+expect("kiln_add_library(net ${layers} OPTIMIZE)" "kiln_add_library(net): no value for OPTIMIZE")
+expect("kiln_add_library(net ${layers} OPTIMIZE small)" "kiln_add_library(net): OPTIMIZE is small: it may be speed or size")
 expect("set(CMAKE_CROSSCOMPILING TRUE) \n kiln_add_library(net ${layers})" "give TARGETS when cross-compiling")
 
 set(model "MODEL ${CMAKE_CURRENT_LIST_FILE}")
@@ -39,4 +41,5 @@ expect("kiln_add_network(net ${model} SHAPES)" "kiln_add_network(net): no value 
 expect("kiln_add_network(net ${model} EMBED_WEIGHTS)" "kiln_add_network(net): unknown arguments: EMBED_WEIGHTS")
 expect("kiln_add_network(net ${model} SKIP_UNSUPPORTED)" "kiln_add_network(net): unknown arguments: SKIP_UNSUPPORTED")
 expect("kiln_add_network(net MODEL absent.onnx)" "kiln_add_network(net): there is no file")
+expect("kiln_add_network(net ${model} OPTIMIZE small)" "kiln_add_network(net): OPTIMIZE is small: it may be speed or size")
 expect("set(CMAKE_CROSSCOMPILING TRUE) \n kiln_add_network(net ${model})" "give TARGETS when cross-compiling")

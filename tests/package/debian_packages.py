@@ -31,6 +31,9 @@ NEEDED_OTHERWISE = {
     "libclang-rt-dev": "what clang links sanitizers from",
 }
 
+# Commands that docs/TUNING.md types where a Kubernetes cluster is at hand; no test starts them.
+ON_OTHER_MACHINES = {"kubectl"}
+
 # Commands that are looked for with a version first.
 VERSIONED = {"llvm-mca": "llvm-mca-19"}
 
@@ -209,7 +212,8 @@ def started_commands():
     for name in DOCUMENTS:
         words |= {word: name for word in re.findall(r"^\$ (?:\w+=\S+ )*([\w.+-]+)", (ROOT / name).read_text(), re.MULTILINE)}
     # .venv's own come first.
-    words = {VERSIONED.get(word, word): where for word, where in words.items() if not (ROOT / ".venv/bin" / word).exists()}
+    own = {word for word in words if (ROOT / ".venv/bin" / word).exists()}
+    words = {VERSIONED.get(word, word): where for word, where in words.items() if word not in own | ON_OTHER_MACHINES}
     found = {word: shutil.which(word, path=os.pathsep.join(SYSTEM_FOLDERS)) for word in words}
     return {found[word]: (word, where) for word, where in words.items() if found[word]}
 

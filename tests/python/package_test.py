@@ -6,6 +6,7 @@ FOLDER holds the package `kiln`; without it, the installed one is tested. It is 
 """
 
 import gc
+import json
 import os
 import sys
 import tempfile
@@ -329,6 +330,19 @@ class Compiling(unittest.TestCase):
 
 
 class Telling(unittest.TestCase):
+    def test_size(self):
+        """The goal reaches the compiler: the manifest tells what was chosen, and values stay right."""
+        with tempfile.TemporaryDirectory() as folder:
+            library = kiln.compile([CONV], "x86-64-avx2", name="small", output=folder, optimize="size")
+            (kernel,) = json.loads((Path(folder) / "small.json").read_text())["kernels"]
+            size = kernel["size"]
+            self.assertLessEqual(size["code_bytes"] + size["packed_bytes"],
+                                 size["for_speed"]["code_bytes"] + size["for_speed"]["packed_bytes"])
+            x, w = random(1, 4, 9, 10), random(8, 4, 3, 3)
+            self.assertLess(np.abs(library["conv"](x, w, np.zeros(8, np.float32)) - conv2d(x, w)).max(), 1e-5)
+        with self.assertRaisesRegex(kiln.InvalidArgument, "it may be speed or size"):
+            kiln.compile([CONV], optimize="small")
+
     def test_explain(self):
         one = kiln.explain([{**CONV, "x": [1, 4, None, 10]}])[0]
         self.assertEqual((one.layer, one.y, one.pads_begin), ("conv", (1, 8, None, 10), (1, 1)))
