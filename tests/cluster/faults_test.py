@@ -63,10 +63,12 @@ def boards_are_timed_and_a_wrong_one_is_refused(cluster, folder):
     (folder / "boards.toml").write_text(BOARDS.format(folder=folder))
     cluster.start("shelf", 1, {f"kiln-{ARM}": 2})
     runner = f"{folder}/runner qemu-aarch64 -cpu cortex-a72"
-    alone = Run(folder, "board-alone", target=ARM, budget="2c/layer", runner=runner)
+    # Said, since $CXX names this machine's own compiler.
+    cross = ("--cxx", "aarch64-linux-gnu-g++")
+    alone = Run(folder, "board-alone", target=ARM, budget="2c/layer", runner=runner, more=cross)
     alone.end(0)
     run = Run(folder, "boards", cluster.address, target=ARM, budget="2c/layer", runner=runner,
-              more=("--boards", folder / "boards.toml", "--report", folder / "boards.html"))
+              more=(*cross, "--boards", folder / "boards.toml", "--report", folder / "boards.html"))
     answer = run.end(0)
     cluster.kill("shelf")
     expect_as_alone(run, alone, "boards")
