@@ -66,6 +66,19 @@ class Steps(ImportTest):
         self.assertEqual(network["copies"], [])
         self.assertEqual(network["tensors"][network["steps"][0]["y"]]["shape"], [1, 8, 8, 8])
 
+    def test_a_residual_is_made_as_the_result_lies(self):
+        """At the end of a model both have its order, and nothing is copied; what a layer reads too is copied for the sum."""
+        rng = np.random.default_rng(1)
+        nodes = [node("Conv", ["x", "w1"], ["a"], "c1"), node("Conv", ["a", "w2"], ["b"], "c2"), node("Conv", ["a", "w2"], ["c"], "c3"),
+                 node("Add", ["b", "c"], ["s"]), node("Relu", ["s"], ["y"])]
+        weights = [random_tensor(rng, "w1", 8, 3, 1, 1), random_tensor(rng, "w2", 8, 8, 1, 1)]
+        answer, network = self.network(nodes, [value("x", [1, 3, 8, 8])], [value("y", None)], weights)
+        self.assertEqual([layer["layouts"]["y"] for layer in answer["layers"]], ["NXC", "NCX", "NCX"])
+        self.assertEqual(([step["layer"] for step in network["steps"]], network["copies"]), (["c1", "c2", "c3"], []))
+        nodes[2:4] = [node("Add", ["b", "a"], ["s"])]
+        _, network = self.network(nodes, [value("x", [1, 3, 8, 8])], [value("y", None)], weights)
+        self.assertEqual([copy["value"] for copy in network["copies"]], ["a"])
+
     def test_matrices_are_convolutions_with_what_is_behind_them(self):
         rng = np.random.default_rng(2)
         nodes = [node("MatMul", ["x", "w"], ["p"], "m"), node("Add", ["b", "p"], ["s"]), node("Relu", ["s"], ["r"]),
@@ -121,6 +134,13 @@ class Steps(ImportTest):
         model = model_of(nodes, [value("x", [1, "n"])], [value("y", None)], [])
         self.assertIn('give it one, for example --shape x=1x3', self.refused(model, "--network", "--weights", self.folder / "w"))
         self.read(model, "--network", "--weights", self.folder / "w", "--shape", "x=1x7")
+
+    def test_types_that_do_not_fit_are_told(self):
+        nodes = [node("Relu", ["x"], ["r"]), node("Add", ["r", "n"], ["s"], "sum"), node("Neg", ["s"], ["y"])]
+        model = model_of(nodes, [value("x", [2]), helper.make_tensor_value_info("n", TensorProto.INT64, [2])],
+                         [helper.make_empty_tensor_value_info("y")], [])
+        self.assertRegex(self.refused(model, "--network", "--weights", self.folder / "w"),
+                         r'the Add "sum" does not fit its inputs: "r" is \[2\], "n" is \[2\] \(.*tensor\(int64\)')
 
     def test_fields_are_identifiers(self):
         nodes = [node("Add", ["int", "a/b"], ["args"]), node("Neg", ["args"], ["a b"])]

@@ -262,6 +262,9 @@ class Folder:
         except onnx.shape_inference.InferenceError as error:
             if all(shape_of(types[name].tensor_type) is not None for name in node.input if name):
                 self.tell_misfit(told, str(error).strip().split("] ", 1)[-1])
+        except onnx.checker.ValidationError as error:  # of types that are known
+            if is_onnx(told) and all(types[name].WhichOneof("value") for name in node.input if name):
+                self.tell_misfit(told, str(error).strip())
         except Exception:  # a node that is not what its operator's schema says: a layer is told by its own checks
             pass
         return {}

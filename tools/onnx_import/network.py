@@ -95,7 +95,7 @@ class Network:
         for unit in self.units:
             for name in [*unit.inputs, *unit.outputs]:
                 if name not in self.graph.constants and self.graph.shape(name) is None and self.is_tensor(name):
-                    hints = "; ".join(self.graph.hints)
+                    hints = "; ".join([*self.graph.misfits[:1], *self.graph.hints])
                     raise ModelError(f'a network\'s sizes are fixed, and the shape of "{name}" at the {unit.node.op_type} '
                                      f"{called(unit.node)} is {self.graph.open_shape(name) or 'not known'}"
                                      + (f": {hints}" if hints else ""))
@@ -323,7 +323,9 @@ class Wishes:
         rank = len(self.graph.known_shape("input", layer.inputs["x"]))
         order = layouts.identity(rank) if layer.has_channels_last() else layouts.channels_last(rank)
         for role, name in roles_of(self.graph, layer).items():
-            if role != "bias" and name not in self.of_layers:
+            if role == "residual" and self.orders.get(layer.end) == layouts.identity(rank):
+                self.wish(name, layouts.identity(rank))  # it lies as the layer's result does
+            elif role != "bias" and name not in self.of_layers:
                 self.orders[name] = order  # whatever others wish
                 self.of_layers.add(name)
 
