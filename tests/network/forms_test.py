@@ -1,6 +1,7 @@
 """Models in the forms that others write: onnxruntime's quantisers and its optimiser, and exporters of older operator sets. What
 they become, and that it computes what onnxruntime does. Half a minute on two idle cores."""
 
+import collections
 import json
 import pathlib
 import sys
@@ -180,6 +181,47 @@ class Forms(ImportTest):
             kinds = self.kinds(model)[0]
             self.assertEqual((kinds["layer"], set(kinds)), (3, {"layer", "operation"}))
         self.verify(model)
+
+    def test_recurrent_nodes(self):
+        """Both ways, with all that they may have: steps, whose weights are there once, and none of it left to C. One that has
+        more steps than are written out is."""
+        steps, batch, width, hidden = 3, 2, 5, 8
+        rng, nodes, constants, outputs = np.random.default_rng(1), [], [], []
+
+        def add(operator, ways, bias=True, states=0, peepholes=False, results=1, x="x", **attributes):
+            name, gates = f"n{len(nodes)}", {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
+            shapes = {1: [ways, gates * hidden, width], 2: [ways, gates * hidden, hidden]}
+            shapes.update({3: [ways, 2 * gates * hidden]} if bias else {})
+            first = batch if attributes.get("layout", 0) else ways
+            shapes.update({5 + place: [first, ways + batch - first, hidden] for place in range(states)})
+            shapes.update({7: [ways, 3 * hidden]} if peepholes else {})
+            inputs = [x] + [""] * max(shapes)
+            for place, shape in shapes.items():
+                inputs[place] = f"{name}/{place}"
+                constants.append(random_tensor(rng, inputs[place], *shape))
+            made = [f"{name}/y{place}" for place in range(results)]
+            nodes.append(helper.make_node(operator, inputs, made, name, hidden_size=hidden, **attributes))
+            outputs.extend(value(result, None) for result in made)
+
+        add("LSTM", 2, states=2, peepholes=True, results=3, direction="bidirectional")
+        add("LSTM", 1, bias=False, results=2, direction="reverse", activations=["Sigmoid", "Relu", "Tanh"])
+        add("GRU", 2, direction="bidirectional", results=2)
+        add("GRU", 1, states=1, linear_before_reset=1)
+        add("RNN", 1, states=1, activations=["Relu"], results=2)
+        model = model_of(nodes, [value("x", [steps, batch, width])], outputs, constants, opset=14)
+        kinds, network = self.kinds(model)
+        self.assertEqual(set(kinds), {"layer", "operation"})
+        used = collections.Counter(step["layer"] for step in network["steps"] if "layer" in step)
+        self.assertEqual(sorted(used.values()), sorted([1] * 7 + [3, 3, 2, 2, 2, 2, 2, 3, 3]))
+        self.assertEqual(network["copies"], [])
+        self.verify(model)
+        del nodes[:], constants[:], outputs[:]
+        add("LSTM", 1, states=2, layout=1, results=3)
+        rows = self.verify(model_of(nodes, [value("x", [batch, steps, width])], outputs, constants, opset=14))
+        self.assertIn("reference evaluator", rows[0]["reference"])  # onnxruntime has no layout
+        del nodes[:], constants[:], outputs[:]
+        add("RNN", 1)
+        self.assertEqual(self.kinds(model_of(nodes, [value("x", [600, 1, width])], outputs, constants, opset=14))[0], {"c": 1})
 
     def test_names_that_are_too_long(self):
         """Of layers, which are shortened, alike but in the middle; of the values between."""

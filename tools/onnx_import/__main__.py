@@ -67,6 +67,7 @@ def import_model(path, shapes, weights_folder, whole=True, as_network=False,
     answer = {"name": name, "layers": importer.tables, "convolutions": convolutions, "notes": importer.notes,
               "failures": importer.failures}
     if network is not None:
+        share_layers(importer.tables, network["steps"])
         used = {step["layer"] for step in network["steps"] if "layer" in step}
         answer["layers"] = [table for table in importer.tables if table["name"] in used]
         answer["network"] = network
@@ -80,6 +81,17 @@ def network_of(path, graph, importer, folder, callbacks):
         return Network(graph, importer, folder, callbacks).build()
     except NodeError as error:
         raise ModelError(f"{path}: {error}") from error
+
+
+def share_layers(tables, steps):
+    """Lets steps that differ in nothing but their tensors, as those of an unrolled loop do, have one layer."""
+    first, names = {}, {}
+    for table in tables:
+        key = json.dumps({key: value for key, value in table.items() if key not in ("name", "source")}, sort_keys=True)
+        names[table["name"]] = first.setdefault(key, table["name"])
+    for step in steps:
+        if "layer" in step:
+            step["layer"] = names[step["layer"]]
 
 
 def fold(path, model, folder, whole, as_network):

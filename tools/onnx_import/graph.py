@@ -21,6 +21,7 @@ class Graph:
         self.misfits = folded.misfits
         self.types, self.initializers, self.constants = folded.types, folded.tensors, folded.constants
         self._values = dict(folded.values)
+        self.files = {}  # of weights that layers have as the model does, by name and type
         self.set_nodes(self.nodes)
 
     def set_nodes(self, nodes):

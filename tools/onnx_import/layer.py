@@ -114,8 +114,13 @@ def write_weights(graph, table, layer, folder):
         stored = as_stored(value, value.dtype if layer.quantization else table["dtype"])
         if layer.affine and not np.isfinite(as_float(stored, table["dtype"])).all():
             raise NodeError(f"{key} with what is folded into it does not fit {table['dtype']}", "unsupported")
-        path = os.path.join(os.path.abspath(folder), f"{file_stem(layer)}.{suffix}.npy")
-        np.save(path, stored)
+        own = None if layer.affine or (suffix == "b" and layer.bias_values is not None) else \
+            (layer.inputs["w" if suffix == "w" else "bias"], stored.dtype)
+        path = graph.files.get(own) or os.path.join(os.path.abspath(folder), f"{file_stem(layer)}.{suffix}.npy")
+        if own not in graph.files:
+            np.save(path, stored)
+        if own is not None:
+            graph.files[own] = path
         table[key] = path
 
 

@@ -49,7 +49,7 @@ class Linear:
         views = f"{base}/rows", f"{base}/x"
         self.reshape(nodes, self.node.input[0], views[0], [1, rows, depth])
         self.transpose(nodes, views[0], views[1], [1, depth, rows])
-        inputs = [views[1], self.constant(f"{base}/w", np.ascontiguousarray(matrix.T)[:, :, None])]
+        inputs = [views[1], self.weights(matrix)]
         if self.bias is not None:
             inputs.append(self.constant(f"{base}/bias", self.bias.astype(matrix.dtype)))
         nodes.append(onnx.helper.make_node("Conv", inputs, [f"{base}/y"], self.node.name or self.node.output[0]))
@@ -58,6 +58,11 @@ class Linear:
         self.transpose(nodes, last, f"{base}/back", [1, rows, columns])
         self.reshape(nodes, f"{base}/back", end, self.graph.shape(end) or [*x[:-1], columns])
         return nodes
+
+    def weights(self, matrix):
+        """The matrix as a convolution's weights; products by one matrix have the same."""
+        name = f"{self.node.input[1]}/w{self.attributes.get('transB', 0)}*{self.attributes.get('alpha', 1.0)}"
+        return name if name in self.graph.constants else self.constant(name, np.ascontiguousarray(matrix.T)[:, :, None])
 
     def element_type(self):
         return self.graph.element_type(self.node.input[0])

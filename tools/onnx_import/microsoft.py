@@ -1,10 +1,11 @@
 """Nodes of a network that are several of ONNX's: ONNX Runtime's own operators, as its optimiser and quantiser write them, and
-ONNX's dynamic quantisation and Einsum."""
+ONNX's dynamic quantisation, Einsum and recurrent operators."""
 
 import numpy as np
 import onnx
 
 import einsum
+import recurrent_steps
 from dialects import MICROSOFT, expanded
 from terms import attribute_values, input_name, is_onnx
 
@@ -38,6 +39,7 @@ class Writer:
     def __init__(self, node, folder):
         self.node, self.folder, self.nodes = node, folder, []
         self.attributes = attribute_values(node)
+        self.base = next(filter(None, node.output), node.op_type)
 
     def name(self, index):
         return input_name(self.node, index)
@@ -46,7 +48,7 @@ class Writer:
         """A node, "" for inputs that are left out; the name of its result."""
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
-        output = output or f"{self.node.output[0]}/{len(self.nodes)}"
+        output = output or f"{self.base}/{len(self.nodes)}"
         self.nodes.append(onnx.helper.make_node(operator, list(inputs), [output], output, **attributes))
         return output
 
@@ -323,7 +325,15 @@ def as_products(writer):
     einsum.write(writer, *found, shapes)
 
 
-OWN_HANDLERS = {"Einsum": as_products, "DynamicQuantizeLinear": dynamic_quantize_linear, "ConvInteger": conv_integer,
+def recurrent_nodes(writer):
+    try:
+        recurrent_steps.write_steps(writer)
+    except recurrent_steps.NotUnrolled as error:
+        raise NotTaken from error
+
+
+OWN_HANDLERS = {"Einsum": as_products, "LSTM": recurrent_nodes, "GRU": recurrent_nodes, "RNN": recurrent_nodes,
+                "DynamicQuantizeLinear": dynamic_quantize_linear, "ConvInteger": conv_integer,
                 "SimplifiedLayerNormalization": simplified_layer_normalization}
 HANDLERS = {
     "QLinearAdd": binary("Add"), "QLinearMul": binary("Mul"), "QLinearSigmoid": unary("Sigmoid"),
@@ -332,7 +342,8 @@ HANDLERS = {
     "QLinearConcat": qlinear_concat, "QLinearWhere": qlinear_where, "QLinearReduceMean": qlinear_reduce_mean, "QGemm": qgemm,
     "NhwcMaxPool": nhwc_max_pool, "QuantizeLinear": same, "DequantizeLinear": same,
     "MatMulIntegerToFloat": matmul_integer_to_float, "DynamicQuantizeMatMul": dynamic_quantize_matmul,
-    "FusedGemm": fused_gemm, "FusedMatMul": fused_matmul, "Gelu": gelu(), "BiasGelu": gelu(),
+    "DynamicQuantizeLSTM": recurrent_nodes, "FusedGemm": fused_gemm, "FusedMatMul": fused_matmul,
+    "Gelu": gelu(), "BiasGelu": gelu(),
     "FastGelu": gelu(approximate="tanh"), "QuickGelu": quick_gelu, "BiasAdd": bias_add,
     "SkipLayerNormalization": skip_normalization("LayerNormalization", 3, 4),
     "SkipSimplifiedLayerNormalization": skip_normalization("RMSNormalization", None, 3),
