@@ -31,9 +31,10 @@ inline int most_positions(int vectors, const TargetModel &target) {
 // The share of the peak a register tile reaches. Each step of the sum costs its products, or an accumulator's latency
 // where they are fewer, and about half a cycle for the loop and the loads that do not hide (measured on tiles of 8 to
 // 28).
-inline double tile_rate(int vectors, int pixels, const TargetModel &target) {
+// `more_loads`: of vectors, in each step.
+inline double tile_rate(int vectors, int pixels, const TargetModel &target, double more_loads = 0) {
     const double products = vectors * pixels / static_cast<double>(target.fma_per_cycle);
-    const double loads = (vectors + pixels / (target.lane_indexed_fma ? 4.0 : 1.0)) / 2.0;
+    const double loads = (vectors + more_loads + pixels / (target.lane_indexed_fma ? 4.0 : 1.0)) / 2.0;
     const double cycles = std::max({products, static_cast<double>(target.fma_latency), loads});
     return products / (cycles + 0.5 + 0.01 * loads);
 }

@@ -119,9 +119,7 @@ TEST(Decision, takes_strassen_where_it_pays) {
 TEST(Decision, takes_kn2row_for_few_output_channels) {
     const std::string image = "-n1-c64-i96x96-m3-o96x96-k9x9-s1x1-d1x1-p4x4,4x4-g1-ncx,ncx-bias";
     const std::pair<std::string, const char *> cases[] = {
-        {"conv2d-f32" + image, "kn2row"},
         {"conv2d-f16" + image, "kn2row"},
-        {"conv2d-f32" + image + "-strict", "kn2row"},
         {"conv1d-f32-n1-c32-i8192-m1-o8192-k7-s1-d1-p3,3-g1-ncx,ncx", "kn2row"},
         {"convtranspose2d-f32-n1-c56-i64x64-m1-o192x192-k9x9-s3x3-d1x1-p4x4,2x2-g1-nxc,nxc", "kn2row"},
         // One tap a row is nothing to shift, strides leave products out, and many channels fill vectors.
@@ -133,7 +131,34 @@ TEST(Decision, takes_kn2row_for_few_output_channels) {
         for (const auto &[text, algorithm] : cases) {
             EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
         }
+        // Many taps of rows that are copied: vectors of half a line are read at each.
+        const bool reads_at_taps = target.vector_bits == 256;
+        for (const std::string &text : {"conv2d-f32" + image, "conv2d-f32" + image + "-strict"}) {
+            EXPECT_EQ(default_decision(parsed(text), target).algorithm, reads_at_taps ? "direct" : "kn2row")
+                << text << " on " << target.name;
+        }
     }
+}
+
+TEST(Decision, takes_row_lanes_where_rows_are_padded) {
+    const auto schedule = [](const char *text, const char *target) {
+        return default_decision(parsed(text), find_target(target)).schedule;
+    };
+    // Few input channels, and many taps: neither is transposed.
+    for (const char *text : {"conv2d-f32-n1-c3-i224x224-m64-o224x224-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx-bias-relu",
+                             "conv1d-f32-n1-c64-i2048-m64-o2048-k11-s1-d1-p5,5-g1-ncx,ncx-bias-relu"}) {
+        EXPECT_THAT(schedule(text, "x86-64-avx2"), testing::Not(testing::HasSubstr("channels:0"))) << text;
+        EXPECT_THAT(schedule(text, "arm-64-linux"), testing::HasSubstr("channels:0")) << text;
+    }
+    const Problem strided = parsed("conv2d-f32-n1-c3-i224x224-m32-o112x112-k3x3-s2x2-d1x1-p1x1,0x0-g1-ncx,ncx");
+    EXPECT_FALSE(has_row_lanes(strided));
+    // Nothing is fetched ahead of a copy.
+    const Problem padded = parsed("conv1d-f32-n1-c64-i2048-m64-o2048-k11-s1-d1-p5,5-g1-ncx,ncx");
+    DirectSchedule fetches;
+    fetches.tile = RowLanes{4, 8};
+    EXPECT_THROW(fetches.check(padded), std::invalid_argument);
+    fetches.tile = RowLanes{4, 0};
+    EXPECT_NO_THROW(fetches.check(padded));
 }
 
 TEST(Decision, refuses_kn2row_schedules_that_do_not_fit) {

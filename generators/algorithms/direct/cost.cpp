@@ -46,11 +46,17 @@ double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const D
     if (registers_of_tile(vectors, broadcasts, target) > target.vector_registers) {
         return 0;
     }
-    // Where x is read by vectors they mostly are of the second cache, and each line delays a step a little.
+    // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
     const double step = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
     const double lines = vectors * target.vector_bits / 512.0;
-    const double waits = s.has_row_lanes() ? step / (step + 0.1 * lines) : 1;
-    return waits * tile_rate(vectors, broadcasts, target) *
+    double waits = s.has_row_lanes() && !axes[0].reads_outside() ? step / (step + 0.1 * lines) : 1;
+    // Vectors of whole lines are all split, which was not measured: what comes near is taken there.
+    if (s.has_row_lanes() && axes[0].reads_outside() && target.vector_bits == 512) {
+        waits = 0.6;
+    }
+    // Vectors of rows that are read at each tap begin anywhere: those that reach into another line are loaded twice.
+    const double split = s.has_row_lanes() && axes[0].taps > 1 ? vectors * (target.vector_bits / 8 - 4) / 64.0 : 0;
+    return waits * tile_rate(vectors, broadcasts, target, split) *
            tile_fit(axes[0].phase_extent * s.flattened_rows(), s.width()) *
            tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.flattened_rows())) *
            tile_fit(static_cast<int>(channels), s.panel());
@@ -68,6 +74,25 @@ double share_beside_others(const std::vector<AxisMap> &axes, int64_t channels, c
     return share_of_peak(axes, channels, s, target) * step / (step + cycles_of_load * loads);
 }
 
+// Cycles that row lanes take besides their sums where rows are padded: to copy x, each row of tiles what it reads, or a
+// tile of one long row, unless that is too much (copies_by_tile_rows()); and to begin and end the loops over a tile's
+// taps.
+double padded_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s) {
+    constexpr double cycles_of_vector = 2, cycles_of_tile = 50;
+    if (s.with<RowLanes>() == nullptr || !axes[0].reads_outside()) {
+        return 0;
+    }
+    const double elements = static_cast<double>(problem.x_elements());
+    double times = 1;
+    if (axes.size() > 1 && copies_by_tile_rows(problem, s)) {
+        times = axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].step);
+    } else if (axes.size() == 1 && copies_by_tile_rows(problem, s)) {
+        times = axes[0].extent_of(s.width()) / static_cast<double>(s.width());
+    }
+    const double tiles = static_cast<double>(problem.y_elements()) / (s.width() * s.rows * s.panel() * axes[0].phases);
+    return elements * times / s.lanes * cycles_of_vector + tiles * cycles_of_tile;
+}
+
 // Cycles that an output takes of channels-first y, storing included.
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &target) {
@@ -76,7 +101,9 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
     // slower where its line is of a far cache. Flattened rows are written twice.
     const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.l2_bytes;
     const double stores = !s.has_row_lanes() ? (far ? 2 : 1.2) : s.with<FlattenedRowLanes>() != nullptr ? 0.3 : 0;
-    return products / (s.lanes * target.fma_per_cycle) / share_beside_others(axes, channels, s, target) + stores;
+    const double besides = padded_rows_cycles(problem, axes, s) / static_cast<double>(problem.y_elements());
+    return products / (s.lanes * target.fma_per_cycle) / share_beside_others(axes, channels, s, target) + stores +
+           besides;
 }
 
 // The best tile whose vectors are channels, with all else as `like` has it.
@@ -144,7 +171,7 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
                 if (rows > 0) {
                     s.tile = FlattenedRowLanes{panel, rows};
                 } else {
-                    s.tile = RowLanes{panel, default_prefetch_distance(problem)};
+                    s.tile = RowLanes{panel, axes[0].reads_outside() ? 0 : default_prefetch_distance(problem)};
                 }
                 s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
                 const double cycles = output_cycles(problem, axes, channels, s, target);
@@ -213,7 +240,8 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     // 16-bit products take an instruction for two and another to sum them.
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
-    return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * share * pairs);
+    return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * share * pairs) +
+           padded_rows_cycles(problem, axes, schedule);
 }
 
 }  // namespace kiln

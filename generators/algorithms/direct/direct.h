@@ -33,6 +33,7 @@ struct PaddedInput {
     // dimension: (row, the other axes, n).
     Halide::Func stored;
     bool rows_are_flat = false;
+    bool in_planes = false;  // whether rows of channels-first x are copied as they are
     bool by_tile_rows =
         false;  // whether a row of tiles copies the rows that it reads, rather than all before the first
 };

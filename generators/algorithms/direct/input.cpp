@@ -67,15 +67,17 @@ Func flat_rows(const DirectStages &s, const Func &wide, const Expr &zero, const 
 
 // `wide`, with `zero` around it where the axes pad. `copies_rows`: channels are no whole vectors, and rows of the copy
 // are what is copied by vectors.
-PaddedInput pad(const DirectStages &s, const Problem &problem, const Func &wide, const Expr &zero, bool copies_rows) {
+PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Func &wide,
+                const Expr &zero, bool copies_rows) {
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     Halide::Region bounds = padded_bounds(s, problem);
-    PaddedInput result = {Func("padded"), Func(), false, false};
+    PaddedInput result = {Func("padded"), Func()};
     // Channels that are no whole vectors lie side by side with those of the next position, and a row is copied as one;
     // rows of a few channels-first planes are copied as they are.
     if (copies_rows) {
-        result.rows_are_flat = problem.x_layout != Layout::ncx;
-        result.by_tile_rows = !problem.traits().transposed && s.axes.size() > 1;
+        result.in_planes = problem.x_layout == Layout::ncx;
+        result.rows_are_flat = !result.in_planes;
+        result.by_tile_rows = copies_by_tile_rows(problem, schedule);
         for (size_t a = 0; a < s.axes.size(); a++) {
             if (result.by_tile_rows && s.axes[a].reads_outside()) {  // a tile reads as many rows everywhere
                 bounds[a + 1] = {0, s.axes[a].in};
@@ -195,9 +197,10 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         wide = s.input;
     }
     const bool by_vectors = !target.is_gpu() && !target.lane_indexed_fma && amx == nullptr;
-    const bool copies_rows = by_vectors && pads && s.input_channels == problem.in_channels &&
-                             s.input_channels % schedule.lanes != 0 && (!planes || s.input_channels < schedule.lanes);
-    s.padded_input = pad(s, problem, wide, zero_point(problem, type), copies_rows);
+    const bool few_channels = s.input_channels % schedule.lanes != 0 && (!planes || s.input_channels < schedule.lanes);
+    const bool copies_rows =
+        by_vectors && pads && s.input_channels == problem.in_channels && (few_channels || schedule.has_row_lanes());
+    s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows);
     s.input = s.padded_input->padded;
 }
 

@@ -111,6 +111,9 @@ void DirectSchedule::check(const Problem &problem) const {
     if (has_row_lanes() && (!kiln::has_row_lanes(problem) || (rows > 1 && axes[1].reads_outside()))) {
         throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
     }
+    if (const auto *row = with<RowLanes>(); row != nullptr && row->prefetch_distance > 0 && axes[0].reads_outside()) {
+        throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: a copy of x is read here");
+    }
     if (panels_of_groups && (problem.groups == 1 || problem.out_channels == problem.groups)) {
         throw std::invalid_argument(
             "schedule: \"panels_of_groups\" must be 0: there are no groups of several channels");
@@ -133,7 +136,7 @@ bool has_row_lanes(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const AxisMap &row = axes[0];
     return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && problem.x_type == DType::f32 &&
-           problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.step == 1 && !row.reads_outside() &&
+           problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.step == 1 &&
            row.kernel % row.phases == 0 && row.offset_is_bounded() && phases_are_whole(axes) &&
            (problem.groups == 1 || problem.out_channels > problem.groups);
 }
@@ -144,6 +147,19 @@ bool flattens_rows(const Problem &problem) {
                return axis.taps == 1 && axis.kernel == axis.phases && axis.phase_extent == axis.in &&
                       !axis.reads_outside();
            });
+}
+
+bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule) {
+    constexpr int most_copies = 4;
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    if (problem.traits().transposed) {
+        return false;
+    }
+    if (!schedule.has_row_lanes()) {
+        return axes.size() > 1;
+    }
+    return axes.size() > 1 ? axes[1].extent_of(schedule.rows) <= most_copies * schedule.rows * axes[1].step
+                           : !schedule.panels_outside;
 }
 
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {

@@ -72,13 +72,18 @@ struct DirectSchedule {
     void check(const Problem &problem) const;
 };
 
-// Whether vectors may be of row lanes: float32, channels-first x and y, stride 1 and no padding along the innermost
-// axis, whose phases all have as many taps. Those phases' vectors are interleaved to rows.
+// Whether vectors may be of row lanes: float32, channels-first x and y, stride 1 along the innermost axis, whose phases
+// all have as many taps. Those phases' vectors are interleaved to rows. Rows that are padded are copied.
 bool has_row_lanes(const Problem &problem);
 
 // Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
 // their length matter to its sums.
 bool flattens_rows(const Problem &problem);
+
+// Whether a padded copy of rows is made a row of tiles at a time, or of one long row a tile at a time, so that what it
+// reads stays in a near cache (rows of many channels of a copy of all of x fall into few sets of it): not where each
+// row would be copied many times, nor by a tile for each panel.
+bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule);
 
 // Channels that panels are counted off from: of all groups, or of each where it has panels of its own.
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule);

@@ -119,7 +119,7 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
 // The loops of a product that others are computed in.
 struct ProductLoops {
     Var around_tile;  // the innermost around a register tile
-    Var rows;         // over rows of tiles
+    Var rows;         // over rows of tiles or, of one row, over tiles
 };
 
 // Rows of a matrix tile's channels, a vector of pixels at a time; those of neighbouring phases are stored together.
@@ -195,7 +195,7 @@ ProductLoops schedule_product(DirectStages &s, const Problem &problem, const Dir
     if (schedule.parallel) {
         s.product.parallel(sweep.shared);
     }
-    return {sweep.loops.front().var, rows};
+    return {sweep.loops.front().var, rank > 1 ? rows : tile};
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ SumSteps schedule_row_sum(DirectStages &s, const DirectSchedule &schedule);
 SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const DirectSchedule &schedule);
 
 // schedule_cpu_copies.cpp: whatever stages there are beside y, or the product, and the sums. `tile_rows`: the product's
-// loop over rows of tiles.
+// loop over rows of tiles or, of one row, over tiles.
 void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
                      const Halide::Var &tile_rows);
 

@@ -93,20 +93,30 @@ void schedule_transposed_input(DirectStages &s, const Problem &problem, const Di
     }
 }
 
-// Rows that several rows of tiles read are copied by each of them, which takes little beside their products, and leaves
-// them in the first cache.
+// A copy's rows are contiguous, those of all channels one after the other.
+void store_in_planes(const DirectStages &s, Func &copy) {
+    std::vector<Var> order = copy.args();
+    std::swap(order[0], order[1]);
+    copy.bound(order[1], 0, s.input_channels).reorder_storage(order).reorder({order.begin(), order.end()});
+}
+
+// Rows that several rows of tiles read, or what several tiles of one row do, are copied by each of them, which takes
+// little beside their products, and leaves them in the first cache.
 void copy_rows(const DirectStages &s, const DirectSchedule &schedule, const Var &tile_rows) {
     const PaddedInput &input = *s.padded_input;
     Func copy = input.stored;
     const std::vector<Var> at = input.padded.args();
     const AxisMap::Range range = s.axes[0].reads();
     const int width = range.last - range.first + 1, channels = input.rows_are_flat ? s.input_channels : 1;
-    if (!input.rows_are_flat) {
-        std::vector<Var> order = at;
-        std::swap(order[0], order[1]);
-        copy.bound(at[0], 0, s.input_channels).reorder_storage(order).reorder({order.begin(), order.end()});
+    if (input.in_planes) {
+        store_in_planes(s, copy);
     }
-    copy.compute_at(s.product, tile_rows).bound(at[1], range.first * channels, width * channels);
+    copy.compute_at(s.product, tile_rows);
+    if (s.axes.size() > 1) {
+        copy.bound(at[1], range.first * channels, width * channels);
+    } else {
+        copy.bound_extent(at[1], s.axes[0].extent_of(schedule.width()));
+    }
     // Stated, since those that Halide finds leave out what lies in the padding, and so differ from row to row.
     for (size_t a = 1; a < s.axes.size(); a++) {
         copy.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
@@ -135,14 +145,19 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
     copy.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
     // Whole registers: the sums' lanes are of four bytes.
     const int lanes = schedule.lanes * 4 / copy.types()[0].bytes();
-    if (flat) {
+    if (s.padded_input->in_planes) {
+        store_in_planes(s, copy);
+    }
+    if (flat || s.padded_input->in_planes) {
         copy.vectorize(at[1], lanes, TailStrategy::GuardWithIf);
     } else {
         vectorize_channels(copy, at[0], s.input_channels, lanes);
     }
     if (schedule.parallel && (rank > 1 || problem.batch > 1 || !flat)) {
         const auto images = static_cast<int>(problem.batch);
-        share_loops(copy, {problem.batch > 1 ? SharedLoop{at[rank + 1], images} : SharedLoop{at[rank], rows}});
+        share_loops(copy, {problem.batch > 1                        ? SharedLoop{at[rank + 1], images}
+                           : rank == 1 && s.padded_input->in_planes ? SharedLoop{at[0], s.input_channels}
+                                                                    : SharedLoop{at[rank], rows}});
     }
 }
 
