@@ -142,6 +142,7 @@ def share(part):
 def machines(result):
     """Who timed, how busy all were, and what was lost."""
     pool, loads = result["pool"], {}
+    refused = dict(pool.get("refused", {}))
     if result["predicted"]:
         return ""
     for problem in result["problems"]:
@@ -153,13 +154,15 @@ def machines(result):
     for machine in pool.get("machines", []):
         load = sorted(loads.get(machine["host"], []))
         state = machine.get("state", "ready")
+        if machine["host"] in refused:  # after it had begun
+            state = f"refused: {refused.pop(machine['host'])}"
         rows.append(page.table_row("td", [
             ("left", html.escape(machine["host"])), ("", machine["timed"]), ("", share(machine["busy"])),
             ("", f"{machine['calibration']:.0f}" if machine["calibration"] else "-"),
             ("", f"{load[len(load) // 2]:.1f} to {load[-1]:.1f}" if load else "-"),
             ("left" if state == "ready" else "left bad", html.escape(state)), ("left", page.code(machine["machine"]))]))
     rows += [page.table_row("td", [("left", html.escape(name)), *[("", "-")] * 4, ("left bad", "refused"),
-                                   ("left", html.escape(why))]) for name, why in pool.get("refused", {}).items()]
+                                   ("left", html.escape(why))]) for name, why in refused.items()]
     lost = "nothing was lost" if not pool["lost"] + pool["retried"] else (
         f"{pool['lost']} machines were lost, {pool['retried']} tasks tried again elsewhere")
     simulated = f" Simulated, by the timings of {html.escape(pool['replayed'])}." if "replayed" in pool else ""

@@ -7,7 +7,7 @@ import collections
 import subprocess
 import sys
 
-from ray_cluster import ENVIRONMENT, KILN, TARGET, Run, expect, expect_each_once, key, run_test, write_layers
+from ray_cluster import ENVIRONMENT, KILN, TARGET, Run, expect, expect_clear_disks, expect_each_once, key, run_test, write_layers
 
 
 def kills_lose_nothing(cluster, folder, alone):
@@ -28,6 +28,7 @@ def kills_lose_nothing(cluster, folder, alone):
     states = {machine["host"]: machine["state"] for machine in pool["machines"]}
     expect(states[timer] == "lost" and sorted(states.values()) == ["lost", "ready"] and len(pool["machines"]) == 2,
            f"both timers are reported, once: {pool}")
+    expect_clear_disks(folder)
     return pool
 
 

@@ -107,6 +107,8 @@ def full_disks_are_no_candidates_fault(cluster, folder, alone):
     answer = run.end(0)
     expect_as_alone(run, alone, "full disks")
     expect("disk is full" in answer["pool"]["refused"].get("full-timer", ""), f"the timer is refused: {answer['pool']}")
+    names = [machine["host"] for machine in answer["pool"]["machines"]]
+    expect(names == ["timer"], f"and is told of once: {answer['pool']}")
     expect(any("full-compiler cannot compile: its disk is full" in line for line in run.said), f"it is told: {run.said}")
     cluster.kill("full-compiler")
     cluster.kill("full-timer")

@@ -36,6 +36,8 @@ ENVIRONMENT = {**os.environ, "KILN": KILN, "KILN_PYTHON": str(VENV / "python3"),
                "RAY_health_check_initial_delay_ms": "1000", "RAY_health_check_period_ms": "1000",
                "RAY_health_check_failure_threshold": "3", "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
                "RAY_USAGE_STATS_ENABLED": "0",
+               # What others take of this machine's memory is no reason to end workers.
+               "RAY_memory_monitor_refresh_ms": "0",
                # The cluster is this test's alone: nobody without its token may use it.
                "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
@@ -157,11 +159,19 @@ def expect_each_once(records, what):
     expect(not often, f"{what}: recorded more than once: {often}")
 
 
+def expect_clear_disks(folder):
+    """What ran on nodes has left nothing, not even where it was killed."""
+    left = [path.name for kind in ("timer", "candidate") for path in (folder / "tmp").glob(f"kiln-{kind}-*")]
+    expect(not left, f"no folder of a node's is left: {left}")
+
+
 @contextmanager
 def a_cluster():
     """A folder and a cluster that has a head, which compiles; nothing of either is left."""
     folder = Path(tempfile.mkdtemp(prefix="kiln-"))
     ENVIRONMENT["RAY_TMPDIR"] = str(folder)  # a head that was killed leaves its address there
+    ENVIRONMENT["TMPDIR"] = str(folder / "tmp")  # of what runs on the nodes
+    (folder / "tmp").mkdir()
     shutil.copy(SEEDED_RUNNER, folder / "runner")
     cluster = Cluster(folder)
     try:

@@ -42,6 +42,7 @@ for line in program.stdout:
 sys.exit(program.wait())
 """
 SEEDED_RUNNER = Path(__file__).with_name("seeded_runner.py")
+CLUSTER = Path(__file__).resolve().parents[2] / "tools/cluster"
 
 
 def key(record):
@@ -307,6 +308,13 @@ class TuneCommand(unittest.TestCase):
         self.expect_error(self.tune("--budget", "1c", "--replay", self.folder / "absent"), "there is no timing")
         self.expect_error(self.tune("--budget", "1c", "--replay", self.timings), "are one file")
         self.expect_error(self.tune("--budget", "1c", "--replay", "x", "--fleet", "0x3"), "write TIMERSxCOMPILERS", status=2)
+
+    def test_where_ray_is_missing_its_installation_is_told(self):
+        python = self.script(f"#!/bin/sh\nexec {sys.executable} -S -E \"$@\"\n")  # without any package
+        pinned, = (line for line in (CLUSTER / "requirements.txt").read_text().splitlines() if not line.startswith("#"))
+        process = self.tune("--budget", "1c", "--cluster", "local", env={**os.environ, "KILN_PYTHON": str(python)})
+        self.expect_error(process, "--cluster needs Ray", f" -m pip install '{pinned}'", "KILN_PYTHON")
+        self.assertEqual(self.timings.read_text(), "")
 
     def test_predictions(self):
         options = ("--budget", "6c", "--predict", "skylake-avx512", "--json")

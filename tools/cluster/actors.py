@@ -1,6 +1,8 @@
 """What runs on the machines of a cluster. driver.py hands this module over as it is: they need Ray and a kiln, and nothing else of
 it. A kernel's object is bytes of Ray's, from the machine that compiled it to the one that times it."""
 
+import fcntl
+import glob
 import json
 import os
 import shutil
@@ -25,11 +27,45 @@ def expect_space(folder):
         raise OSError(f"its disk is full: {free >> 20} MB are free at {folder}, and {LEAST_FREE >> 20} are needed")
 
 
+class Folder:
+    """A temporary folder. A process that is killed leaves it behind, and with it a lock that nobody holds any more: the next one on
+    the machine removes it."""
+
+    def __init__(self, kind):
+        for owner in glob.glob(os.path.join(tempfile.gettempdir(), "kiln-timer-*", "owner")) + glob.glob(
+                os.path.join(tempfile.gettempdir(), "kiln-candidate-*", "owner")):
+            self.remove_unowned(owner)
+        self.path = tempfile.mkdtemp(prefix=f"kiln-{kind}-")
+        part = os.path.join(self.path, "part")
+        self.lock = open(part, "w", encoding="utf-8")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        os.rename(part, os.path.join(self.path, "owner"))  # it is locked before anybody looks for it
+
+    @staticmethod
+    def remove_unowned(owner):
+        try:
+            with open(owner, "r+", encoding="utf-8") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(os.path.dirname(owner), ignore_errors=True)
+        except OSError:
+            pass  # its process lives, has just removed it, or is another user's
+
+    def remove(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.lock.close()
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *error):
+        self.remove()
+
+
 def compile_candidate(usual, request):
     """(what kiln says of it, the object); the object is empty where the candidate does not compile, and where this machine cannot
     compile any, which "unfit" then tells of."""
     try:
-        with tempfile.TemporaryDirectory(prefix="kiln-candidate-") as folder:
+        with Folder("candidate") as folder:
             expect_space(folder)
             kiln = find_kiln(usual)
             process = subprocess.run([kiln, "candidate", "compile"], input=json.dumps({**request, "folder": folder}),
@@ -52,10 +88,12 @@ class Timer:
 
     def __init__(self, usual, target):
         self.kiln, self.target, self.process, self.problem = find_kiln(usual), target, None, None
-        self.folder = tempfile.TemporaryDirectory(prefix="kiln-timer-")
+        self.folder = Folder("timer")
 
     def introduce(self):
-        """The versions of its kiln, and why its processor cannot run the target, if so."""
+        """The versions of its kiln, and why its processor cannot run the target, if so. Raises OSError where this machine cannot time
+        anything."""
+        expect_space(self.folder.path)
         process = subprocess.run([self.kiln, "candidate", "machine"], input=json.dumps({"target": self.target}),
                                  capture_output=True, text=True, check=True)
         return {**json.loads(process.stdout), "pid": os.getpid(), "load": os.getloadavg()[0]}
@@ -63,19 +101,19 @@ class Timer:
     def begin(self, request, *objects):
         """Starts to time a batch; what comes of it is told by more(). Raises OSError where this machine cannot."""
         self.stop()
-        expect_space(self.folder.name)
+        expect_space(self.folder.path)
         if request["problem"] != self.problem:  # results of the reference are kept for each problem
-            self.folder.cleanup()
-            self.folder = tempfile.TemporaryDirectory(prefix="kiln-timer-")
+            self.folder.remove()
+            self.folder = Folder("timer")
         self.problem = request["problem"]
         for kernel, data in zip(request["kernels"], objects):
-            kernel["object"] = os.path.join(self.folder.name, kernel["symbol"] + ".o")
+            kernel["object"] = os.path.join(self.folder.path, kernel["symbol"] + ".o")
             with open(kernel["object"], "wb") as file:
                 file.write(data)
         self.process = subprocess.Popen([self.kiln, "candidate", "time"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         with self.process.stdin as file:
-            json.dump({**request, "folder": self.folder.name}, file)
+            json.dump({**request, "folder": self.folder.path}, file)
 
     def more(self):
         """The next line that kiln says; once it has ended, {"exit": status, "words": what it said of an error}. Raises OSError where
@@ -83,8 +121,13 @@ class Timer:
         line = self.process.stdout.readline()
         said = json.loads(line) if line else {"words": self.process.stderr.read().strip()[-300:], "exit": self.process.wait()}
         if not line or said.get("ended") or said.get("verdict", "ok") != "ok":
-            expect_space(self.folder.name)
+            expect_space(self.folder.path)
         return said
+
+    def end(self):
+        """Leaves nothing behind."""
+        self.stop()
+        self.folder.remove()
 
     def stop(self):
         if self.process and self.process.poll() is None:

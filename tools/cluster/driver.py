@@ -22,7 +22,9 @@ import boards as boards_file  # noqa: E402
 COMPILE_ATTEMPTS = 5  # of a task that Ray has given up, which repeats it itself where its machine is lost
 ACTOR_FAILURES = 3  # of a node's timers in a row, before it is left alone
 LOSSES = 2  # of a machine with the same candidate, before it is the candidate's fault
+SECONDS_TO_END = 5  # that an actor has to clear its machine's disk
 SECONDS_BETWEEN_LOOKS = 0.5  # at the cluster's nodes
+CONNECTIONS = 3  # tried with a cluster that answers, and fails to let us in: a busy head
 NEEDS_RAY = ("--cluster needs Ray, and {python} has none: {python} -m pip install 'ray[client]==2.60.0' (the same on every machine "
              "of the cluster), or name another Python in KILN_PYTHON")
 
@@ -251,10 +253,10 @@ class Driver:
     # Timing.
 
     def fitting_job(self, timer):
-        """The first that the timer's processor may time; one that is not known yet may have to be found out."""
-        known = {other.processor for other in self.timers if other.state == "ready"}
+        """The first that the timer's processor may time. Which it is is found out by its first job, which is handed back where it is
+        another's."""
         for job in self.jobs:
-            if job.processor in ("", timer.processor) or (not timer.processor and job.processor not in known):
+            if "" in (job.processor, timer.processor) or job.processor == timer.processor:
                 return job
         return None
 
@@ -262,7 +264,11 @@ class Driver:
         """Starts the timer's actor; whether it may time the target."""
         timer.actor = self.timer_class.options(**self.actor_options(timer)).remote(self.options["own_kiln"],
                                                                                    self.options["target"])
-        said = await timer.actor.introduce.remote()
+        try:
+            said = await timer.actor.introduce.remote()
+        except OSError as error:
+            self.refuse(timer, self.words_of(error))
+            return False
         why = "" if timer.board or self.options["runner"] else said["refused"]
         mine = (self.options["kiln"], self.options["halide"])
         if (said["kiln"], said["halide"]) != mine:
@@ -271,12 +277,23 @@ class Driver:
             self.refuse(timer, why)
         return not why
 
+    def words_of(self, error):
+        """Of an error that a task raised and Ray handed on."""
+        return str(error.cause if isinstance(error, self.ray.exceptions.RayTaskError) else error)
+
     def refuse(self, timer, why):
         timer.state = "refused"
         self.refused[timer.name if timer.board else timer.node["NodeID"]] = (timer.name, why)
         self.note(f"the machine {timer.name} is refused: {why}")
-        if timer.actor:
-            self.ray.kill(timer.actor)
+        self.spawn(self.end(timer))
+
+    async def end(self, timer):
+        """Ends a timer's actor, which clears its machine's disk before, unless it is busy or gone."""
+        try:
+            await asyncio.wait_for(timer.actor.end.remote(), SECONDS_TO_END)
+        except (asyncio.TimeoutError, OSError, self.ray.exceptions.RayError):
+            pass
+        self.ray.kill(timer.actor)
 
     async def serve(self, timer):
         """A timer's life."""
@@ -298,7 +315,7 @@ class Driver:
                     job, self.failures[timer.node["NodeID"]] = None, 0
                 except OSError as error:  # Ray hands on what its task raised
                     self.retried += 1
-                    self.refuse(timer, str(error.cause if isinstance(error, self.ray.exceptions.RayTaskError) else error))
+                    self.refuse(timer, self.words_of(error))
                     await self.hand_back(job)
                 finally:
                     timer.busy += time.monotonic() - begin
@@ -312,7 +329,9 @@ class Driver:
         node_id = timer.node["NodeID"]
         self.failures[node_id] = self.failures.get(node_id, 0) + 1
         self.note(f"the timer of {timer.name} is lost: {why}")
-        if job:
+        if job and not job.left:
+            await self.hand_back(job)  # all of it was told
+        elif job:
             self.retried += 1
             kernel = job.left[0]
             job.losses[kernel] = job.losses.get(kernel, 0) + 1
@@ -333,7 +352,7 @@ class Driver:
         timer.timed += 1
         timer.calibration = said.get("calibration", timer.calibration)
         self.output.say(timed=job.task, kernel=kernel, verdict=said["verdict"], seconds=said.get("seconds", []),
-                        beside=said.get("beside", []), took=said.get("took", 0), host=timer.name,
+                        beside=said.get("beside", []), sizes=said.get("sizes", []), took=said.get("took", 0), host=timer.name,
                         processor=said.get("processor") or timer.processor, calibration=said.get("calibration", 0),
                         load=said.get("load", 0))
 
@@ -434,6 +453,12 @@ class Driver:
         self.timer_class = self.ray.remote(actors.Timer)
 
 
+def first_and_last(text):
+    """Of an error of many lines, those that tell what and why."""
+    lines = text.strip().splitlines() or [""]
+    return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"
+
+
 def connect(ray, options):
     """Connects to the cluster; "local" starts one of this machine alone."""
     common = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": True}
@@ -443,8 +468,14 @@ def connect(ray, options):
         if options["boards"]:
             claims = {name: len(boards_file.read(options["boards"], options["target"]) or []) for name in claims}
         ray.init(address="local", resources=claims, include_dashboard=False, **common)
-    else:
-        ray.init(address=address, **({} if address.startswith("ray://") else common))
+        return
+    for attempt in range(1, CONNECTIONS + 1):
+        try:
+            ray.init(address=address, **({} if address.startswith("ray://") else common))
+            return
+        except (ConnectionError, RuntimeError) as error:
+            if "Initialization failure from server" not in str(error) or attempt == CONNECTIONS:
+                raise
 
 
 async def main_loop(ray, options, output):
@@ -455,11 +486,10 @@ async def main_loop(ray, options, output):
     try:
         await driver.run(reader)
     finally:
-        for timer in driver.timers:
-            if timer.actor and timer.state == "ready":
-                ray.kill(timer.actor)
         for task in list(driver.tasks):
             task.cancel()
+        await asyncio.gather(*(driver.end(timer) for timer in driver.timers if timer.actor and timer.state == "ready"),
+                             return_exceptions=True)
 
 
 def main():
@@ -480,7 +510,7 @@ def main():
         try:
             connect(ray, options)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise Fatal(f"--cluster {options['address']}: there is no cluster: {str(error).strip().splitlines()[0]}") from None
+            raise Fatal(f"--cluster {options['address']}: there is no cluster: {first_and_last(str(error))}") from None
         asyncio.run(main_loop(ray, options, output))
         ray.shutdown()
     except (Fatal, OSError, ValueError) as error:
