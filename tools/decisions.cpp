@@ -65,9 +65,12 @@ Decisions::Decisions(const std::string &path) {
                 continue;
             }
             const auto [decision, renamed] = current_decision(entry, entry.at("schedule"), origin);
+            const size_t sizes = entry.value("sizes", nlohmann::json::array()).size();
             entries_[{entry.at("problem").get<std::string>(), entry.at("target").get<std::string>()}] = {
                 decision, entry.at("revision").get<int>(),
-                origin + (entry.value("caches", "warm") == "cold" ? ", cold caches" : ""), renamed};
+                origin + (entry.value("caches", "warm") == "cold" ? ", cold caches" : "") +
+                    (sizes > 0 ? fmt::format(", timed at {} size{}", sizes, sizes > 1 ? "s" : "") : ""),
+                renamed};
         } catch (const nlohmann::json::exception &error) {
             throw Error(fmt::format("{}:{}: not a decision: {}", path, number, error.what()));
         }

@@ -259,6 +259,20 @@ void read_problem(Reader &reader, const std::string &key, const json &value) {
     layer.accuracy = p.accuracy;
 }
 
+// Shapes of x, or problems' texts.
+void read_sizes(Reader &reader, const std::string &key, const json &value) {
+    if (!value.is_array() || value.empty()) fail(key, value, "a list of x's shapes is needed, like [[1, 64, 56, 56]]");
+    for (const json &item : value) {
+        const std::string name = indexed(key, reader.layer.sizes.size());
+        LayerSpec::Size size;
+        if (item.is_string())
+            size.problem = item.get<std::string>();
+        else
+            size.x = shape_from_json(name, item);
+        reader.layer.sizes.push_back(size);
+    }
+}
+
 constexpr Key keys[] = {
     {"name", read_name},
     {"operator", [](R r, S key, J value) { r.layer.op = text(key, value); }},
@@ -281,10 +295,12 @@ constexpr Key keys[] = {
     {"bias_values", [](R r, S key, J value) { r.layer.bias_file = file_path(r, key, value); }},
     {"quantization", read_quantization},
     {"problem", read_problem},
+    {"sizes", read_sizes},
 };
 
 // What may stand beside `problem`: it says all else.
-constexpr std::string_view keys_beside_problem[] = {"name", "weights", "bias_values", "quantization", "optimize"};
+constexpr std::string_view keys_beside_problem[] = {"name",         "weights",  "bias_values",
+                                                    "quantization", "optimize", "sizes"};
 
 // Other documents' names of the inputs that are always there: oneDNN Graph's and TensorRT's.
 struct Alias {

@@ -73,6 +73,12 @@ struct LayerSpec {
     Accuracy accuracy = Accuracy::normal;
     std::optional<Goal> optimize;         // speed where nothing is said
     std::string weights_file, bias_file;  // .npy, absolute; "" for none
+    // What kiln tune times it at, where it leaves sizes open: a shape of x or, where that has none, a problem's text.
+    struct Size {
+        Shape x;
+        std::string problem;
+    };
+    std::vector<Size> sizes;
     // The convolution of an ONNX model that the layer is made of; empty for others. Names are the model's own.
     struct Source {
         std::string node, op, output;                             // of the last node that is fused, the output

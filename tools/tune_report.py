@@ -127,6 +127,16 @@ def table(problems, predicted):
     return f'<div class="scroll"><table>{"".join(rows)}</table></div>'
 
 
+def sizes(problems):
+    """What was decided for layers with open sizes, at each size that they were timed at."""
+    rows = [page.table_row("td", [("", html.escape(name_of(problem))), ("left", page.code(size["problem"])),
+                                  ("", f"{size['ms']:.4f}"), ("", f"{1 / size['ratio']:.2f}")])
+            for problem in problems for size in problem["sizes"]]
+    head = page.table_row("th", [("", "layer"), ("left", "at"), ("", "tuned ms"), ("", "gain")])
+    return (f'<h2>Open sizes</h2><p>Their time above is the geometric mean over these.</p>'
+            f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>') if rows else ""
+
+
 def failures(problems):
     rows = [page.table_row("td", [("", html.escape(name_of(problem))),
                                   ("left", page.code(decision_text(c))),
@@ -191,6 +201,7 @@ geometric mean.</p>
 <h2>The search</h2>{search_curves(problems)}
 <h2>Candidates</h2>{scatter(problems)}
 <h2>Decisions</h2>{table(result['problems'], result['predicted'])}
+{sizes(problems)}
 {machines(result)}
 {noise}
 {failures(problems)}

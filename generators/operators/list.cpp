@@ -319,6 +319,7 @@ struct DefinitionGpu : Definition {
 };
 
 struct WinogradGpu : PackedLike<Winograd, WinogradGpuSchedule> {
+    static constexpr auto space = winograd_gpu_space;
     static constexpr auto default_schedule = default_winograd_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return constants(whole_phases(problem));
@@ -330,6 +331,7 @@ struct WinogradGpu : PackedLike<Winograd, WinogradGpuSchedule> {
 };
 
 struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
+    static constexpr auto space = depthwise::depthwise_gpu_space;
     static constexpr auto default_schedule = depthwise::default_depthwise_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return constants(whole_phases(problem));
@@ -343,6 +345,7 @@ struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
 };
 
 struct DirectGpu : PackedLike<Direct, DirectGpuSchedule> {
+    static constexpr auto space = direct_gpu_space;
     static constexpr auto default_schedule = default_direct_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return constants(whole_phases(problem));
@@ -356,6 +359,7 @@ struct DirectGpu : PackedLike<Direct, DirectGpuSchedule> {
 };
 
 struct DeformableGpu : PackedLike<Deformable, deformable::DeformableGpuSchedule> {
+    static constexpr auto space = deformable::deformable_gpu_space;
     static constexpr auto default_schedule = deformable::default_deformable_gpu_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
@@ -407,7 +411,9 @@ class Bound : public Implementation {
         return A::pack(problem, schedule_, sizes, w);
     }
     bool patches_object() const override {
-        return requires { &A::patch_object; };
+        return requires {
+            &A::patch_object;
+        };
     }
     void patch_object(const Problem &problem, const std::string &object_file,
                       const std::string &listing_file) const override {

@@ -28,6 +28,8 @@ def kills_lose_nothing(cluster, folder, alone):
     states = {machine["host"]: machine["state"] for machine in pool["machines"]}
     expect(states[timer] == "lost" and sorted(states.values()) == ["lost", "ready"] and len(pool["machines"]) == 2,
            f"both timers are reported, once: {pool}")
+    sizes = {len(record.get("sizes", [])) for record in run.records()}
+    expect(sizes == {0, 2}, f"a layer with open sizes is timed at each of two: {sizes}")
     expect_clear_disks(folder)
     return pool
 

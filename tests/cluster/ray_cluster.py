@@ -26,9 +26,10 @@ LAYER = """
 [[layer]]
 name = "{name}"
 operator = "Conv"
-x = [1, {channels}, {size}, {size}]
+x = {x}
 w = [16, {channels}, 1, 1]
 layouts = {{ x = "NXC", y = "NXC" }}
+{more}
 """
 SEEDED_RUNNER = ROOT / "tests/kernels/seeded_runner.py"
 # A node that is gone is known to be within seconds.
@@ -43,7 +44,14 @@ ENVIRONMENT = {**os.environ, "KILN": KILN, "KILN_PYTHON": str(VENV / "python3"),
 
 
 def write_layers(path, count):
-    path.write_text("".join(LAYER.format(name=f"l{i}", channels=8 + 8 * i, size=4 + i) for i in range(count)))
+    """The last leaves sizes open, and is timed at two."""
+    layers = []
+    for i in range(count):
+        channels, size = 8 + 8 * i, 4 + i
+        known = f"[1, {channels}, {size}, {size}]"
+        opened = {"x": f'[1, {channels}, "?", "?"]', "more": f"sizes = [{known}, [1, {channels}, 3, 7]]"}
+        layers.append(LAYER.format(name=f"l{i}", channels=channels, **(opened if i == count - 1 else {"x": known, "more": ""})))
+    path.write_text("".join(layers))
 
 
 def free_port():

@@ -31,7 +31,8 @@ TEST(ProblemLayer, MayLeaveEverythingOpen) {
 TEST(ProblemLayer, SaysWhatIsWrong) {
     EXPECT_THAT(error_of([] { resolve(layer("conv2d-f32-n1")); }), HasSubstr("conv2d-f32-n1"));
     EXPECT_EQ(error_of([] { layer("conv1d-f32-n1-c1-i5-m1-o3-k3-s1-d1-p0,0-g1-ncx,ncx", R"(, "bias": true)"); }),
-              "bias is given beside problem, which says all but name, weights, bias_values, quantization, optimize");
+              "bias is given beside problem, which says all but name, weights, bias_values, quantization, optimize, "
+              "sizes");
 }
 
 TEST(GenericPattern, IsOpenAndMatches) {

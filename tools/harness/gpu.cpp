@@ -97,4 +97,11 @@ Status place_on_gpu(const Plan &plan, const RunArguments &host, std::unique_ptr<
     return {};
 }
 
+Status name_gpu(int32_t api, std::string *name) {
+    kiln_gpu *gpu = nullptr;
+    KILN_RETURN_IF_ERROR(open_gpu(api, &gpu));
+    *name = kiln_gpu_name(gpu);
+    return {};
+}
+
 }  // namespace kiln::harness

@@ -1,7 +1,9 @@
 // Running a plan whose kernel is for a GPU: its memory there, and back.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "kiln/plan.h"
 
@@ -19,11 +21,18 @@ class GpuRun {
 // Puts what `host` points to, all of it in the program's memory, onto the first GPU of the kernel's interface
 // ($KILN_GPU: onto that number). Where a GPU shares the processor's memory tensors stay where they are, so that guard
 // pages catch a kernel's stray accesses.
-using PlaceOnGpu = Status (*)(const Plan &plan, const RunArguments &host, std::unique_ptr<GpuRun> *run);
 Status place_on_gpu(const Plan &plan, const RunArguments &host, std::unique_ptr<GpuRun> *run);
 
-// Set by main.cpp to place_on_gpu where the library's target is a GPU, so that other programs need nothing of it.
-extern PlaceOnGpu gpu_support;
+// The name of the GPU that place_on_gpu takes for an interface.
+Status name_gpu(int32_t api, std::string *name);
+
+// Set by main.cpp to the functions above where the library's target is a GPU, so that other programs need nothing of
+// them; null otherwise.
+struct GpuSupport {
+    decltype(&place_on_gpu) place = nullptr;
+    decltype(&name_gpu) name = nullptr;
+};
+extern GpuSupport gpu_support;
 
 // Runs a plan where its kernel is for; the arguments are in the program's memory.
 Status run_plan(const Plan &plan, const RunArguments &arguments);

@@ -18,7 +18,7 @@ constexpr char usage_text[] =
     "               [--seconds S] [--threads N] [--cold]\n"
     "       PROGRAM run REQUESTS\n"
     "       PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N]\n"
-    "               [--expected FILE] [--thorough] [--cold]\n";
+    "               [--expected FILE] [--thorough] [--cold] [--size PROBLEM]...\n";
 
 int usage_error(const std::string &message) {
     std::fprintf(stderr, "%s\n%s", message.c_str(), usage_text);
@@ -53,6 +53,8 @@ std::string parse_option(const std::string &name, const char *value, const std::
         options->draws = static_cast<int>(number);
     } else if (name == "--expected" && verb == "tune") {
         options->expected = value;
+    } else if (name == "--size" && verb == "tune") {
+        options->sizes.push_back(value);
     } else if (const auto count = std::find_if(std::begin(tune_counts), std::end(tune_counts),
                                                [&](const auto &row) { return name == row.first; });
                count != std::end(tune_counts) && verb == "tune") {

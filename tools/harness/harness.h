@@ -5,7 +5,7 @@
 //                   [--threads N] [--cold]
 //     PROGRAM run REQUESTS
 //     PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N] [--expected FILE] [--thorough]
-//                  [--cold]
+//                  [--cold] [--size PROBLEM]...
 //
 // It needs the runtime, the reference (tests/reference) and the C++ library, nothing else. Exit status: 0 all well,
 // 1 something failed, 2 usage.
@@ -36,6 +36,7 @@ struct Options {
     int from = 0;                     // tune: the first kernel to look at, the references apart
     int rounds = 7;                   // tune
     std::string expected;             // tune: where the reference's results are kept between programs; "": nowhere
+    std::vector<std::string> sizes;   // tune: problems that kernels with open sizes are timed at; empty: their own
     bool thorough = false;            // tune: checks in every mode, as verify does
 
     bool wants(const std::string &layer) const {
@@ -66,11 +67,14 @@ int bench(const kiln_library &library, const Options &options);
 int run(const kiln_library &library, const Options &options);
 
 // Times kernels of one problem, candidates for it, each in alternation with the first ones, the references; its result
-// is checked against the float64 reference before. All fixed sizes. Prints JSON lines, flushed one by one:
+// is checked against the float64 reference before. Kernels that leave sizes open are checked and timed at each of
+// `sizes`, and a round's time is the geometric mean of those. Prints JSON lines, flushed one by one:
 //     {"machine":...}            once
 //     {"begin":K}                kernel K is about to be checked and timed
 //     {"kernel":K,"verdict":...} and where that is "ok" "seconds", its time in each round, and "beside", a list of
-//                                such lists, one a reference. A kernel that is clearly slower has fewer rounds.
+//                                such lists, one a reference. A kernel that is clearly slower has fewer rounds. "sizes"
+//                                has for each of `sizes` the median time, and the median of its ratio to the first
+//                                reference's.
 //     {"end":N}                  all kernels are done
 int tune(const kiln_library &library, const Options &options);
 

@@ -75,9 +75,9 @@ Status prepare(const Plan &plan, uint64_t seed, const kiln_threads *threads, Job
                                         p.w_zero_points ? zero_points : nullptr));
     job->pack_seconds = now() - begin;
     if (job->plan.kernel().gpu == kiln_gpu_none) return job->plan.run(arguments);
-    if (gpu_support == nullptr) return Status::unsupported("this program was built without support for GPUs");
+    if (gpu_support.place == nullptr) return Status::unsupported("this program was built without support for GPUs");
     arguments.threads = nullptr;
-    KILN_RETURN_IF_ERROR(gpu_support(job->plan, arguments, &job->on_gpu));
+    KILN_RETURN_IF_ERROR(gpu_support.place(job->plan, arguments, &job->on_gpu));
     KILN_RETURN_IF_ERROR(job->on_gpu->start());
     return job->on_gpu->finish();
 }

@@ -9,9 +9,9 @@
 
 #include "commands.h"
 #include "fmt/format.h"
-#include "kiln/cpu.h"
 #include "nlohmann/json.hpp"
 #include "spec.h"
+#include "tune/here.h"
 #include "tune/measurement.h"
 
 namespace kiln::tools {
@@ -88,8 +88,8 @@ void time_some(const json &request, const TargetModel &target) {
     options.seed = request.at("seed");
     options.cold = request.at("cold");
     const json &asked = request.at("run");
-    const TimingRun run = {asked.at("references"), asked.at("from"), asked.at("rounds"), asked.at("seconds"),
-                           asked.at("thorough")};
+    const TimingRun run = {asked.at("references"), asked.at("from"),     asked.at("rounds"),
+                           asked.at("seconds"),    asked.at("thorough"), asked.at("sizes")};
     const std::string processor = request.at("processor"), claimed = request.at("claimed");
     Measurement measurement(options);
     measurement.time(problem, kernels_of(request, problem, target), run, [&](size_t kernel, const Timing &timing) {
@@ -104,10 +104,15 @@ void time_some(const json &request, const TargetModel &target) {
             answer({{"other", machine.processor}});
             std::exit(0);  // nothing of this batch may be compared with what the other timed
         }
+        json sizes = json::array();
+        for (const Timing::AtSize &size : timing.sizes) {
+            sizes.push_back({size.seconds, size.ratio});
+        }
         answer({{"kernel", kernel},
                 {"verdict", timing.verdict},
                 {"seconds", timing.seconds},
                 {"beside", timing.beside},
+                {"sizes", sizes},
                 {"took", timing.took},
                 {"processor", machine.processor},
                 {"host", machine.host},
@@ -119,18 +124,7 @@ void time_some(const json &request, const TargetModel &target) {
 
 // Whether programs of the target run here.
 void tell_of_machine(const TargetModel &target) {
-    std::string why;
-    const TargetModel *host = nullptr;
-    try {
-        host = &find_target("host");
-    } catch (const std::invalid_argument &error) {
-        why = error.what();
-    }
-    if (host != nullptr &&
-        (std::string(host->architecture) != target.architecture || (target.features & ~kiln_cpu_features()) != 0)) {
-        why = fmt::format("its processor, a {}, cannot run {}", host->name, target.name);
-    }
-    answer({{"kiln", KILN_VERSION}, {"halide", halide_version()}, {"refused", why}});
+    answer({{"kiln", KILN_VERSION}, {"halide", halide_version()}, {"refused", why_not_here(target)}});
 }
 
 }  // namespace

@@ -161,7 +161,8 @@ void ClusterPool::time(Task task, const Problem &problem, const std::vector<Comp
            {"from", run.from},
            {"rounds", run.rounds},
            {"seconds", run.seconds},
-           {"thorough", run.thorough}}}});
+           {"thorough", run.thorough},
+           {"sizes", run.sizes}}}});
 }
 
 void ClusterPool::release(const CompiledCandidate &candidate) {
@@ -191,7 +192,10 @@ void ClusterPool::handle(const json &said, Listener &listener) {
         candidate.object = candidate.error.empty() ? std::to_string(task) : "";
         listener.compiled(task, candidate);
     } else if (said.contains("timed")) {
-        const Timing timing = {said.at("verdict"), said.at("seconds"), said.at("beside"), said.at("took")};
+        Timing timing = {said.at("verdict"), said.at("seconds"), said.at("beside"), said.at("took")};
+        for (const json &size : said.at("sizes")) {
+            timing.sizes.push_back({size.at(0), size.at(1)});
+        }
         const Machine machine = {said.at("processor"), said.at("host"), said.at("calibration"), said.at("load")};
         listener.timed(said["timed"], said.at("kernel"), timing, machine);
     } else if (said.contains("ended")) {

@@ -58,6 +58,9 @@ class Listener {
             if (timing.verdict == "ok") {
                 timing.seconds = said.at("seconds").get<std::vector<double>>();
                 timing.beside = said.at("beside").get<std::vector<std::vector<double>>>();
+                for (const json &size : said.value("sizes", json::array())) {
+                    timing.sizes.push_back({size.at(0), size.at(1)});
+                }
             }
             const auto kernel = said["kernel"].get<size_t>();
             if (begun != kernel) throw Error("");
@@ -147,6 +150,7 @@ BuiltProgram Measurement::build(const std::vector<CompiledCandidate> &kernels) {
     library.name = library_name;
     library.folder = folder;
     library.archive = folder + "/candidates.a";
+    library.on_gpu = options_.target->is_gpu();
     LibraryContents &contents = library.contents;
     contents.name = library_name;
     contents.targets = {options_.target};
@@ -220,8 +224,11 @@ void Measurement::time_program(const Problem &problem, const Program &program, s
                                               "--seconds",
                                               fmt::format("{}", run.seconds)};
         if (runner.empty()) {  // a runner's machine may not have this folder
-            arguments.insert(arguments.end(),
-                             {"--expected", options_.folder + "/" + hash_text(std::string(print(problem)))});
+            const std::string all = fmt::format("{} {}", std::string_view(print(problem)), fmt::join(run.sizes, " "));
+            arguments.insert(arguments.end(), {"--expected", options_.folder + "/" + hash_text(all)});
+        }
+        for (const std::string &size : run.sizes) {
+            arguments.insert(arguments.end(), {"--size", size});
         }
         if (run.thorough) {
             arguments.push_back("--thorough");

@@ -28,6 +28,11 @@ struct Timing {
     std::vector<double> seconds;              // of each round
     std::vector<std::vector<double>> beside;  // the same rounds of each reference
     double took = 0;  // seconds: building its program, if it is the first of it, checking, timing
+    // Where a problem with open sizes is timed at several, these of each; `seconds` are their geometric means then.
+    struct AtSize {
+        double seconds, ratio;  // medians: of the time, and of its ratio to the first reference's
+    };
+    std::vector<AtSize> sizes = {};
 };
 
 // What timed a kernel.
@@ -43,6 +48,7 @@ struct TimingRun {
     int references = 1, from = 0, rounds = 7;
     double seconds = 0.004;  // of a kernel in a round
     bool thorough = false;
+    std::vector<std::string> sizes = {};  // texts of the problems that one with open sizes is timed at; else none
 };
 
 struct MeasurementOptions {

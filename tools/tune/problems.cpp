@@ -1,52 +1,63 @@
 // What is to be tuned, and what is known of it from before.
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
 #include "fmt/format.h"
 #include "messages.h"
 #include "spec.h"
+#include "tune/sizes.h"
 #include "tune/tuning.h"
 
 namespace kiln::tools {
 
 void Tuning::collect_problems() {
     Spec spec = load_spec(options_.spec, options_.spec_options);
+    add_sizes(&spec, options_);
     select_layers(&spec, options_.layers);
     for (const Spec::Failure &failure : spec.failures) {
         say_error(fmt::format("layer {}: {}", failure.layer, failure.message));
         good_ = false;
     }
-    std::vector<std::string> order;
-    std::map<std::string, std::pair<Problem, std::vector<std::string>>> found;
+    std::vector<TunedProblem> found;
+    std::map<std::string, size_t> places;  // by problem
     for (const LayerSpec &layer : spec.layers) {
         try {
-            const Problem problem = resolve(layer).problem;
-            if (problem.has_open_sizes()) {
-                say_error(fmt::format("layer {} leaves sizes open: it keeps its default schedule", layer.name));
-                continue;
-            }
-            const std::string text(print(problem));
-            if (found.emplace(text, std::pair(problem, std::vector<std::string>())).second) {
-                order.push_back(text);
-            }
-            found.at(text).second.push_back(layer.name);
+            collect_layer(layer, &found, &places);
         } catch (const Error &error) {
             say_error(fmt::format("layer {}: {}", layer.name, error.what()));
             good_ = false;
         }
     }
-    add_problems(order, found);
+    for (size_t i = options_.shard - 1; i < found.size(); i += options_.shards) {
+        problems_.push_back(std::move(found[i]));
+    }
 }
 
-// Those of this shard.
-void Tuning::add_problems(const std::vector<std::string> &order,
-                          const std::map<std::string, std::pair<Problem, std::vector<std::string>>> &found) {
-    for (size_t i = 0; i < order.size(); i++) {
-        if (static_cast<int>(i % options_.shards) != options_.shard - 1) {
-            continue;
+void Tuning::collect_layer(const LayerSpec &layer, std::vector<TunedProblem> *found,
+                           std::map<std::string, size_t> *places) const {
+    const Problem problem = resolve(layer).problem;
+    std::vector<std::string> sizes;
+    if (problem.has_open_sizes()) {
+        sizes = problems_at_sizes(layer, problem);
+        if (sizes.empty() || predictor_) {
+            say_error(fmt::format("layer {} leaves sizes open{}: it keeps its default schedule", layer.name,
+                                  predictor_ ? ", and how often loops run is predicted for known ones alone"
+                                             : ", and says none to be timed at (sizes, or --sizes)"));
+            return;
         }
-        const auto &[problem, layers] = found.at(order[i]);
-        problems_.emplace_back(order[i], layers, problem);
+    }
+    const std::string text(print(problem));
+    const auto [place, is_new] = places->emplace(text, found->size());
+    if (is_new) {
+        found->emplace_back(text, problem);
+    }
+    TunedProblem &tuned = (*found)[place->second];
+    tuned.layers.push_back(layer.name);
+    for (const std::string &size : sizes) {
+        if (std::find(tuned.sizes.begin(), tuned.sizes.end(), size) == tuned.sizes.end()) {
+            tuned.sizes.push_back(size);
+        }
     }
 }
 
@@ -57,7 +68,7 @@ void Tuning::resume(TunedProblem &problem) {
     }
     std::map<std::string, int> counts;
     for (const Record &record : known_.of(problem.text)) {
-        counts[record.machine] += record.cold == options_.cold && !record.final;
+        counts[record.machine] += record.cold == options_.cold && !record.final && record.size_texts() == problem.sizes;
     }
     for (const std::string &processor : pool_->processors()) {
         const auto found = counts.find(processor);
@@ -67,7 +78,7 @@ void Tuning::resume(TunedProblem &problem) {
     }
     for (const Record &record : known_.of(problem.text)) {
         if (record.machine != problem.processor || record.final || record.cold != options_.cold ||
-            problem.search->knows(record.decision)) {
+            record.size_texts() != problem.sizes || problem.search->knows(record.decision)) {
             continue;
         }
         problem.search->learn(record.decision, record.ok() ? record.ratio : -1);

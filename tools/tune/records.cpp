@@ -34,6 +34,16 @@ std::string print(const Record &record) {
         json["noise"] = record.noise;
         json["rounds"] = record.rounds;
     }
+    if (!record.sizes.empty()) {
+        ordered_json &sizes = json["sizes"] = ordered_json::array();
+        for (const Record::Size &size : record.sizes) {
+            ordered_json &one = sizes.emplace_back(ordered_json{{"problem", size.problem}});
+            if (record.ok()) {
+                one["ms"] = size.ms;
+                one["ratio"] = size.ratio;
+            }
+        }
+    }
     json["compile_seconds"] = record.compile_seconds;
     json["timing_seconds"] = record.timing_seconds;
     json["caches"] = record.cold ? "cold" : "warm";
@@ -64,6 +74,9 @@ Record parse(const std::string &line) {
         record.ratio = json.at("ratio");
         record.noise = json.value("noise", 0.0);
         record.rounds = json.value("rounds", 0);
+    }
+    for (const ordered_json &size : json.value("sizes", ordered_json::array())) {
+        record.sizes.push_back({size.at("problem"), size.value("ms", 0.0), size.value("ratio", 0.0)});
     }
     record.compile_seconds = json.value("compile_seconds", 0.0);
     record.timing_seconds = json.value("timing_seconds", 0.0);
@@ -104,6 +117,14 @@ int sync_all(int file) {
 }
 
 }  // namespace
+
+std::vector<std::string> Record::size_texts() const {
+    std::vector<std::string> texts;
+    for (const Size &size : sizes) {
+        texts.push_back(size.problem);
+    }
+    return texts;
+}
 
 RecordFile read_records(const std::string &path) {
     RecordFile result;

@@ -19,6 +19,12 @@ struct Record {
     double ratio = 0;     // of its time to the default's, which was measured in alternation with it
     double noise = 0;     // the standard error of that ratio
     int rounds = 0;
+    // Of a problem with open sizes, what it was timed at; the numbers above are geometric means over these.
+    struct Size {
+        std::string problem;
+        double ms = 0, ratio = 0;
+    };
+    std::vector<Size> sizes;
     double compile_seconds = 0;
     double timing_seconds = 0;         // building its program, if it was the first of it, checking and timing it
     bool cold = false;                 // whether the weights were in no cache
@@ -30,6 +36,7 @@ struct Record {
     int64_t seed = 0;
 
     bool ok() const { return verdict == "ok"; }
+    std::vector<std::string> size_texts() const;
 };
 
 struct RecordFile {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "spec.h"
 
 namespace kiln::tools {
@@ -27,11 +28,22 @@ double processor_seconds() {
     return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
+// Of a problem with open sizes, times at other sizes are another's.
+std::string key_of(const std::string &problem, const std::vector<std::string> &sizes) {
+    return fmt::format("{} {}", problem, fmt::join(sizes, " "));
+}
+
 // Rounds whose median, spread, ratio and standard error are those of the record.
 Timing rounds_of(const Record &record, bool is_default, const TimingRun &run) {
     Timing timing = {record.verdict, {}, {}};
     if (!record.ok()) {
         return timing;
+    }
+    for (size_t i = 0; i < run.sizes.size(); i++) {
+        // Of a record that stands for another problem's nothing is known at its sizes.
+        const bool own = record.size_texts() == run.sizes;
+        timing.sizes.push_back(
+            {(own ? record.sizes[i].ms : record.ms) * 1e-3, own ? record.sizes[i].ratio : record.ratio});
     }
     const int rounds = record.rounds > 0 ? record.rounds : run.rounds;
     timing.seconds.assign(rounds, record.ms * 1e-3);
@@ -64,7 +76,10 @@ ReplayPool::ReplayPool(const ReplayOptions &options) : options_(options), last_(
         const size_t index = records_.size();
         records_.push_back(record);
         processor_ = record.machine + "; replayed";
-        by_candidate_[{record.problem, record.decision.algorithm, record.decision.schedule, record.final}] = index;
+        // How long it took to compile does not depend on the sizes.
+        for (const std::string &problem : {key_of(record.problem, {}), key_of(record.problem, record.size_texts())}) {
+            by_candidate_[{problem, record.decision.algorithm, record.decision.schedule, record.final}] = index;
+        }
         if (record.ok() && !record.final) {
             good_[record.decision.algorithm].push_back(index);
             good_[""].push_back(index);
@@ -117,8 +132,7 @@ double ReplayPool::take(FreeTimes &free, double seconds) {
 }
 
 void ReplayPool::compile(Task task, const Problem &problem, const Decision &decision) {
-    const std::string text(print(problem));
-    const Record &record = record_of(text, decision, false);
+    const Record &record = record_of(key_of(std::string(print(problem)), {}), decision, false);
     CompiledCandidate candidate;
     candidate.decision = decision;
     candidate.seconds = record.compile_seconds;
@@ -136,7 +150,7 @@ void ReplayPool::compile(Task task, const Problem &problem, const Decision &deci
 
 void ReplayPool::time(Task task, const Problem &problem, const std::vector<CompiledCandidate> &kernels,
                       const TimingRun &run, const std::string &) {
-    const std::string text(print(problem));
+    const std::string text = key_of(std::string(print(problem)), run.sizes);
     const bool final = run.thorough;
     std::vector<std::pair<size_t, const Record *>> parts;
     double seconds = 0;

@@ -17,6 +17,26 @@ namespace {
 
 using nlohmann::ordered_json;
 
+ordered_json describe(const std::vector<Record::Size> &sizes) {
+    ordered_json result = ordered_json::array();
+    for (const Record::Size &size : sizes) {
+        result.push_back({{"problem", size.problem}, {"ms", size.ms}, {"ratio", size.ratio}});
+    }
+    return result;
+}
+
+// What was last measured of a decision at each size; empty where sizes are not open.
+ordered_json sizes_of(const TunedProblem &problem, const Decision &decision) {
+    ordered_json result = ordered_json::array();
+    for (const Record &record : problem.records) {
+        if (record.ok() && record.decision.algorithm == decision.algorithm &&
+            record.decision.schedule == decision.schedule) {
+            result = describe(record.sizes);
+        }
+    }
+    return result;
+}
+
 ordered_json describe(const TunedProblem &problem) {
     ordered_json candidates = ordered_json::array();
     for (size_t i = 0; i < problem.records.size(); i++) {
@@ -28,6 +48,7 @@ ordered_json describe(const TunedProblem &problem) {
                               {"spread", record.spread},
                               {"ratio", record.ratio},
                               {"final", record.final},
+                              {"sizes", describe(record.sizes)},
                               {"host", record.host},
                               {"load", record.load},
                               {"at", problem.when[i]}});
@@ -42,6 +63,7 @@ ordered_json describe(const TunedProblem &problem) {
               {"schedule", problem.decision.schedule},
               {"ms", problem.default_ms * problem.ratio}}},
             {"gain", 1 / problem.ratio},
+            {"sizes", sizes_of(problem, problem.decision)},
             {"noise", problem.noise},
             {"tried", problem.tried()},
             {"candidates", candidates}};
@@ -96,6 +118,11 @@ void print_table(const Tuning &tuning) {
         fmt::print("{:<20} {:>10.4f} {:>10.4f} {:>6.2f} {:>5.1f}% {:>6}  {}\n", name, problem.default_ms * scale,
                    problem.default_ms * problem.ratio * scale, 1 / problem.ratio, problem.noise * 100, problem.tried(),
                    problem.ratio == 1 ? "the default" : problem.decision.algorithm + " " + problem.decision.schedule);
+        for (const ordered_json &size : sizes_of(problem, problem.decision)) {
+            fmt::print("{:<20} {:>10} {:>10.4f} {:>6.2f} {:>6} {:>6}  at {}\n", "", "",
+                       size["ms"].get<double>() * scale, 1 / size["ratio"].get<double>(), "", "",
+                       size["problem"].get<std::string>());
+        }
     }
     const Totals totals(tuning);
     fmt::print(

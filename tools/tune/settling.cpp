@@ -131,6 +131,9 @@ void Tuning::write_decisions(bool now) {
                                        {"revision", algorithm_revision(problem.decision.algorithm)},
                                        {"schedule", problem.decision.schedule},
                                        {"kiln", KILN_VERSION}};
+        if (!problem.sizes.empty()) {
+            line["sizes"] = problem.sizes;
+        }
         if (predictor_) {
             line["predicted_for"] = options_.predict;
         } else {

@@ -6,11 +6,11 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "kiln/cpu.h"
 #include "measure.h"
 #include "messages.h"
 #include "spec.h"
 #include "tune/cluster_pool.h"
+#include "tune/here.h"
 #include "tune/local_pool.h"
 #include "tune/replay_pool.h"
 #include "tune/statistics.h"
@@ -39,18 +39,18 @@ const TargetModel &checked_target(const TuneOptions &options) try {
         throw Error(fmt::format("--boards {} has no meaning without --cluster", options.boards));
     }
     const TargetModel &target = find_target(options.target.empty() ? "host" : options.target);
+    if (target.is_gpu() && (options.cold || !options.predict.empty())) {
+        throw Error(fmt::format(
+            "{} has no meaning for {}: {}", options.cold ? "--cold" : "--predict", target.name,
+            options.cold ? "nothing takes weights out of a GPU's caches" : "llvm-mca knows processors alone"));
+    }
     if (!options.runner.empty() || !options.predict.empty() || !options.replay.empty() || !options.cluster.empty()) {
         return target;
     }
-    const std::string advice = "give --runner CMD, which starts its programs, or --predict CPU";
-    const TargetModel *host = nullptr;
-    try {
-        host = &find_target("host");
-    } catch (const std::invalid_argument &) {
-    }
-    if (host == nullptr || std::string(host->architecture) != target.architecture ||
-        (target.features & ~kiln_cpu_features()) != 0) {
-        throw Error(fmt::format("this machine cannot run {}: {}", target.name, advice), StatusCode::unsupported);
+    if (const std::string why = why_not_here(target); !why.empty()) {
+        throw Error(fmt::format("this machine cannot run {}: give --runner CMD, which starts its programs{} ({})",
+                                target.name, target.is_gpu() ? "" : ", or --predict CPU", why),
+                    StatusCode::unsupported);
     }
     return target;
 } catch (const std::invalid_argument &error) {
@@ -189,6 +189,13 @@ void Tuning::record(TunedProblem &problem, const CompiledCandidate &candidate, c
         record.noise = timing.beside.empty() ? 0 : error_of_median(ratios(timing, 0));
         record.rounds = static_cast<int>(timing.seconds.size());
     }
+    for (size_t i = 0; i < problem.sizes.size(); i++) {
+        Record::Size &size = record.sizes.emplace_back(Record::Size{problem.sizes[i]});
+        if (i < timing.sizes.size()) {
+            size.ms = timing.sizes[i].seconds * 1e3;
+            size.ratio = timing.sizes[i].ratio;
+        }
+    }
     record.compile_seconds = candidate.seconds;
     record.timing_seconds = timing.took;
     record.cold = options_.cold;
@@ -238,7 +245,8 @@ void Tuning::predict(TunedProblem &problem, const std::vector<size_t> &indices) 
 }
 
 // Times kernels of a batch, all of them told to timed() and ended().
-void Tuning::time(TunedProblem &problem, const TimingRun &run) {
+void Tuning::time(TunedProblem &problem, TimingRun run) {
+    run.sizes = problem.sizes;
     tasks_[next_task_] = {&problem, 0};
     pool_->time(next_task_++, problem.asked, problem.batch->kernels, run, problem.processor);
 }

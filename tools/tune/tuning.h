@@ -37,12 +37,12 @@ struct Batch {
 
 // A problem of the SPEC, with all layers that have it.
 struct TunedProblem {
-    TunedProblem(std::string text, std::vector<std::string> layers, Problem asked)
-        : text(std::move(text)), layers(std::move(layers)), asked(std::move(asked)) {}
+    TunedProblem(std::string text, Problem asked) : text(std::move(text)), asked(std::move(asked)) {}
 
     std::string text;
-    std::vector<std::string> layers;
     Problem asked;
+    std::vector<std::string> layers;
+    std::vector<std::string> sizes;  // that it is timed at, problems' texts, where it leaves some open
     // Made when its turn comes: to find the spaces of ten thousand takes seconds, in which a fleet would wait.
     std::optional<Search> search;
     int tried() const { return search ? search->tried() : 0; }
@@ -87,8 +87,8 @@ class Tuning : private Pool::Listener {
 
   private:
     void collect_problems();
-    void add_problems(const std::vector<std::string> &order,
-                      const std::map<std::string, std::pair<Problem, std::vector<std::string>>> &found);
+    void collect_layer(const LayerSpec &layer, std::vector<TunedProblem> *found,
+                       std::map<std::string, size_t> *places) const;
     void resume_all();
     void resume(TunedProblem &problem);
 
@@ -120,7 +120,7 @@ class Tuning : private Pool::Listener {
     void compare_finalists(TunedProblem &problem);
     void judge_finalist(TunedProblem &problem, const CompiledCandidate &candidate, const Timing &timing, double ratio);
     void finish_settling(TunedProblem &problem);
-    void time(TunedProblem &problem, const TimingRun &run);
+    void time(TunedProblem &problem, TimingRun run);
 
     void compiled(Pool::Task task, CompiledCandidate candidate) override;
     void timed(Pool::Task task, size_t kernel, const Timing &timing, const Machine &machine) override;

@@ -1,4 +1,5 @@
-// The deformable algorithm's schedule for GPUs: which numbers to take where nobody tuned them, and what they mean.
+// The deformable algorithm's schedule for GPUs: which numbers to take where nobody tuned them, what tuning may make of
+// them, and what they mean.
 #include "algorithms/deformable/schedule_gpu.h"
 
 #include <algorithm>
@@ -54,6 +55,23 @@ DeformableGpuSchedule default_deformable_gpu_schedule(const Problem &problem, co
         lanes_around(ceil_div<int64_t>(problem.out_points(), s.points), target.gpu.threads_per_block / 2 / s.threads_c);
     s.unroll = largest_divisor(problem.in_channels / problem.groups, 4);
     return s;
+}
+
+// A thread's sums fit its registers beside one point's channels and one channel's points.
+ScheduleSpace deformable_gpu_space(const Problem &problem, const TargetModel &target) {
+    const int of_group = static_cast<int>(problem.out_channels / problem.groups);
+    const int points = static_cast<int>(std::min<int64_t>(problem.out_points(), 64));
+    return {{{"channels", divisors_among(of_group, {1, 2, 4, 8, 16})},
+             {"points", whole_range(1, std::min(points, 8))},
+             {"vector", divisors_among(of_group, {1, 2, 4})},
+             {"threads_c", halves(lanes_around(of_group, 64), 1)},
+             {"threads_p", halves(lanes_around(points, 64), 1)},
+             {"unroll", divisors_among(static_cast<int>(problem.in_channels / problem.groups), {1, 2, 4, 8})}},
+            [=, &target](const ScheduleNumbers &n) {
+                return n["channels"] * n["points"] + n["channels"] + n["points"] <= target.gpu.registers &&
+                       n["threads_c"] * n["threads_p"] <= target.gpu.threads_per_block &&
+                       n["channels"] * n["threads_c"] < 2 * of_group;  // else half a block has nothing to do
+            }};
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "algorithms/deformable/deformable.h"
+#include "algorithms/schedule_space.h"
 #include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
@@ -27,6 +28,7 @@ struct DeformableGpuSchedule {
 };
 
 DeformableGpuSchedule default_deformable_gpu_schedule(const Problem &problem, const TargetModel &target);
+ScheduleSpace deformable_gpu_space(const Problem &problem, const TargetModel &target);
 
 void schedule_deformable_gpu(DeformableStages &stages, const Problem &problem, const DeformableGpuSchedule &schedule);
 

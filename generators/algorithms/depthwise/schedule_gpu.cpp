@@ -1,4 +1,5 @@
-// The depthwise algorithm's schedule for GPUs: which numbers to take where nobody tuned them, and what they mean.
+// The depthwise algorithm's schedule for GPUs: which numbers to take where nobody tuned them, what tuning may make of
+// them, and what they mean.
 #include "algorithms/depthwise/schedule_gpu.h"
 
 #include <algorithm>
@@ -104,6 +105,36 @@ DepthwiseGpuSchedule default_depthwise_gpu_schedule(const Problem &problem, cons
         s.threads_c = lanes_around(channels, target.gpu.threads_per_block / (s.threads_x * s.threads_y));
     }
     return s;
+}
+
+// What a thread holds fits its registers, its input too where that is read ahead.
+ScheduleSpace depthwise_gpu_space(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    const int channels = static_cast<int>(problem.out_channels);
+    int phases = 1;
+    for (const AxisMap &axis : axes) {
+        phases *= axis.phases;
+    }
+    // Channels that do not lie side by side make no vector.
+    const bool nxc = problem.y_layout == Layout::nxc;
+    return {{{"vector", nxc ? divisors_among(channels, {1, 2, 4}) : std::vector<int>{1}},
+             {"pixels", whole_range(1, std::min(width, 4))},
+             {"rows", whole_range(1, std::min(height, 4))},
+             {"threads_c", halves(lanes_around(channels, 64), 1)},
+             {"threads_x", halves(lanes_around(width, 64), 1)},
+             {"threads_y", halves(lanes_around(height, 16), 1)},
+             {"in_registers", {0, 1}}},
+            [=, &target](const ScheduleNumbers &n) {
+                DepthwiseGpuSchedule tile;
+                tile.vector = n["vector"];
+                tile.pixels = n["pixels"];
+                tile.rows = n["rows"];
+                const int sums = tile.vector * tile.pixels * tile.rows * phases;
+                return sums <= target.gpu.registers / 2 &&
+                       (n["in_registers"] == 0 || held(axes, tile) <= target.gpu.registers) &&
+                       n["threads_c"] * n["threads_x"] * n["threads_y"] <= target.gpu.threads_per_block;
+            }};
 }
 
 void schedule_depthwise_gpu(DepthwiseStages &s, const Problem &problem, const DepthwiseGpuSchedule &schedule) {

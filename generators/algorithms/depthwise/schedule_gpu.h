@@ -3,6 +3,7 @@
 #pragma once
 
 #include "algorithms/depthwise/depthwise.h"
+#include "algorithms/schedule_space.h"
 #include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
@@ -27,6 +28,7 @@ struct DepthwiseGpuSchedule {
 };
 
 DepthwiseGpuSchedule default_depthwise_gpu_schedule(const Problem &problem, const TargetModel &target);
+ScheduleSpace depthwise_gpu_space(const Problem &problem, const TargetModel &target);
 
 void schedule_depthwise_gpu(DepthwiseStages &stages, const Problem &problem, const DepthwiseGpuSchedule &schedule);
 

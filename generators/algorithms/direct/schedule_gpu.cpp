@@ -1,4 +1,5 @@
-// Schedules of the dense algorithms for GPUs: which numbers to take where nobody tuned them, and what they mean.
+// Schedules of the dense algorithms for GPUs: which numbers to take where nobody tuned them, what tuning may make of
+// them, and what they mean.
 #include "algorithms/direct/schedule_gpu.h"
 
 #include <algorithm>
@@ -111,6 +112,35 @@ DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const Targ
     s.in_shared = bounds_input(axes) && problem.groups == 1 && problem.out_channels >= 8 && problem.taps() > 1 &&
                   input_bytes(problem, s) <= target.gpu.shared_bytes;
     return s;
+}
+
+// A thread's sums fit its registers beside one position's channels and one channel's positions, and a block's threads
+// and input are what every such GPU has.
+ScheduleSpace direct_gpu_space(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int64_t of_group = problem.out_channels / problem.groups;
+    const bool one_to_one = problem.in_channels == problem.groups && of_group == 1;
+    const int channels = static_cast<int>(one_to_one ? problem.out_channels : of_group);
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    const bool shares = bounds_input(axes) && problem.groups == 1;
+    return {{{"channels", divisors_among(channels, {1, 2, 4, 8, 16})},
+             {"pixels", whole_range(1, std::min(width, 8))},
+             {"vector", divisors_among(channels, {1, 2, 4})},
+             {"threads_c", halves(lanes_around(channels, 64), 1)},
+             {"threads_x", halves(lanes_around(width, 64), 1)},
+             {"threads_y", halves(lanes_around(height, 16), 1)},
+             {"unroll", divisors_among(static_cast<int>(problem.in_channels / problem.groups), {1, 2, 4, 8})},
+             {"in_shared", whole_range(0, shares ? 1 : 0)}},
+            [=, &target](const ScheduleNumbers &n) {
+                DirectGpuSchedule block;
+                block.pixels = n["pixels"];
+                block.threads_x = n["threads_x"];
+                block.threads_y = n["threads_y"];
+                return n["channels"] * n["pixels"] + n["channels"] + n["pixels"] <= target.gpu.registers &&
+                       n["threads_c"] * n["threads_x"] * n["threads_y"] <= target.gpu.threads_per_block &&
+                       n["channels"] * n["threads_c"] < 2 * channels &&  // else half a block has nothing to do
+                       (n["in_shared"] == 0 || input_bytes(problem, block) <= target.gpu.shared_bytes);
+            }};
 }
 
 namespace {

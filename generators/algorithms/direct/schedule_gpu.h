@@ -3,6 +3,7 @@
 #pragma once
 
 #include "algorithms/direct/direct.h"
+#include "algorithms/schedule_space.h"
 #include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
@@ -30,6 +31,7 @@ struct DirectGpuSchedule {
 };
 
 DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const TargetModel &target);
+ScheduleSpace direct_gpu_space(const Problem &problem, const TargetModel &target);
 
 // Halide takes one shape of loops for both interfaces.
 void schedule_direct_gpu(DirectStages &stages, const Problem &problem, const DirectGpuSchedule &schedule);

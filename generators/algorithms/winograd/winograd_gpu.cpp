@@ -329,6 +329,33 @@ WinogradGpuSchedule default_winograd_gpu_schedule(const Problem &problem, const 
     return s;
 }
 
+// Up to six points an axis, as by default: 36 numbers of a tile fit a thread's registers. So do its sums, beside one
+// tile's channels and one channel's tiles.
+ScheduleSpace winograd_gpu_space(const Problem &problem, const TargetModel &target) {
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    const int channels = static_cast<int>(problem.out_channels);
+    ScheduleSpace space;
+    space.choices = {{"channels", divisors_among(channels, {1, 2, 4, 8, 16})},
+                     {"tiles", whole_range(1, 8)},
+                     {"vector", divisors_among(channels, {1, 2, 4})},
+                     {"threads_c", halves(lanes_around(channels, 64), 1)},
+                     {"threads_t", halves(64, 1)},
+                     {"unroll", divisors_among(static_cast<int>(problem.in_channels), {1, 2, 4, 8})}};
+    const char *names[] = {"tile_x", "tile_y"};
+    for (size_t a = 0; a < axes.size(); a++) {
+        const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, std::max(7 - axes[a].taps, 1));
+        space.choices.push_back({names[a], whole_range(1, most)});
+    }
+    space.constraint = [=, &target](const ScheduleNumbers &n) {
+        const std::vector<int> tile = {n["tile_x"], n["tile_y"]};
+        return winograd_amplification(axes, tile) <= most_amplification &&
+               n["channels"] * n["tiles"] + n["channels"] + n["tiles"] <= target.gpu.registers &&
+               n["threads_c"] * n["threads_t"] <= target.gpu.threads_per_block &&
+               n["channels"] * n["threads_c"] < 2 * channels;  // else half a block has nothing to do
+    };
+    return space;
+}
+
 Func winograd_gpu(const Problem &problem, const WinogradGpuSchedule &schedule, const Operands &operands) {
     Stages s;
     s.shape = winograd_shape(problem, schedule.stages());

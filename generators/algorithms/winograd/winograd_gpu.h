@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "algorithms/schedule_space.h"
 #include "algorithms/schedule_text.h"
 #include "algorithms/winograd/winograd.h"
 #include "kiln/problem.h"
@@ -38,6 +39,7 @@ struct WinogradGpuSchedule {
 
 bool winograd_gpu_applies(const Problem &problem);
 WinogradGpuSchedule default_winograd_gpu_schedule(const Problem &problem, const TargetModel &target);
+ScheduleSpace winograd_gpu_space(const Problem &problem, const TargetModel &target);
 
 // The kernel, scheduled.
 Halide::Func winograd_gpu(const Problem &problem, const WinogradGpuSchedule &schedule, const Operands &operands);
