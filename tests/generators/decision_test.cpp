@@ -161,6 +161,28 @@ TEST(Decision, takes_row_lanes_where_rows_are_padded) {
     EXPECT_NO_THROW(fetches.check(padded));
 }
 
+TEST(Decision, copies_planes_that_stay_in_no_near_cache) {
+    const std::pair<const char *, const char *> cases[] = {
+        {"conv1d-f32-n1-c320-i49-m1280-o49-k1-s1-d1-p0,0-g1-ncx,ncx", "transposed_x:1"},
+        {"conv1d-f32-n1-c256-i1024-m128-o1024-k1-s1-d1-p0,0-g1-ncx,ncx", "transposed_x:1"},  // 4 KB apart
+        {"conv1d-f32-n1-c256-i1024-m128-o1024-k1-s1-d1-p0,0-g1-nxc,ncx", "transposed_x:0"},
+        {"conv1d-f32-n1-c24-i784-m96-o784-k1-s1-d1-p0,0-g1-ncx,ncx", "transposed_x:0"},
+        {"conv2d-f32-n1-c3-i224x224-m32-o112x112-k3x3-s2x2-d1x1-p1x1,0x0-g1-ncx,ncx", "transposed_x:0"}};
+    for (const auto &[text, expected] : cases) {
+        EXPECT_THAT(default_decision(parsed(text), find_target("x86-64-avx2")).schedule, testing::HasSubstr(expected))
+            << text;
+        EXPECT_THAT(default_decision(parsed(text), find_target("arm-64-linux")).schedule,
+                    testing::HasSubstr("transposed_x:0"))
+            << text;
+    }
+    DirectSchedule schedule;
+    schedule.transposed_x = true;
+    EXPECT_NO_THROW(schedule.check(parsed(cases[0].first)));
+    EXPECT_THROW(schedule.check(parsed(cases[2].first)), std::invalid_argument);
+    schedule.tile = RowLanes{2, 0};
+    EXPECT_THROW(schedule.check(parsed(cases[0].first)), std::invalid_argument);
+}
+
 TEST(Decision, refuses_kn2row_schedules_that_do_not_fit) {
     const Problem planes = parsed("conv1d-f32-n1-c16-i20-m1-o20-k3-s1-d1-p1,1-g1-ncx,ncx");
     const Problem points = parsed("conv1d-f32-n1-c16-i20-m1-o20-k3-s1-d1-p1,1-g1-nxc,nxc");
@@ -218,7 +240,7 @@ TEST(Decision, fetches_rows_ahead) {
     const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");
     const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
     EXPECT_EQ(default_decision(rows, target).schedule,
-              lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;panels_of_groups:0");
+              lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;panels_of_groups:0;transposed_x:0");
     const auto check = [&](const Problem &problem, const std::string &rest) {
         const std::string algorithm = problem.op == Operator::conv ? "direct" : "polyphase";
         return error_of([&] { check_decision(problem, {algorithm, lanes + rest}, algorithm_revision(algorithm)); });

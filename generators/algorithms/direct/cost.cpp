@@ -93,6 +93,46 @@ double padded_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
     return elements * times / s.lanes * cycles_of_vector + tiles * cycles_of_tile;
 }
 
+// Cycles that channels-first x costs beside the sums: waits for its lines, or the copy with channels innermost. A step
+// of the sum reads lines of another channel than the one before; what neighbouring tiles read of all channels stays in
+// the first cache or comes from the second and, where planes lie so far apart that they fall into few of its sets, from
+// beyond.
+double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                     const TargetModel &target) {
+    constexpr double first_cache_bytes = 32 << 10, line_bytes = 64;
+    constexpr double near_share = 0.5, far_share = 0.8;  // of a cache, that they may take
+    constexpr double cycles_of_turned_element = 2, cycles_of_row_line = 1, cycles_of_near_line = 2,
+                     cycles_of_far_line = 6;
+    if (s.transposed_x) {
+        return cycles_of_turned_element * static_cast<double>(problem.x_elements());
+    }
+    const bool copied = s.with<FlattenedRowLanes>() != nullptr || (s.has_row_lanes() && axes[0].reads_outside());
+    if (problem.x_layout != Layout::ncx || problem.x_type != DType::f32 || copied || target.lane_indexed_fma) {
+        return 0;
+    }
+    const double depth = static_cast<double>(problem.in_channels / problem.groups);
+    const double lines = s.rows * std::max(1.0, s.width() * axes[0].step * 4 / line_bytes);  // of a step
+    double taps = 1, outputs = static_cast<double>(s.panel()) * s.width() * s.rows;          // of a tile
+    int64_t plane_bytes = sizeof(float);
+    for (const AxisMap &axis : axes) {
+        plane_bytes *= axis.in;
+        taps *= axis.taps;
+    }
+    if (s.has_row_lanes()) {
+        outputs *= axes[0].phases;
+    }
+    const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
+    // Of the cache's sets, lines that are a multiple of so much apart share one in as many as it has.
+    const auto together = static_cast<double>(plane_bytes & -plane_bytes);
+    if (depth * lines * std::max(line_bytes, together) > far_share * static_cast<double>(target.l2_bytes)) {
+        return steps * lines * cycles_of_far_line;
+    }
+    const bool near = depth * (lines * std::max(line_bytes, together) + taps * s.panel() * sizeof(float)) <=
+                      near_share * first_cache_bytes;
+    // Vectors of rows are loaded ahead of their products, elements with them.
+    return near ? 0 : steps * lines * (s.has_row_lanes() ? cycles_of_row_line : cycles_of_near_line);
+}
+
 // Cycles that an output takes of channels-first y, storing included.
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &target) {
@@ -101,7 +141,8 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
     // slower where its line is of a far cache. Flattened rows are written twice.
     const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.l2_bytes;
     const double stores = !s.has_row_lanes() ? (far ? 2 : 1.2) : s.with<FlattenedRowLanes>() != nullptr ? 0.3 : 0;
-    const double besides = padded_rows_cycles(problem, axes, s) / static_cast<double>(problem.y_elements());
+    const double besides = (padded_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
+                           static_cast<double>(problem.y_elements());
     return products / (s.lanes * target.fma_per_cycle) / share_beside_others(axes, channels, s, target) + stores +
            besides;
 }
@@ -222,6 +263,15 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     const int64_t weights = dot_types(problem, best.dot_width).w.bytes() * problem.w_elements();
     best.panels_outside = weights > target.l2_bytes / 2;
     best = channel_lanes_schedule(problem, channels, best, target);
+    if (reads_planes(problem, best) && best.dot_width == 1 && !target.lane_indexed_fma) {
+        DirectSchedule turned = best;
+        turned.transposed_x = true;
+        turned.unroll = largest_divisor(depth, 4);
+        if (output_cycles(problem, axes, channels, turned, target) <
+            output_cycles(problem, axes, channels, best, target)) {
+            best = turned;
+        }
+    }
     if (has_row_lanes(problem) && !target.lane_indexed_fma) {
         const DirectSchedule rows = row_lanes_schedule(problem, channels, target);
         if (output_cycles(problem, axes, channels, rows, target) <

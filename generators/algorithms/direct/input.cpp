@@ -176,8 +176,8 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     const bool pads =
         s.input_channels > problem.in_channels || std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
     // All lanes of a panel read one element of x at a time, if they are of one group: then it may lie anywhere.
-    const bool broadcasts =
-        schedule.dot_width == 1 && is_panel_in_group(problem, schedule) && !stages_inputs(problem, schedule, target);
+    const bool broadcasts = schedule.dot_width == 1 && is_panel_in_group(problem, schedule) &&
+                            !stages_inputs(problem, schedule, target) && !schedule.transposed_x;
     const bool planes = problem.x_layout == Layout::ncx;
     if (!pads && (!planes || broadcasts) && type == halide_type(problem.x_type)) {
         s.input = operands.x;

@@ -93,6 +93,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("flattened_rows", numbers.flattened_rows, 0);
     text.optional("prefetch_distance", numbers.prefetch_distance, 0);
     text.optional("panels_of_groups", panels_of_groups, false);
+    text.optional("transposed_x", transposed_x, false);
     set_tile(*this, numbers);
 }
 
@@ -113,6 +114,9 @@ void DirectSchedule::check(const Problem &problem) const {
     }
     if (const auto *row = with<RowLanes>(); row != nullptr && row->prefetch_distance > 0 && axes[0].reads_outside()) {
         throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: a copy of x is read here");
+    }
+    if (transposed_x && !reads_planes(problem, *this)) {
+        throw std::invalid_argument("schedule: \"transposed_x\" must be 0: no elements of channels-first x are read");
     }
     if (panels_of_groups && (problem.groups == 1 || problem.out_channels == problem.groups)) {
         throw std::invalid_argument(
@@ -164,6 +168,11 @@ bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule)
 
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {
     return static_cast<int>(schedule.panels_of_groups ? problem.out_channels / problem.groups : problem.out_channels);
+}
+
+bool reads_planes(const Problem &problem, const DirectSchedule &schedule) {
+    return problem.x_layout == Layout::ncx && problem.x_type == DType::f32 &&
+           schedule.with<ChannelLanes>() != nullptr && is_panel_in_group(problem, schedule);
 }
 
 bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule) {

@@ -55,6 +55,7 @@ struct DirectSchedule {
     bool parallel = false;        // whether the caller's threads share the outermost loop
     int chunk = 0;  // where panels are outside, how much of the image, in iterations of its outermost loop, all of
                     // them sweep before they sweep the next part; 0: all of it
+    bool transposed_x = false;  // whether channels-first x is read from a copy with channels innermost: reads_planes()
     bool panels_of_groups = false;  // whether each group has panels of its own, the last filled up with zeros; else
                                     // panels divide groups, or are of several
 
@@ -87,6 +88,10 @@ bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule)
 
 // Channels that panels are counted off from: of all groups, or of each where it has panels of its own.
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule);
+
+// Whether vectors of channels read channels-first x where it is, one element after the other: then a step's lie in
+// another page than those of the one before, and `transposed_x` may say that a copy is read.
+bool reads_planes(const Problem &problem, const DirectSchedule &schedule);
 
 // Whether all lanes of a panel are of one group.
 bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule);

@@ -55,6 +55,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const std::vector<int> chunks =
         chunk == 0 ? std::vector<int>{0} : std::vector<int>{0, ceil_div(chunk, 2), chunk, 2 * chunk};
     const std::vector<int> panels_of_groups = grouped ? std::vector<int>{0, 1} : std::vector<int>{0};
+    const bool planes = problem.x_layout == Layout::ncx && problem.x_type == DType::f32 && !target.lane_indexed_fma;
+    const std::vector<int> transposed_x = planes ? std::vector<int>{0, 1} : std::vector<int>{0};
     std::vector<int> dots;
     for (const int products : {1, 2, 4}) {
         if (is_dot(problem, products) && products <= dot_products(problem, target)) {
@@ -72,11 +74,12 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"channels", channels},
              {"flattened_rows", flattened_rows},
              {"prefetch_distance", distances},
-             {"panels_of_groups", panels_of_groups}},
+             {"panels_of_groups", panels_of_groups},
+             {"transposed_x", transposed_x}},
             [=, &target](const ScheduleNumbers &n) {
                 if (n["channels"] > 0) {
-                    return n["panels_outside"] == 0 && n["chunk"] == chunk && rows_suit(n, axes, target) &&
-                           stays_in_group(n, n["channels"]);
+                    return n["transposed_x"] == 0 && n["panels_outside"] == 0 && n["chunk"] == chunk &&
+                           rows_suit(n, axes, target) && stays_in_group(n, n["channels"]);
                 }
                 if (n["lanes"] > most_lanes || n["flattened_rows"] > 0 || n["prefetch_distance"] > 0) {
                     return false;
@@ -84,7 +87,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                 // Halide does not see that a fourth vector's bytes lie side by side.
                 return (n["panels_outside"] != 0 || n["chunk"] == chunk) &&  // which means nothing then
                        fits_registers(n, n["rows"], target) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
-                       stays_in_group(n, n["lanes"] * n["vectors"]);
+                       stays_in_group(n, n["lanes"] * n["vectors"]) && (n["transposed_x"] == 0 || n["dot_width"] == 1);
             }};
 }
 
