@@ -37,13 +37,15 @@ class Versioned(ctypes.Structure):
                 ("flags", ctypes.c_uint64), ("tensor", Tensor))
 
 
+# Python's C API, with types of this module's own: those of ctypes.pythonapi's members are everybody's.
+_capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
 def opened(capsule: object) -> tuple[Tensor, bool]:
     """The tensor in a capsule, which lives as long as that does, and whether it may only be read."""
-    api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    name = api.PyCapsule_GetName(capsule)
-    address = api.PyCapsule_GetPointer(capsule, name)
+    name = _capsule_name(capsule)
+    address = _capsule_pointer(capsule, name)
     if name == b"dltensor":
         return Tensor.from_address(address), True  # it cannot say, and arrays that never change come so
     if name != b"dltensor_versioned":
