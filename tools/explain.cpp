@@ -5,6 +5,7 @@
 #include <array>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "messages.h"
 #include "rules.h"
 

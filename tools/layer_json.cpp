@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "spec.h"
 #include "suggest.h"
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "spec.h"
 
 namespace kiln::tools {

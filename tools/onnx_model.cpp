@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "process.h"
 #include "share_folder.h"
 #include "temp_folder.h"

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "process.h"
 #include "spec.h"
 #include "suggest.h"
