@@ -14,7 +14,7 @@ CASES = Path(__file__).resolve().parents[1] / "cases/gpu.toml"
 # Of every algorithm, groups, output phases, rows and volumes among them.
 TUNED = ("conv_nxc", "grouped", "up", "depthwise", "winograd", "deform")
 MOST_THREADS, MOST_SHARED = 256, {"opencl": 32 << 10, "cuda": 48 << 10}
-DRAWS = 3
+DRAWS = 2
 
 
 class GpuTuning(unittest.TestCase):
@@ -48,13 +48,15 @@ class GpuTuning(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_drawn_candidates_keep_the_limits(self):
-        """Points of the spaces, of all cases: each compiles, and asks for no more than every such GPU has."""
+        """Points of the spaces, of all cases in float32: each compiles, and asks for no more than every such GPU has."""
+        spec = self.folder / "cases.toml"
+        spec.write_text(CASES.read_text().partition("[[variant]]")[0])
         for target in ("opencl", "cuda"):
             schedules = set()
             for draw in range(1, DRAWS + 1):
                 (self.folder / "draw.jsonl").write_text(json.dumps({"problem": "*", "draw": draw}) + "\n")
                 out = self.folder / f"{target}{draw}"
-                done = self.kiln("compile", CASES, "-o", out, "--name", "net", "--target", target, "--decisions",
+                done = self.kiln("compile", spec, "-o", out, "--name", "net", "--target", target, "--decisions",
                                  self.folder / "draw.jsonl", kiln_run.NO_STAND_IN)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 kernels = json.loads((out / "net.json").read_text())["kernels"]
@@ -68,7 +70,7 @@ class GpuTuning(unittest.TestCase):
                     self.assertEqual(len(codes), len(kernels))
                     for code in codes:
                         self.assertTrue(gpu_ptx.assemble(code, "sm_80"))
-            self.assertGreater(len(schedules), 2 * len(kernels), "draws are of many schedules")
+            self.assertGreater(len(schedules), 1.5 * len(kernels), "draws are of many schedules")
 
     def test_what_cannot_be_is_told(self):
         runs_here = kiln_run.targets()["cuda"]["runs_here"]
