@@ -2,7 +2,7 @@
 #
 #   kiln_add_network(NAME MODEL file
 #                    [TARGETS target...] [DECISIONS file] [OPTIMIZE speed|size] [SHAPES input=1x3x224x224...]
-#                    [EMBED_RAW_WEIGHTS] [CALLBACKS] [DEPENDS file...])
+#                    [OUTPUT_NAMES name...] [EMBED_RAW_WEIGHTS] [CALLBACKS] [DEPENDS file...])
 #
 # NAME, a C identifier, becomes a static library target. What links it can include "NAME.h", where NAME_run() computes the
 # model's outputs from its inputs, and gets the Kiln runtime too. Its weights are part of the library.
@@ -17,6 +17,7 @@
 #   OPTIMIZE       what the kernels of layers are chosen for: speed, or size, the fewest bytes of packed weights and code.
 #                  Default: speed
 #   SHAPES         the shapes of inputs that the model leaves open: a network's sizes are fixed
+#   OUTPUT_NAMES   values of the model that are outputs in place of its own, such as those that a NonMaxSuppression reads
 #   EMBED_RAW_WEIGHTS  the weights of convolutions as the model has them, which may be several times smaller:
 #                  NAME_pack_all() packs them into NAME_PACKED_BYTES (in capitals) of the program's memory when it starts
 #   CALLBACKS      let nodes that Kiln has no kernels for be functions of the program's where emx-onnx-cgen is not
@@ -31,7 +32,7 @@
 cmake_minimum_required(VERSION 3.22)
 
 function(kiln_add_network NAME)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_RAW_WEIGHTS;CALLBACKS" "MODEL;DECISIONS;OPTIMIZE" "TARGETS;SHAPES;DEPENDS")
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_RAW_WEIGHTS;CALLBACKS" "MODEL;DECISIONS;OPTIMIZE" "TARGETS;SHAPES;OUTPUT_NAMES;DEPENDS")
     if(NOT ARG_TARGETS)
         set(ARG_TARGETS ${KILN_TARGETS})
     endif()
@@ -40,6 +41,9 @@ function(kiln_add_network NAME)
     endif()
     _kiln_check_arguments(kiln_add_network)
     _kiln_common_options("${ARG_MODEL}")
+    foreach(name IN LISTS ARG_OUTPUT_NAMES)
+        list(APPEND options --output-name "${name}")
+    endforeach()
     if(ARG_EMBED_RAW_WEIGHTS)
         list(APPEND options --embed-weights=raw)
     endif()

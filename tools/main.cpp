@@ -36,6 +36,16 @@ CLI::Option *add_network(CLI::App &command, bool &network, const char *help) {
     return command.add_flag("--network", network, help)->group(network_options);
 }
 
+void add_output_names(CLI::App &command, SpecOptions &options) {
+    command
+        .add_option("--output-name", options.output_names,
+                    "A value of the model that is an output in place of the model's own, which is needed where "
+                    "shapes behind it depend on numbers; may be given again")
+        ->type_name("NAME")
+        ->allow_extra_args(false)
+        ->group(network_options);
+}
+
 void add_inputs(CLI::App &command, std::string &inputs, const char *otherwise) {
     command.add_option("--inputs", inputs, fmt::format("The model's inputs, its keys are their names; {}", otherwise))
         ->type_name("IN.npz")
@@ -143,6 +153,7 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
         ->excludes(explain)
         ->excludes(command->get_option("--layer"))
         ->excludes(command->get_option("--skip-unsupported"));
+    add_output_names(*command, options->spec_options);
     command
         ->add_flag(
             "--callbacks", options->spec_options.callbacks,
@@ -179,6 +190,7 @@ Action add_run(CLI::App &app, CLI::App *&command) {
         *command, *is_network,
         "Run the model in place of cases: each output goes to DIR/<its name>.npy, and results.jsonl lists them");
     add_inputs(*command, network->inputs, "random ones by --seed unless said");
+    add_output_names(*command, network->spec_options);
     add_shapes(*command, network->spec_options);
     command->get_option("--shape")->group(network_options);
     command->add_option("--seed", network->seed, "Of random inputs")
@@ -247,6 +259,7 @@ Action add_verify(CLI::App &app, CLI::App *&command) {
         "onnx's reference evaluator; on a miss the first tensor that differs is told")
         ->excludes(command->get_option("--layer"));
     add_inputs(*command, network->inputs, "random ones by --seed unless said");
+    add_output_names(*command, options->spec_options);
     command
         ->add_option("--reference", network->reference,
                      "Compare with this model, which has the same inputs and outputs, in place of the same one")
@@ -284,6 +297,7 @@ Action add_bench(CLI::App &app, CLI::App *&command) {
         ->excludes(command->get_option("--layer"))
         ->excludes(command->get_option("--cold"));
     add_inputs(*command, network->inputs, "random ones by --seed unless said");
+    add_output_names(*command, options->spec_options);
     command->add_option("--report", network->report, "Write a page to this file: where time goes, node by node")
         ->type_name("FILE")
         ->group(network_options);

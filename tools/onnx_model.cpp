@@ -47,6 +47,7 @@ std::vector<std::string> import_command(const std::string &path, const std::stri
     }
     if (options.network) command.push_back("--network");
     if (options.callbacks) command.push_back("--callbacks");
+    for (const std::string &name : options.output_names) command.insert(command.end(), {"--output-name", name});
     append_shapes(options, command);
     return command;
 }

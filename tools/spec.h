@@ -159,10 +159,11 @@ struct Spec {
 
 struct SpecOptions {
     std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;  // --shape INPUT=1x3x?x?, for models
-    bool network = false;          // whether the model as a whole is wanted; needs a weights_folder
-    bool callbacks = false;        // of a network: the program may compute nodes itself
-    std::optional<Goal> optimize;  // of the layers that do not say
-    std::string weights_folder;    // where a model's weights are written as .npy; "" to leave them
+    bool network = false;                   // whether the model as a whole is wanted; needs a weights_folder
+    bool callbacks = false;                 // of a network: the program may compute nodes itself
+    std::vector<std::string> output_names;  // of a network: values that are its outputs in place of the model's own
+    std::optional<Goal> optimize;           // of the layers that do not say
+    std::string weights_folder;             // where a model's weights are written as .npy; "" to leave them
 };
 
 // How weights lie in a library: not at all, as kernels read them, or as the layer has them, to be packed by the

@@ -73,6 +73,19 @@ std::vector<ArenaBlock> random_network(std::mt19937 &random) {
     return all;
 }
 
+// Steps without a workspace have blocks of no bytes: they cost the search nothing.
+TEST(Arena, BlocksOfNoBytesChangeNothing) {
+    std::mt19937 random(5);
+    for (int i = 0; i < 20; i++) {
+        std::vector<ArenaBlock> blocks = random_network(random);
+        const ArenaPlan plan = plan_arena(blocks, alignment);
+        for (int step = 0; step < 300; step++) blocks.push_back({0, step % 60, step % 60});
+        const ArenaPlan same = plan_arena(blocks, alignment);
+        check(blocks, same);
+        EXPECT_EQ(same.bytes, plan.bytes);
+    }
+}
+
 TEST(Arena, RandomNetworks) {
     std::mt19937 random(7);
     double sum = 0;

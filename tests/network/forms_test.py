@@ -66,10 +66,10 @@ class Forms(ImportTest):
         kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback") if kind in step]
         return {kind: kinds.count(kind) for kind in set(kinds)}, network
 
-    def verify(self, model):
+    def verify(self, model, *arguments):
         path = self.folder / "model.onnx"
         onnx.save(model, path)
-        process = kiln("verify", path, "--network", "--json", ok=(0, 1))
+        process = kiln("verify", path, "--network", "--json", *arguments, ok=(0, 1))
         rows = [json.loads(line) for line in process.stdout.splitlines()]
         self.assertTrue(rows, process.stderr)
         self.assertEqual({row["verdict"] for row in rows}, {"ok"}, process.stderr)
@@ -222,6 +222,12 @@ class Forms(ImportTest):
         del nodes[:], constants[:], outputs[:]
         add("RNN", 1)
         self.assertEqual(self.kinds(model_of(nodes, [value("x", [600, 1, width])], outputs, constants, opset=14))[0], {"c": 1})
+
+    def test_values_that_are_outputs_in_place_of_the_models(self):
+        nodes = [helper.make_node("Exp", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["b"]),
+                 helper.make_node("NonZero", ["b"], ["y"])]
+        model = model_of(nodes, [value("x", [4])], [helper.make_empty_tensor_value_info("y")], [])
+        self.assertEqual([row["output"] for row in self.verify(model, "--output-name", "b", "--output-name", "a")], ["b", "a"])
 
     def test_names_that_are_too_long(self):
         """Of layers, which are shortened, alike but in the middle; of the values between."""

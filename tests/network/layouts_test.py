@@ -69,7 +69,8 @@ class Steps(ImportTest):
     def test_a_residual_is_made_as_the_result_lies(self):
         """At the end of a model both have its order, and nothing is copied; what a layer reads too is copied for the sum."""
         rng = np.random.default_rng(1)
-        nodes = [node("Conv", ["x", "w1"], ["a"], "c1"), node("Conv", ["a", "w2"], ["b"], "c2"), node("Conv", ["a", "w2"], ["c"], "c3"),
+        nodes = [node("Conv", ["x", "w1"], ["a"], "c1"), node("Conv", ["a", "w2"], ["b"], "c2"),
+                 node("Conv", ["a", "w2"], ["c"], "c3"),
                  node("Add", ["b", "c"], ["s"]), node("Relu", ["s"], ["y"])]
         weights = [random_tensor(rng, "w1", 8, 3, 1, 1), random_tensor(rng, "w2", 8, 8, 1, 1)]
         answer, network = self.network(nodes, [value("x", [1, 3, 8, 8])], [value("y", None)], weights)
@@ -134,6 +135,19 @@ class Steps(ImportTest):
         model = model_of(nodes, [value("x", [1, "n"])], [value("y", None)], [])
         self.assertIn('give it one, for example --shape x=1x3', self.refused(model, "--network", "--weights", self.folder / "w"))
         self.read(model, "--network", "--weights", self.folder / "w", "--shape", "x=1x7")
+
+    def test_what_is_before_a_shape_that_depends_on_numbers(self):
+        """Its values can be outputs in place of the model's own, as the message says."""
+        nodes = [node("Neg", ["x"], ["a"]), node("Exp", ["a"], ["b"]), node("NonZero", ["b"], ["n"]),
+                 node("GatherND", ["a", "n"], ["y"])]
+        model = model_of(nodes, [value("x", [4])], [helper.make_empty_tensor_value_info("y")], [])
+        options = "--network", "--weights", self.folder / "w"
+        self.assertIn("what is before can be one: --output-name b --output-name a", self.refused(model, *options))
+        _, network = self.network(nodes, [value("x", [4])], [helper.make_empty_tensor_value_info("y")], [], "--output-name", "b",
+                                  "--output-name", "a")
+        self.assertEqual(([port["name"] for port in network["outputs"]], len(network["steps"])), (["b", "a"], 2))
+        self.assertIn('has no value "c" to be an output: the nearest that it has are',
+                      self.refused(model, *options, "--output-name", "c"))
 
     def test_types_that_do_not_fit_are_told(self):
         nodes = [node("Relu", ["x"], ["r"]), node("Add", ["r", "n"], ["s"], "sum"), node("Neg", ["s"], ["y"])]

@@ -37,7 +37,7 @@ class Placer {
     explicit Placer(const std::vector<ArenaBlock> &blocks) : blocks_(blocks), neighbours_(blocks.size()) {
         for (size_t a = 0; a < blocks.size(); a++) {
             for (size_t b = 0; b < a; b++) {
-                if (meet(blocks[a], blocks[b])) {
+                if (blocks[a].bytes > 0 && blocks[b].bytes > 0 && meet(blocks[a], blocks[b])) {
                     neighbours_[a].push_back(b);
                     neighbours_[b].push_back(a);
                 }
@@ -45,21 +45,29 @@ class Placer {
         }
     }
 
+    // Of blocks that live at once: what placing them all takes.
+    size_t pairs() const {
+        return std::accumulate(neighbours_.begin(), neighbours_.end(), size_t{0},
+                               [](size_t sum, const std::vector<size_t> &others) { return sum + others.size(); });
+    }
+
     // `best_fit`: in the smallest gap that is large enough, else in the lowest.
     ArenaPlan place(const std::vector<size_t> &order, bool best_fit) const {
         ArenaPlan plan;
-        plan.offsets.assign(blocks_.size(), -1);
+        plan.offsets.assign(blocks_.size(), 0);
+        std::vector<bool> is_placed(blocks_.size());
         std::vector<std::pair<int64_t, int64_t>> taken;  // begin and end
         for (const size_t block : order) {
             taken.clear();
             for (const size_t other : neighbours_[block]) {
-                if (plan.offsets[other] >= 0) {
+                if (is_placed[other]) {
                     taken.emplace_back(plan.offsets[other], plan.offsets[other] + blocks_[other].bytes);
                 }
             }
             std::sort(taken.begin(), taken.end());
             plan.offsets[block] = gap(taken, blocks_[block].bytes, best_fit);
             plan.bytes = std::max(plan.bytes, plan.offsets[block] + blocks_[block].bytes);
+            is_placed[block] = true;
         }
         return plan;
     }
@@ -99,8 +107,10 @@ const std::vector<Priority> &priorities() {
 }
 
 std::vector<size_t> sorted(const std::vector<ArenaBlock> &blocks, const Priority &priority) {
-    std::vector<size_t> order(blocks.size());
-    std::iota(order.begin(), order.end(), size_t{0});
+    std::vector<size_t> order;
+    for (size_t block = 0; block < blocks.size(); block++) {
+        if (blocks[block].bytes > 0) order.push_back(block);
+    }
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
         const double first = priority.value(blocks[a]), second = priority.value(blocks[b]);
         return first != second ? first > second : blocks[a].bytes > blocks[b].bytes;
@@ -110,8 +120,8 @@ std::vector<size_t> sorted(const std::vector<ArenaBlock> &blocks, const Priority
 
 // Changes the best order at random, a little, as long as that may still gain something.
 void improve(const Placer &placer, std::vector<size_t> order, bool best_fit, ArenaPlan *best) {
-    constexpr size_t work = 4'000'000;  // a fraction of a second
-    const size_t tries = std::min<size_t>(2000, work / (order.size() * order.size() + 1));
+    constexpr size_t work = 40'000'000;  // less than a second
+    const size_t tries = std::min<size_t>(20000, work / (placer.pairs() + order.size() + 1));
     std::mt19937 random(1);
     for (size_t i = 0; i < tries && best->bytes > best->bound; i++) {
         std::vector<size_t> changed = order;
@@ -160,7 +170,7 @@ ArenaPlan plan_arena(const std::vector<ArenaBlock> &asked, int64_t alignment) {
         }
     }
     best.bound = largest_sum(blocks);
-    if (!blocks.empty()) {
+    if (!best_order.empty()) {
         improve(placer, best_order, best_fits, &best);
     }
     return best;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads an ONNX model and writes its convolutions as Kiln layers, in JSON.
 
-    python3 onnx_import MODEL OUT.json [--weights DIR] [--shape NAME=1x3x224x224]... [--network]
+    python3 onnx_import MODEL OUT.json [--weights DIR] [--shape NAME=1x3x224x224]... [--network] [--output-name NAME]...
 
 OUT.json holds {"name", "layers", "convolutions", "notes", "failures"}: layers are tables as in a layers file, with
 "weights" and "bias_values" paths where --weights names a folder for them, and with their place in the model, {"node",
@@ -33,18 +33,18 @@ from folding import Folder
 from graph import Graph
 from importer import Importer
 from linear import with_convolutions
-from loading import load_model, load_small_tensors, open_inputs, parse_shapes, set_shapes, shape_option
+from loading import load_model, load_small_tensors, open_inputs, parse_shapes, set_outputs, set_shapes, shape_option
 from names import to_identifier
 from network import Network
 from normalization import with_normalizations
 from terms import ModelError, NodeError, count_convolutions
 
 
-def import_model(path, shapes, weights_folder, whole=True, as_network=False,
-                 callbacks=False):
-    """The importer's answer for a model; `whole` as in Folder."""
+def import_model(path, shapes, weights_folder, whole=True, as_network=False, callbacks=False, outputs=()):
+    """The importer's answer for a model; `whole` as in Folder. `outputs` are names of values in place of the model's own."""
     model, folder = load_model(path)
     set_shapes(path, model.graph, shapes)
+    set_outputs(path, model.graph, outputs)
     load_small_tensors(model, folder)
     with np.errstate(all="ignore"):  # what overflows is told with its layer's name
         folded = fold(path, model, folder, whole, as_network)
@@ -109,6 +109,8 @@ def main():
     parser.add_argument("--shape", metavar="NAME=1x3x224x224", action="append", default=[],
                         help="the shape of an input that the model leaves open, ? for a size that is known when it runs; "
                              "may be given again")
+    parser.add_argument("--output-name", metavar="NAME", action="append", default=[],
+                        help="a value that is an output in place of the model's own; may be given again")
     parser.add_argument("--network", action="store_true", help="also say how the whole model is computed")
     parser.add_argument("--callbacks", action="store_true", help="of a network: its program may compute nodes itself")
     arguments = parser.parse_args()
@@ -141,7 +143,7 @@ def write_answer(arguments, whole):
     """Imports the model and writes the answer; the exit status."""
     try:
         answer = import_model(arguments.model, parse_shapes(arguments.shape), arguments.weights, whole,
-                              arguments.network, arguments.callbacks)
+                              arguments.network, arguments.callbacks, arguments.output_name)
         with open(arguments.answer, "w", encoding="utf-8") as file:
             json.dump(answer, file, indent=1)
     except (ModelError, OSError) as error:

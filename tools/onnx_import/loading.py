@@ -1,5 +1,6 @@
 """Reads a model, with the shapes that its user gives and those that follow."""
 
+import difflib
 import os
 import re
 
@@ -109,6 +110,22 @@ def set_shapes(path, graph, shapes):
         del graph.value_info[:]
         for output in graph.output:
             output.type.tensor_type.ClearField("shape")
+
+
+def set_outputs(path, graph, names):
+    """Makes these values the model's outputs, in place of its own."""
+    if not names:
+        return
+    made = {value.name for value in graph.input} | {name for node in graph.node for name in node.output if name}
+    for name in names:
+        if name not in made:
+            near = difflib.get_close_matches(name, made, 3, 0)
+            raise ModelError(f'{path} has no value "{name}" to be an output: the nearest that it has are '
+                             + ", ".join(f'"{one}"' for one in near))
+    known = {value.name: value for group in (graph.input, graph.value_info, graph.output) for value in group}
+    outputs = [known.get(name, onnx.ValueInfoProto(name=name)) for name in dict.fromkeys(names)]
+    del graph.output[:]
+    graph.output.extend(outputs)
 
 
 def open_inputs(graph, shapes):

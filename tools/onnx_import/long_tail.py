@@ -6,6 +6,7 @@ it does a layer's.
 """
 
 import contextlib
+import functools
 import io
 import os
 import re
@@ -194,19 +195,27 @@ def rename_body(body, new):
     body.name, body.doc_string = "body", ""
 
 
+@functools.cache
+def make_generator():
+    """emx-onnx-cgen's compiler, one for all parts: each takes seconds to read its templates."""
+    from emx_onnx_cgen.compiler import Compiler, CompilerOptions
+
+    # Of one byte: every temporary comes from the heap, which Source makes scratch.
+    return Compiler(CompilerOptions(model_name=ENTRY, large_temp_threshold_bytes=1, large_weight_threshold=0,
+                                    restrict_arrays=False))
+
+
 def generated(model):
     """What emx-onnx-cgen writes for a model. Raises NodeError with its reason where it refuses."""
     try:
         with silence():
-            from emx_onnx_cgen.compiler import Compiler, CompilerOptions
+            generator = make_generator()
     except ImportError as error:
         raise NotInstalled(f"Kiln has no kernel for it; {PACKAGE} writes C for such nodes, which this Python has not: "
                            f"pip install {PACKAGE}", "unsupported") from error
-    # Of one byte: every temporary comes from the heap, which Source makes scratch.
-    options = CompilerOptions(model_name=ENTRY, large_temp_threshold_bytes=1, large_weight_threshold=0, restrict_arrays=False)
     try:
         with silence():
-            return Compiler(options).compile(model)
+            return generator.compile(model)
     except Exception as error:  # whatever it is, the node is not lost
         reason = re.sub(r"\s+", " ", str(error)).strip() or type(error).__name__
         raise NodeError(f"{PACKAGE} refuses it: {reason[:300]}", "unsupported") from error

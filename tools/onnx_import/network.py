@@ -5,6 +5,7 @@ model's order, and outputs of the model, get it by a copy where what makes them 
 """
 
 import os
+import shlex
 
 import numpy as np
 import onnx
@@ -95,10 +96,28 @@ class Network:
         for unit in self.units:
             for name in [*unit.inputs, *unit.outputs]:
                 if name not in self.graph.constants and self.graph.shape(name) is None and self.is_tensor(name):
-                    hints = "; ".join([*self.graph.misfits[:1], *self.graph.hints])
+                    hints = "; ".join([*self.graph.misfits[:1], *self.graph.hints, *self.ends_before_open_shapes()])
                     raise ModelError(f'a network\'s sizes are fixed, and the shape of "{name}" at the {unit.node.op_type} '
                                      f"{called(unit.node)} is {self.graph.open_shape(name) or 'not known'}"
                                      + (f": {hints}" if hints else ""))
+
+    def ends_before_open_shapes(self):
+        """How what comes before values of unknown shapes can be a network, where the model's inputs have theirs."""
+        if self.graph.hints:
+            return
+        behind, ends = set(), {}
+        for unit in self.units:
+            values = [*unit.inputs, *unit.outputs]
+            if any(name in behind or (name and name not in self.graph.constants and self.graph.shape(name) is None)
+                   for name in values):
+                behind.update(unit.outputs)
+                ends.update((name, None) for name in unit.inputs if name in self.graph.makers)
+        ends.update((name, None) for name in self.graph.outputs)
+        own = {name for node in self.graph.model.graph.node for name in node.output}
+        ends = [name for name in ends if name in own and name not in behind and name not in self.graph.constants
+                and self.graph.shape(name) is not None]
+        if ends:
+            yield "what is before can be one: " + " ".join(f"--output-name {shlex.quote(name)}" for name in ends)
 
     def is_tensor(self, name):
         """Whether a value is one at all: a sequence, a map or an optional one is not, and is told where it is read."""
