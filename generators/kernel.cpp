@@ -23,10 +23,9 @@
 #include "lowering/flat_function.h"
 #include "lowering/gpu_module.h"
 #include "lowering/innermost_loops.h"
-#include "lowering/llvm_processor.h"
+#include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
 #include "lowering/prefetch.h"
-#include "lowering/stack_frames.h"
 #include "lowering/wide_interleaves.h"
 #include "tensors.h"
 
@@ -176,11 +175,6 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
         }
     }
     return pipeline.compile_to_module(arguments, name, target);
-}
-
-// Whether stack_bytes_of_object() can read a target's objects.
-bool has_x86_objects(const Target &target) {
-    return target.arch == Target::X86 && target.bits == 64 && (target.os == Target::Linux || target.os == Target::NoOS);
 }
 
 // What a lowered module launches.
@@ -393,27 +387,12 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         function.body.accept(&collect);
     }
     facts.launches = collect.launches;
-    const LlvmProcessor &processor = request.target->llvm;
-    const bool lists = request.listing || implementation->patches_object() || processor.cpu != nullptr ||
-                       !has_x86_objects(module.target());
-    const std::string assembly_file = object_file + ".s";
-    std::map<Halide::OutputFileType, std::string> files = {{Halide::OutputFileType::object, object_file}};
-    if (lists) {
-        files[Halide::OutputFileType::assembly] = assembly_file;
-    }
-    if (processor.cpu != nullptr) {
-        force_processor(module, processor, object_file + ".processor");
-    }
-    module.compile(files);
-    if (processor.cpu != nullptr) {
-        check_without_avx512(assembly_file);
-    }
+    facts.stack_bytes = compile_module(module, *request.target, object_file,
+                                       request.listing || implementation->patches_object());
     if (implementation->patches_object()) {
-        implementation->patch_object(simplified, object_file, assembly_file);
+        implementation->patch_object(simplified, object_file, object_file + ".s");
     }
     check_object_symbols(object_file, {request.symbol});
-    facts.stack_bytes = lists ? stack_bytes_of_listing(assembly_file, module.target().arch == Target::X86)
-                              : stack_bytes_of_object(object_file);
     return facts;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

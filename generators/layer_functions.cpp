@@ -9,6 +9,7 @@
 #include "function_arguments.h"
 #include "function_parts.h"
 #include "kiln/kernel.h"
+#include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
 
 namespace kiln {
@@ -130,7 +131,7 @@ void append_pack(Halide::Module &module, const LayerFunctions &layer, const Cons
 }  // namespace
 
 void generate_layer_functions(const LayerFunctions &layer, const std::string &object_file) try {
-    const Target target = Target(layer.architecture).with_feature(Target::NoRuntime);
+    const Target target = calling_target(layer.architecture);
     Halide::Module module(layer.symbol, target);
     Constants constants;
     constants.scale = layer.scale.empty() ? null_pointer() : constant(module, layer.symbol + "_scale", layer.scale);
@@ -156,7 +157,7 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
                    return call(layer.kernels[i].symbol + "_bytes", {pointer("sizes"), pointer("bytes")});
                }));
     }
-    module.compile({{Halide::OutputFileType::object, object_file}});
+    compile_callers(module, object_file);
     std::vector<std::string> own = {layer.symbol};
     for (const LayerFunctions::Kernel &kernel : layer.kernels) {
         own.push_back(kernel.symbol);

@@ -7,6 +7,7 @@
 
 #include "function_parts.h"
 #include "kiln/kernel.h"
+#include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
 
 namespace kiln {
@@ -141,7 +142,7 @@ std::vector<std::string> own_symbols(const NetworkModule &network) {
 }  // namespace
 
 void generate_network_functions(const NetworkModule &network, const std::string &object_file) try {
-    const Target target = Target(network.architecture).with_feature(Target::NoRuntime);
+    const Target target = calling_target(network.architecture);
     Halide::Module module(network.name, target);
     std::vector<Expr> constants;
     for (const std::vector<uint8_t> &bytes : network.constants) {
@@ -150,7 +151,7 @@ void generate_network_functions(const NetworkModule &network, const std::string 
     for (const NetworkFunction &function : network.functions) {
         append(module, function.symbol, {"args"}, FunctionWriter(function, constants, target).body());
     }
-    module.compile({{Halide::OutputFileType::object, object_file}});
+    compile_callers(module, object_file);
     check_object_symbols(object_file, own_symbols(network));
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -8,9 +8,8 @@
 
 #include "expressions/arithmetic.h"
 #include "lowering/flat_function.h"
-#include "lowering/llvm_processor.h"
+#include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
-#include "lowering/stack_frames.h"
 #include "lowering/wide_interleaves.h"
 #include "operators/network/operation.h"
 
@@ -76,11 +75,6 @@ int64_t constant(const Halide::Expr &value) {
     return *Halide::Internal::as_const_int(Halide::Internal::simplify(value));
 }
 
-// Whether stack_bytes_of_object() can read a target's objects.
-bool has_x86_objects(const Target &target) {
-    return target.arch == Target::X86 && target.bits == 64 && (target.os == Target::Linux || target.os == Target::NoOS);
-}
-
 OperationOperand operand_of(const OperationTensor &tensor) {
     return {std::string(to_string(tensor.type)), tensor.shape, tensor.bytes()};
 }
@@ -103,27 +97,12 @@ OperationFacts generate_operation(const OperationRequest &request, const std::st
     const NetworkOperation operation = parse_operation(request.text);
     Halide::Module module(request.symbol, Target(request.target->halide).with_feature(Target::NoRuntime));
     const Scratch scratch = append_flat(module, lower(operation, request), request.symbol, signature_of(operation));
-    const LlvmProcessor &processor = request.target->llvm;
-    const std::string assembly_file = object_file + ".s";
-    const bool lists = processor.cpu != nullptr || !has_x86_objects(module.target());
-    std::map<Halide::OutputFileType, std::string> files = {{Halide::OutputFileType::object, object_file}};
-    if (lists) {
-        files[Halide::OutputFileType::assembly] = assembly_file;
-    }
-    if (processor.cpu != nullptr) {
-        force_processor(module, processor, object_file + ".processor");
-    }
-    module.compile(files);
-    if (processor.cpu != nullptr) {
-        check_without_avx512(assembly_file);
-    }
-    check_object_symbols(object_file, {request.symbol});
     OperationFacts facts;
+    facts.stack_bytes = compile_module(module, *request.target, object_file, false);
+    check_object_symbols(object_file, {request.symbol});
     facts.worker_workspace_bytes = constant(scratch.worker_bytes);
     facts.workspace_bytes = constant(scratch.bytes) + facts.worker_workspace_bytes;
-    facts.stack_bytes = lists ? stack_bytes_of_listing(assembly_file, module.target().arch == Target::X86)
-                              : stack_bytes_of_object(object_file);
-    std::remove(assembly_file.c_str());
+    std::remove((object_file + ".s").c_str());
     return facts;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -119,7 +119,7 @@ int64_t stack_bytes_of_object(const std::string &object_file) {
 }
 
 // What is pushed, what the stack pointer is lowered by, and on x86 the return address.
-int64_t stack_bytes_of_listing(const std::string &assembly_file, bool is_x86) {
+int64_t stack_bytes_of_listing(const std::string &assembly_file, Halide::Target::Arch arch) {
     static const std::regex lowered(
         R"(sub[ql]?\s+\$(\d+), %[re]sp|sub\s+sp, sp, #(\d+)(?:, lsl #(\d+))?|\[sp, #-(\d+)\]!)");
     static const std::regex pushed(R"(^\s+push[ql]?\s)"), registers(R"(\b(v?push)\s+\{(.*)\})");
@@ -129,7 +129,7 @@ int64_t stack_bytes_of_listing(const std::string &assembly_file, bool is_x86) {
     for (std::string line; std::getline(file, line);) {
         std::smatch match;
         if (std::regex_search(line, function_begins)) {
-            frame = is_x86 ? 8 : 0;
+            frame = arch == Halide::Target::X86 ? 8 : 0;
         } else if (std::regex_search(line, match, lowered)) {
             const std::string bytes = match[1].str() + match[2].str() + match[4].str(), shift = match[3];
             frame += std::stoll(bytes) << (shift.empty() ? 0 : std::stoi(shift));

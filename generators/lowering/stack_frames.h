@@ -1,6 +1,8 @@
 // How much stack compiled functions take.
 #pragma once
 
+#include <Halide.h>
+
 #include <cstdint>
 #include <string>
 
@@ -12,7 +14,7 @@ namespace kiln {
 // std::runtime_error where the file is no such object.
 int64_t stack_bytes_of_object(const std::string &object_file);
 
-// The same of an x86 or ARM assembly file.
-int64_t stack_bytes_of_listing(const std::string &assembly_file, bool is_x86);
+// The same of an assembly file for a processor of this kind.
+int64_t stack_bytes_of_listing(const std::string &assembly_file, Halide::Target::Arch arch);
 
 }  // namespace kiln

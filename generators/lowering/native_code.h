@@ -1,0 +1,27 @@
+// How a lowered module becomes an object: which processor LLVM compiles it for, and what the result takes of the stack.
+#pragma once
+
+#include <Halide.h>
+
+#include <cstdint>
+#include <string>
+
+#include "targets/target_model.h"
+
+namespace kiln {
+
+// Compiles the module for `target`, which says more of the processor than Halide's own target can, and returns the
+// bytes of the deepest frame among its functions. The assembly listing is written to `object_file` + ".s" where
+// `lists` asks for it, or where it is needed. A process compiles for one target with an LlvmProcessor only: LLVM reads
+// its options once, before it first compiles anything. Throws Halide::InternalError where LLVM compiled for another
+// processor.
+int64_t compile_module(Halide::Module &module, const TargetModel &target, const std::string &object_file, bool lists);
+
+// What functions are compiled for that call kernels, and that every processor of an architecture is to run: the
+// TargetModel's name of it.
+Halide::Target calling_target(const std::string &architecture);
+
+// Compiles a module of such functions.
+void compile_callers(Halide::Module &module, const std::string &object_file);
+
+}  // namespace kiln
