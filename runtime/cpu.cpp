@@ -1,5 +1,5 @@
 // Which of Kiln's processor features can be used here: on x86 asked of CPUID and, for what the operating system must
-// save, XGETBV; on ARM of Linux, by the bits of its <asm/hwcap.h>.
+// save, XGETBV; on ARM and RISC-V of Linux, by the bits of its <asm/hwcap.h>.
 #include "kiln/cpu.h"
 
 #include <atomic>
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-#elif defined(__linux__) && (defined(__aarch64__) || defined(__arm__))
+#elif defined(__linux__) && (defined(__aarch64__) || defined(__arm__) || defined(__riscv))
 #include <sys/auxv.h>
 #endif
 
@@ -106,6 +106,13 @@ uint64_t detect() {
     return (getauxval(AT_HWCAP) & neon) != 0 ? KILN_CPU_NEON : 0;
 }
 
+#elif defined(__riscv) && __riscv_xlen == 64 && defined(__linux__)
+
+uint64_t detect() {
+    constexpr unsigned long v = 1ul << ('V' - 'A');
+    return (getauxval(AT_HWCAP) & v) != 0 ? KILN_CPU_RISCV_V : 0;
+}
+
 #else
 
 uint64_t detect() {
@@ -118,11 +125,12 @@ constexpr struct {
     uint64_t feature;
     const char *name;
 } names[] = {
-    {KILN_CPU_AVX2, "avx2"},   {KILN_CPU_AVX512, "avx512"},
-    {KILN_CPU_ZEN4, "zen4"},   {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
-    {KILN_CPU_AMX, "amx"},     {KILN_CPU_AVXVNNI, "avxvnni"},
-    {KILN_CPU_ARM64, "arm64"}, {KILN_CPU_DOTPROD, "dotprod"},
-    {KILN_CPU_FP16, "fp16"},   {KILN_CPU_NEON, "neon"},
+    {KILN_CPU_AVX2, "avx2"},       {KILN_CPU_AVX512, "avx512"},
+    {KILN_CPU_ZEN4, "zen4"},       {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
+    {KILN_CPU_AMX, "amx"},         {KILN_CPU_AVXVNNI, "avxvnni"},
+    {KILN_CPU_ARM64, "arm64"},     {KILN_CPU_DOTPROD, "dotprod"},
+    {KILN_CPU_FP16, "fp16"},       {KILN_CPU_NEON, "neon"},
+    {KILN_CPU_RISCV_V, "riscv_v"},
 };
 
 }  // namespace

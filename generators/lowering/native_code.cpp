@@ -46,6 +46,75 @@ bool has_x86_objects(const Target &target) {
     return target.arch == Target::X86 && target.bits == 64 && (target.os == Target::Linux || target.os == Target::NoOS);
 }
 
+// A float's integer part without the instruction that rounds to zero, which qemu 7.2 fails an assertion at where it
+// follows another or a branch: rounded down, and one more for a negative number that was none.
+Halide::Expr truncated(const Halide::Expr &value, const Halide::Type &integer) {
+    const Halide::Expr floored = Halide::floor(value), down = Halide::cast(integer, floored);
+    if (integer.is_uint()) {
+        return down;
+    }
+    const Halide::Expr zero = Halide::Internal::make_zero(value.type());
+    return down + Halide::cast(integer, floored < zero && floored != value);
+}
+
+// Lowers, as Halide's code generators do, all that would become calls that its generator for RISC-V takes for
+// instructions on scalable vectors; conversions to integers besides.
+class LowerForRiscv : public Halide::Internal::IRMutator {
+  public:
+    using IRMutator::mutate;
+
+  protected:
+    using IRMutator::visit;
+
+    Halide::Expr visit(const Halide::Internal::Call *op) override {
+        using Halide::Internal::Call;
+        Halide::Expr lowered = Halide::Internal::lower_intrinsic(op);
+        if (op->is_intrinsic(Call::round)) {
+            lowered = Halide::Internal::lower_round_to_nearest_ties_to_even(op->args[0]);
+        } else if (op->is_intrinsic(Call::div_round_to_zero)) {
+            lowered = Halide::Internal::lower_int_uint_div(op->args[0], op->args[1], true);
+            const Call *same = lowered.as<Call>();
+            lowered = same != nullptr && same->is_intrinsic(Call::div_round_to_zero) ? Halide::Expr() : lowered;
+        }
+        return lowered.defined() ? mutate(lowered) : IRMutator::visit(op);
+    }
+
+    Halide::Expr visit(const Halide::Internal::Div *op) override {
+        return op->type.is_float() ? IRMutator::visit(op) : mutate(Halide::Internal::lower_int_uint_div(op->a, op->b));
+    }
+
+    Halide::Expr visit(const Halide::Internal::Mod *op) override {
+        return op->type.is_float() ? IRMutator::visit(op) : mutate(Halide::Internal::lower_int_uint_mod(op->a, op->b));
+    }
+
+    Halide::Expr visit(const Halide::Internal::Cast *op) override {
+        const Halide::Type from = op->value.type(), to = op->type;
+        if ((from.is_float() && from.bits() == 16) || (to.is_float() && to.bits() == 16)) {
+            return mutate(Halide::Internal::lower_float16_cast(op));
+        }
+        if (from.is_float() && to.is_int_or_uint() && !to.is_bool()) {
+            const Halide::Type integer = to.bits() == from.bits() ? to : Halide::Int(from.bits(), from.lanes());
+            return Halide::cast(to, truncated(mutate(op->value), integer));
+        }
+        return IRMutator::visit(op);
+    }
+};
+
+// Whether RISC-V's vectors were last compiled as fixed ones: CodeGen_LLVM::set_context() below.
+bool has_fixed_vectors = false;
+
+// Compiles for RISC-V with vectors of fixed length.
+void compile_for_riscv(Halide::Module &module, const std::map<Halide::OutputFileType, std::string> &files) {
+    for (Halide::Internal::LoweredFunc &function : module.functions()) {
+        function.body = LowerForRiscv().mutate(function.body);
+    }
+    has_fixed_vectors = false;
+    module.compile(files);
+    if (!has_fixed_vectors) {
+        throw Halide::InternalError("Halide was not linked so that RISC-V's vectors can be fixed ones");
+    }
+}
+
 }  // namespace
 
 int64_t compile_module(Halide::Module &module, const TargetModel &target, const std::string &object_file, bool lists) {
@@ -59,7 +128,11 @@ int64_t compile_module(Halide::Module &module, const TargetModel &target, const 
     if (processor.cpu != nullptr) {
         force_processor(module, processor, object_file + ".processor");
     }
-    module.compile(files);
+    if (module.target().arch == Target::RISCV) {
+        compile_for_riscv(module, files);
+    } else {
+        module.compile(files);
+    }
     if (processor.cpu != nullptr) {
         check_without_avx512(assembly_file);
     }
@@ -68,11 +141,38 @@ int64_t compile_module(Halide::Module &module, const TargetModel &target, const 
 }
 
 Target calling_target(const std::string &architecture) {
-    return Target(architecture).with_feature(Target::NoRuntime);
+    Target target = Target(architecture).with_feature(Target::NoRuntime);
+    if (target.arch == Target::RISCV) {
+        // Without vectors Halide compiles nothing for RISC-V. LLVM is told of none in compile_callers().
+        target.vector_bits = 128;
+        target.set_feature(Target::RVV);
+    }
+    return target;
 }
 
 void compile_callers(Halide::Module &module, const std::string &object_file) {
-    module.compile({{Halide::OutputFileType::object, object_file}});
+    const std::map<Halide::OutputFileType, std::string> files = {{Halide::OutputFileType::object, object_file}};
+    if (module.target().arch == Target::RISCV) {
+        // These find out whether there is V at all.
+        force_processor(module, {.cpu = "generic-rv64", .features = "+m,+a,+f,+d,+c"}, object_file + ".processor");
+        compile_for_riscv(module, files);
+    } else {
+        module.compile(files);
+    }
 }
 
 }  // namespace kiln
+
+// Halide's own definition of this function, that its library calls through its table of symbols, makes RISC-V's vectors
+// scalable ones and their operations vector predication's intrinsics. LLVM's optimizer knows neither: sums stay in
+// memory, several types do not compile, and strided accesses count elements where LLVM takes bytes. Plain vectors of
+// fixed length are optimized as other processors' are, and become V's instructions in the end.
+void Halide::Internal::CodeGen_LLVM::set_context(llvm::LLVMContext &used) {
+    context = &used;
+    effective_vscale = target_vscale();
+    if (target.arch == Target::RISCV) {
+        effective_vscale = 0;
+        use_llvm_vp_intrinsics = false;
+        kiln::has_fixed_vectors = true;
+    }
+}

@@ -3,9 +3,12 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <regex>
 #include <span>
 #include <stdexcept>
@@ -76,6 +79,78 @@ int64_t frame_bytes(Bytes code) {
     return deepest;
 }
 
+// The stack that one function for RISC-V takes, from its instructions in turn: what the stack pointer is lowered by,
+// which for vectors is some multiple of a vector register's bytes, computed in registers.
+class RiscvFrame {
+  public:
+    int64_t bytes = 0;
+
+    void read(const std::string &line) {
+        static const std::regex instruction(R"(^\s+([a-z]+)\s+(\w+)(?:, (-?\w+))?(?:, (-?\w+))?)");
+        std::smatch match;
+        if (!std::regex_search(line, match, instruction)) {
+            return;
+        }
+        const std::string name = match[1], to = match[2];
+        const std::optional<int64_t> first = value(match[3]), second = value(match[4]);
+        if (to == "sp") {
+            const int64_t change = second.value_or(0);
+            bytes += name == "sub" ? change : name == "addi" ? std::max<int64_t>(0, -change) : 0;
+            return;
+        }
+        registers_.erase(to);
+        if (name == "csrr" && match[3] == "vlenb") {
+            registers_[to] = vector_register_bytes;
+        } else if (first && (name == "li" || name == "lui")) {
+            registers_[to] = name == "li" ? *first : *first << 12;
+        } else if (first && second) {
+            set(to, name, *first, *second);
+        }
+    }
+
+  private:
+    static constexpr int64_t vector_register_bytes = 16;  // or more, and the stack deeper
+    std::map<std::string, int64_t> registers_;
+
+    std::optional<int64_t> value(const std::string &operand) const {
+        if (const auto found = registers_.find(operand); found != registers_.end()) {
+            return found->second;
+        }
+        int64_t number = 0;
+        const char *end = operand.data() + operand.size();
+        return std::from_chars(operand.data(), end, number).ptr == end && !operand.empty() ? std::optional(number)
+                                                                                           : std::nullopt;
+    }
+
+    void set(const std::string &to, const std::string &name, int64_t a, int64_t b) {
+        if (name == "addi" || name == "addiw" || name == "add") {
+            registers_[to] = a + b;
+        } else if (name == "sub") {
+            registers_[to] = a - b;
+        } else if (name == "slli") {
+            registers_[to] = a << b;
+        } else if (name == "mul") {
+            registers_[to] = a * b;
+        }
+    }
+};
+
+int64_t stack_bytes_of_riscv_listing(const std::string &assembly_file) {
+    static const std::regex function_begins(R"(^[A-Za-z_][^\s:]*:)");
+    int64_t deepest = 0;
+    RiscvFrame frame;
+    std::ifstream file(assembly_file);
+    for (std::string line; std::getline(file, line);) {
+        if (std::regex_search(line, function_begins)) {
+            frame = RiscvFrame();
+        } else {
+            frame.read(line);
+        }
+        deepest = std::max(deepest, frame.bytes);
+    }
+    return deepest;
+}
+
 }  // namespace
 
 int64_t stack_bytes_of_object(const std::string &object_file) {
@@ -120,6 +195,9 @@ int64_t stack_bytes_of_object(const std::string &object_file) {
 
 // What is pushed, what the stack pointer is lowered by, and on x86 the return address.
 int64_t stack_bytes_of_listing(const std::string &assembly_file, Halide::Target::Arch arch) {
+    if (arch == Halide::Target::RISCV) {
+        return stack_bytes_of_riscv_listing(assembly_file);
+    }
     static const std::regex lowered(
         R"(sub[ql]?\s+\$(\d+), %[re]sp|sub\s+sp, sp, #(\d+)(?:, lsl #(\d+))?|\[sp, #-(\d+)\]!)");
     static const std::regex pushed(R"(^\s+push[ql]?\s)"), registers(R"(\b(v?push)\s+\{(.*)\})");

@@ -16,6 +16,8 @@ namespace {
 constexpr CrossTools x86_64_linux = {.compiler = "x86_64-linux-gnu-g++", .emulator = "qemu-x86_64 -cpu max"};
 constexpr CrossTools arm_64_linux = {.compiler = "aarch64-linux-gnu-g++", .emulator = "qemu-aarch64 -cpu max"};
 constexpr CrossTools arm_32_linux = {.compiler = "arm-linux-gnueabihf-g++", .emulator = "qemu-arm -cpu max"};
+constexpr CrossTools riscv_64_linux = {.compiler = "riscv64-linux-gnu-g++",
+                                       .emulator = "qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0"};
 
 // Blocks of 256 threads, shared memory and 64 numbers a thread is what every CUDA GPU since Ampere and nearly every
 // OpenCL device has.
@@ -128,6 +130,16 @@ constexpr TargetModel models[] = {
      .lane_indexed_fma = true,
      .f64_vectors = false,
      .miscompiles_vector_guards = true},
+    // Every processor with V has registers of 128 bits or more: 32 that hold one vector each. The first cores with V
+    // issue one vector instruction a cycle.
+    {.name = "riscv-64-linux",
+     .halide = "riscv-64-linux-rvv-vector_bits_128",
+     .architecture = "riscv-64-linux",
+     .features = KILN_CPU_RISCV_V,
+     .cross = riscv_64_linux,
+     .vector_registers = 32,
+     .fma_per_cycle = 1,
+     .l2_bytes = 512 << 10},
     // GPUs, with an x86-64 processor that hands out the work. PTX for compute capability 8.0 runs on all newer ones.
     {.name = "cuda",
      .halide = "x86-64-linux-cuda-cuda_capability_80",
@@ -146,6 +158,8 @@ constexpr TargetModel models[] = {
 constexpr std::string_view own_architecture = "x86-64-linux";
 #elif defined(__aarch64__)
 constexpr std::string_view own_architecture = "arm-64-linux";
+#elif defined(__riscv)
+constexpr std::string_view own_architecture = "riscv-64-linux";
 #else
 constexpr std::string_view own_architecture = "none of those above";
 #endif

@@ -14,6 +14,7 @@ RUN, EMULATED, COMPILED = "run", "emulated", "compiled and linked, not run"
 EMULATORS = {
     "arm-64": ("aarch64-linux-gnu-g++", "qemu-aarch64 -cpu max"),
     "arm-32": ("arm-linux-gnueabihf-g++", "qemu-arm -cpu max"),
+    "riscv-64": ("riscv64-linux-gnu-g++", "qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0"),
 }
 NOT_RUN = f"{sys.executable} {Path(__file__).resolve().parent / 'not_run.py'}"
 

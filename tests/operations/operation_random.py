@@ -21,6 +21,7 @@ COUNT = int(os.environ.get("KILN_RANDOM_COUNT", "160"))
 TARGET = os.environ.get("OPERATION_TARGET", "")
 # The compiler and the emulator of each processor's targets: none is needed for what every processor here has.
 EMULATORS = {"arm-64": ("aarch64-linux-gnu-g++", "qemu-aarch64 -cpu max"), "arm-32": ("arm-linux-gnueabihf-g++", "qemu-arm -cpu max"),
+             "riscv-64": ("riscv64-linux-gnu-g++", "qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0"),
              "x86-64": (os.environ.get("CC", "cc"), "")}
 TYPES = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "float64": TensorProto.DOUBLE,
          "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8,

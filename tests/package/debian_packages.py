@@ -177,13 +177,13 @@ def words_of_python(path):
         if isinstance(node, (ast.List, ast.Tuple)) and node.elts:
             yield from strings_in(node.elts[0])
     # Wherever they stand: compilers and emulators for other processors.
-    yield from re.findall(r'"((?:qemu-|aarch64-|arm-)[\w.+-]+)[ "]', path.read_text())
+    yield from re.findall(r'"((?:qemu-|aarch64-|arm-|riscv64-)[\w.+-]+)[ "]', path.read_text())
 
 
 def words_of_shell(text):
     yield from re.findall(r"(?:^|[|;&(!]|\b(?:if|then|do|else|while|exec|command -v))[ \t]*([\w.+-]+)(?=\s|[;|)]|$)", text,
                           re.MULTILINE)  # fmt: skip
-    yield from re.findall(r"\b(?:qemu-|aarch64-|arm-)[\w.+-]+", text)
+    yield from re.findall(r"\b(?:qemu-|aarch64-|arm-|riscv64-)[\w.+-]+", text)
 
 
 def words_of_cmake(text):

@@ -21,6 +21,8 @@ extern "C" {
 #define KILN_CPU_DOTPROD (UINT64_C(1) << 9) /* FEAT_DotProd: SDOT and UDOT */
 #define KILN_CPU_FP16 (UINT64_C(1) << 10)   /* FEAT_FP16: arithmetic on float16 */
 #define KILN_CPU_NEON (UINT64_C(1) << 11)   /* 32-bit ARM with NEON */
+#define KILN_CPU_RISCV_V \
+    (UINT64_C(1) << 16) /* 64-bit RISC-V: G, C and V 1.0, with vector registers of 128 bits or more */
 
 /* The features of the processor this runs on; asked once, then remembered. Where the processor has AMX, Linux is asked
  * to let this process use it (arch_prctl, ARCH_REQ_XCOMP_PERM): from then on signals need larger stacks, and
