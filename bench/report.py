@@ -196,6 +196,26 @@ def text(result):
     return "\n".join(lines).rstrip()
 
 
+def markdown(result):
+    """The table of docs/SPEED.md: each layer with a ReLU, in best layouts and in NCX, and the means below."""
+    lines = ["| layer | algorithm | ms | best peer | ratio | NCX: ms | best peer | ratio |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    for row in result["rows"]:
+        if "failed" in row:
+            continue
+        columns = [row["layer"]]
+        for key in ("best/relu", "ncx/relu"):
+            setting = row["settings"][key]
+            ours, best = setting["ours"], setting["best"]
+            columns += [ours["note"]] if key == "best/relu" and ours else ["-"] if key == "best/relu" else []
+            columns += [f"{ours['ms']:.3g}" if ours else "-",
+                        f"{best} {setting['peers'][best]['ms']:.3g}" if best else "-",
+                        f"{setting['ratio']:.2f}" if setting["ratio"] else "-"]
+        lines.append("| " + " | ".join(columns) + " |")
+    for key, words, *_ in SETTINGS:
+        lines += ["", *(f"{words}: {line}" for line in mean_lines(result["means"].get(key, {})))]
+    return "\n".join(lines)
+
+
 def mean_lines(groups):
     return [f"{kind}: {group['ratio']:.2f} times the best peer in geometric mean of {group['layers']}; "
             f"{len(group['losses'])} lost{': ' + ', '.join(group['losses']) if group['losses'] else ''}"

@@ -263,6 +263,7 @@ def parse_arguments():
     parser.add_argument("--no-amx", action="store_true", help="hold everyone to AVX-512, without AMX")
     parser.add_argument("--decisions", metavar="FILE", help="what kiln tune decided, in place of Kiln's defaults")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
+    parser.add_argument("--markdown", metavar="FILE", help="write the table as docs/SPEED.md has it")
     parser.add_argument("--page", metavar="FILE", help="write an HTML page with bars and a roofline")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"times each is timed in turn; {ROUNDS} if not said")
     parser.add_argument("--seconds", type=float, default=BATCH_SECONDS, help="of one batch of calls")
@@ -287,6 +288,9 @@ def main():
         if arguments.json:
             with open(arguments.json, "w", encoding="utf-8") as file:
                 json.dump(result, file, indent=1)
+        if arguments.markdown:
+            with open(arguments.markdown, "w", encoding="utf-8") as file:
+                file.write(report.markdown(result) + "\n")
         if arguments.page:
             report.write_page(arguments.page, result)
     except (BenchError, Gone, OSError, subprocess.CalledProcessError) as error:

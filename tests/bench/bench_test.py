@@ -21,6 +21,7 @@ sys.path.insert(1, os.path.join(ROOT, "tests", "reference"))
 import measure  # noqa: E402
 import problem as problems  # noqa: E402
 import reference  # noqa: E402
+import regret  # noqa: E402
 import report  # noqa: E402
 import run  # noqa: E402
 import sides  # noqa: E402
@@ -206,6 +207,12 @@ class Suite(unittest.TestCase):
         self.assertEqual(fields[5:], ["fast", "0.0500", "0.50", "LOSS", "0.0500", "wrong", "crashed"])
         self.assertIn("E: refused", lines)
 
+    def test_markdown(self):
+        lines = report.markdown(self.result).split("\n")
+        self.assertEqual(lines[2], "| A | naive | 0.1 | fast 0.05 | 0.50 | 0.1 | fast 0.05 | 0.50 |")
+        self.assertFalse([line for line in lines if line.startswith("| E ")])
+        self.assertIn("plain NCX in and out, with ReLU: f32: 0.50 times the best peer in geometric mean of 1; 1 lost: A", lines)
+
     def test_json(self):
         again = json.loads(json.dumps(self.result))
         self.assertEqual(again["peaks"], {"f32": 10.0, "int8": 40.0, "bf16": 20.0})
@@ -312,6 +319,37 @@ class CommandLine(unittest.TestCase):
         done = self.run_bench("--peers", "onednn,tensorrt")
         self.assertEqual(done.returncode, 2)
         self.assertIn("there is no peer tensorrt; there are onnxruntime, openvino", done.stderr)
+
+
+class Regret(unittest.TestCase):
+    def test_a_third_is_held_back_whatever_the_order(self):
+        names = [f"layer_{i}" for i in range(60)]
+        held = regret.held_back(names)
+        self.assertEqual(len(held), 20)
+        self.assertEqual(regret.held_back(names[::-1]), held)
+
+    def test_table(self):
+        names = [f"layer_{i}" for i in range(6)]
+        held = min(regret.held_back(names))
+        open_one = min(set(names) - regret.held_back(names))
+
+        def tuned(layer, gain, default, chosen):
+            decisions = [dict(zip(("algorithm", "schedule", "ms"), one)) for one in (default, chosen)]
+            return {"layers": [layer], "error": "", "gain": gain, "default": decisions[0], "chosen": decisions[1]}
+
+        direct = ("direct", "lanes:8;rows:1", 2.0)
+        answer = {"machine": "M", "target": "T", "problems": [
+            tuned(open_one + "_ncx", 1.25, direct, ("direct", "lanes:8;rows:2", 1.6)),
+            tuned(held + "_ncx", 2.0, direct, ("winograd", "tile_x:4", 1.0)),
+            tuned(open_one + "_nxc", 1.0, direct, direct)]}
+        lines = regret.table(answer, names).split("\n")
+        self.assertEqual(lines[4:7], ["| NXC, looked at | 1 | 1.000 | 1.00 | 0 |", "| NCX, looked at | 1 | 1.250 | 1.25 | 1 |",
+                                      "| NCX, held back | 1 | 2.000 | 2.00 | 1 |"])
+        self.assertEqual(lines[10:], [f"| {held} (held back) | NCX | 2.00 | 2 | winograd for direct |",
+                                      f"| {open_one} | NCX | 1.25 | 2 | direct: rows 2 for 1 |"])
+        answer["problems"][0]["error"] = "it crashed"
+        with self.assertRaisesRegex(run.BenchError, "it crashed"):
+            regret.table(answer, names)
 
 
 if __name__ == "__main__":
