@@ -387,8 +387,8 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         function.body.accept(&collect);
     }
     facts.launches = collect.launches;
-    facts.stack_bytes = compile_module(module, *request.target, object_file,
-                                       request.listing || implementation->patches_object());
+    facts.stack_bytes =
+        compile_module(module, *request.target, object_file, request.listing || implementation->patches_object());
     if (implementation->patches_object()) {
         implementation->patch_object(simplified, object_file, object_file + ".s");
     }

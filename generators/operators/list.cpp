@@ -411,9 +411,7 @@ class Bound : public Implementation {
         return A::pack(problem, schedule_, sizes, w);
     }
     bool patches_object() const override {
-        return requires {
-            &A::patch_object;
-        };
+        return requires { &A::patch_object; };
     }
     void patch_object(const Problem &problem, const std::string &object_file,
                       const std::string &listing_file) const override {
