@@ -1,6 +1,7 @@
 """Winograd kernels of every kind against the reference, whole and in chunks, between guard pages and on two threads."""
 
 import json
+import os
 import re
 import tempfile
 import tomllib
@@ -8,6 +9,7 @@ import unittest
 from pathlib import Path
 
 import kiln_run
+import targets
 
 LAYERS = Path(__file__).resolve().parents[1] / "cases/winograd.toml"
 
@@ -61,4 +63,5 @@ class Winograd(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    targets.end_if_done_by_name(os.environ["KILN_TARGET"], "x86-64-avx2")
     unittest.main(verbosity=2)
