@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from . import _command, _dlpack, _native
+from . import _command, _dlpack, _native, _reports
 from ._errors import Failed, InvalidArgument, Unsupported
 from ._layers import Layers, SpecFile, layers_file
 
@@ -298,6 +299,19 @@ class Library(Mapping[str, Layer]):
         return f"<kiln.Library {self.name}: {', '.join(self._layers)}>"
 
 
+def _refuse_other_machines(targets: Sequence[str]) -> None:
+    """Raises Unsupported for targets whose kernels no process of this machine can call, whatever its processor has."""
+    own = {"x86_64": "x86-64", "aarch64": "arm-64"}.get(platform.machine(), platform.machine())
+    known = {row.name: row.halide for row in _reports.targets()}
+    for target in targets:
+        halide = known.get(target, own)
+        if "-cuda" in halide or "-opencl" in halide:
+            raise Unsupported(f"target is {target}: a Library's layers run on the processor; kiln compile makes libraries for GPUs")
+        if not halide.startswith(own):
+            raise Unsupported(f"target is {target}: a Library's layers run on this machine, {own}; kiln compile makes libraries for "
+                              f"others")
+
+
 def _link(folder: Path, name: str, cxx: str | None) -> Path:
     """Makes a shared library of lib<name>.a. The runtime that it needs is in this package's own."""
     compiler = shlex.split(cxx or os.environ.get("CXX") or "c++")
@@ -360,6 +374,7 @@ def compile(layers: Layers, target: str | Sequence[str] | None = None, *, name: 
 def _made(layers: Layers, targets: Sequence[str], name: str | None, folder: Path, only: Sequence[str],
           decisions: str | os.PathLike[str] | None, shapes: Mapping[str, Sequence[int | None]] | None,
           skip_unsupported: bool, threads: int, cxx: str | None, optimize: str | None) -> Library:
+    _refuse_other_machines(targets)
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     if not isinstance(layers, (str, os.PathLike)):
         text, layers = layers_file(layers), folder / "layers.toml"

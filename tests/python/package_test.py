@@ -278,6 +278,9 @@ class Compiling(unittest.TestCase):
             self.assertEqual(raised.exception.attribute, attribute)
         with self.assertRaisesRegex(kiln.Error, "no-such-target"):
             kiln.compile([CONV], "no-such-target")
+        for target, words in (("arm-64-linux", "run on this machine, x86-64"), ("opencl", "run on the processor")):
+            with self.subTest(target), self.assertRaisesRegex(kiln.Unsupported, f"target is {target}: .*{words}"):
+                kiln.compile([CONV], ["x86-64-avx2", target])
         with self.assertRaisesRegex(kiln.Failed, "there is no C\\+\\+ compiler no-such-compiler"):
             kiln.compile([CONV], cxx="no-such-compiler")
         with self.assertRaisesRegex(kiln.InvalidArgument, "threads is 0"):
