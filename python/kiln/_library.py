@@ -374,7 +374,8 @@ def compile(layers: Layers, target: str | Sequence[str] | None = None, *, name: 
 def _made(layers: Layers, targets: Sequence[str], name: str | None, folder: Path, only: Sequence[str],
           decisions: str | os.PathLike[str] | None, shapes: Mapping[str, Sequence[int | None]] | None,
           skip_unsupported: bool, threads: int, cxx: str | None, optimize: str | None) -> Library:
-    _refuse_other_machines(targets)
+    if targets:
+        _refuse_other_machines(targets)
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     if not isinstance(layers, (str, os.PathLike)):
         text, layers = layers_file(layers), folder / "layers.toml"

@@ -10,12 +10,6 @@ from pathlib import Path
 
 RUN, EMULATED, COMPILED = "run", "emulated", "compiled and linked, not run"
 
-# Compilers and emulators of targets that are no x86-64, all in ./dev's list.
-EMULATORS = {
-    "arm-64": ("aarch64-linux-gnu-g++", "qemu-aarch64 -cpu max"),
-    "arm-32": ("arm-linux-gnueabihf-g++", "qemu-arm -cpu max"),
-    "riscv-64": ("riscv64-linux-gnu-g++", "qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0"),
-}
 NOT_RUN = f"{sys.executable} {Path(__file__).resolve().parent / 'not_run.py'}"
 
 # What a Linux program can hold: arm-64-noos has a test of its own, in a machine without a system.
@@ -52,8 +46,8 @@ def end_if_done_by_name(target, named):
 
 def emulator(target):
     """(compiler, emulator), or None where this machine lacks one of them or needs none."""
-    pair = EMULATORS.get("-".join(target.split("-")[:2]))
-    return pair if pair and all(shutil.which(command.split()[0]) for command in pair) else None
+    pair = all_targets()[target]["compiler"], all_targets()[target]["emulator"]
+    return pair if pair[1] and all(shutil.which(command.split()[0]) for command in pair) else None
 
 
 def way(target):

@@ -5,9 +5,11 @@ OPERATION_TARGET names a target whose programs an emulator runs; else kernels ru
 
 import os
 import shutil
+import sys
 import tempfile
 import unittest
 import warnings
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,13 +18,13 @@ import operation_runs
 from onnx import TensorProto, helper
 from terms import ModelError, NodeError
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "kernels"))
+
+import targets  # noqa: E402
+
 SEED = int(os.environ.get("KILN_RANDOM_SEED", "1"))
 COUNT = int(os.environ.get("KILN_RANDOM_COUNT", "160"))
 TARGET = os.environ.get("OPERATION_TARGET", "")
-# The compiler and the emulator of each processor's targets: none is needed for what every processor here has.
-EMULATORS = {"arm-64": ("aarch64-linux-gnu-g++", "qemu-aarch64 -cpu max"), "arm-32": ("arm-linux-gnueabihf-g++", "qemu-arm -cpu max"),
-             "riscv-64": ("riscv64-linux-gnu-g++", "qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0"),
-             "x86-64": (os.environ.get("CC", "cc"), "")}
 TYPES = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "float64": TensorProto.DOUBLE,
          "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8,
          "bool": TensorProto.BOOL}
@@ -365,7 +367,8 @@ class OperationRandom(unittest.TestCase):
             yield lambda case=case: case.plan.run(kernels, case.inputs)
 
     def run_there(self, cases, folder):
-        compiler, emulator = EMULATORS["-".join(TARGET.split("-")[:2])]
+        emulator = targets.all_targets()[TARGET]["emulator"]
+        compiler = targets.all_targets()[TARGET]["compiler"] if emulator else os.environ.get("CC", "cc")
         for command in (compiler, *emulator.split()[:1]):
             if not shutil.which(command):
                 self.skipTest(f"{command} is missing")
