@@ -21,7 +21,7 @@ ROOT = os.path.dirname(HERE)
 sys.path[:0] = [HERE, os.path.join(ROOT, "tools", "onnx_import")]
 
 import run as suite  # noqa: E402
-from loading import load_model, parse_shapes, set_shapes  # noqa: E402
+from reading.loading import load_model, parse_shapes, set_shapes  # noqa: E402
 from network_values import random_array  # noqa: E402
 from sides import Gone, Side  # noqa: E402
 from terms import ModelError  # noqa: E402

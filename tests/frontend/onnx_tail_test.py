@@ -1,4 +1,4 @@
-"""Tests of tools/onnx_import/long_tail.py: what nodes without an operation become, their C compiled, run and compared with
+"""Tests of tools/onnx_import/networks/long_tail.py: what nodes without an operation become, their C compiled, run and compared with
 onnxruntime."""
 
 import ctypes
@@ -16,9 +16,9 @@ from onnx_models import integers, model_of, random_tensor, tensor, value
 
 sys.path.insert(0, str(SCRIPT))
 
-import long_tail  # noqa: E402
-from folding import Folder  # noqa: E402
-from graph import Graph  # noqa: E402
+from networks import long_tail  # noqa: E402
+from reading.folding import Folder  # noqa: E402
+from reading.graph import Graph  # noqa: E402
 from terms import NodeError  # noqa: E402
 
 INT64, BOOL = TensorProto.INT64, TensorProto.BOOL

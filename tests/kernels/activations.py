@@ -3,7 +3,7 @@
 KILN_TARGET, KILN_CXX and KILN_RUNNER choose a target, as for the other tests.
 """
 
-import importlib.util
+import importlib
 import os
 import re
 import subprocess
@@ -32,13 +32,9 @@ def names():
 
 
 def importers():
-    """The importer's own table, whose module has this one's name."""
-    folder = Path(__file__).resolve().parents[2] / "tools/onnx_import"
-    sys.path.append(str(folder))
-    spec = importlib.util.spec_from_file_location("importers_activations", folder / "activations.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The importer's own table."""
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "tools/onnx_import"))
+    return importlib.import_module("convolutions.activations")
 
 
 def inputs(dtype):

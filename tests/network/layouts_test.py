@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tools/onnx_import")]
-import layouts  # noqa: E402
+from networks import layouts  # noqa: E402
 from onnx_importing import ImportTest  # noqa: E402
 from onnx_models import integers, model_of, random_tensor, value  # noqa: E402
 

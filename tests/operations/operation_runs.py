@@ -13,9 +13,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tools", "onnx_import"))
 
 import operations  # noqa: E402
-from folding import Folder  # noqa: E402
-from graph import Graph  # noqa: E402
-from loading import drop_initializer_inputs  # noqa: E402
+from reading.folding import Folder  # noqa: E402
+from reading.graph import Graph  # noqa: E402
+from reading.loading import drop_initializer_inputs  # noqa: E402
 
 GUARD = 64  # bytes around outputs, which no kernel may write
 

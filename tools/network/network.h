@@ -1,4 +1,4 @@
-// A model as a network, as the importer says it (onnx_import/network.py): tensors, and the steps between them.
+// A model as a network, as the importer says it (onnx_import/networks/network.py): tensors, and the steps between them.
 #pragma once
 
 #include <cstdint>

@@ -29,14 +29,14 @@ except ImportError as error:
     print(error, file=sys.stderr)
     sys.exit(3)
 
-from folding import Folder
-from graph import Graph
-from importer import Importer
-from linear import with_convolutions
-from loading import load_model, load_small_tensors, open_inputs, parse_shapes, set_outputs, set_shapes, shape_option
+from convolutions.importer import Importer
 from names import to_identifier
-from network import Network
-from normalization import with_normalizations
+from networks.network import Network
+from reading.folding import Folder
+from reading.graph import Graph
+from reading.loading import load_model, load_small_tensors, open_inputs, parse_shapes, set_outputs, set_shapes, shape_option
+from rewriting.linear import with_convolutions
+from rewriting.normalization import with_normalizations
 from terms import ModelError, NodeError, count_convolutions
 
 

@@ -26,7 +26,7 @@ import zipfile
 import numpy as np
 import onnx
 
-from loading import load_model, parse_shapes, set_shapes
+from reading.loading import load_model, parse_shapes, set_shapes
 from terms import ModelError
 
 # What an output may differ by, as a part of its largest value: the coarsest type in the network says it.

@@ -7,10 +7,10 @@ import onnx
 import onnx.reference
 import onnx.shape_inference
 
-import loops
-from dialects import VERSIONS, expanded, in_onnx_terms, result_type
-from microsoft import in_onnx_nodes
-from order import in_order, names_of
+from reading.order import in_order, names_of
+from rewriting import loops
+from rewriting.dialects import VERSIONS, expanded, in_onnx_terms, result_type
+from rewriting.microsoft import in_onnx_nodes
 from terms import (INPUTS, ModelError, attribute_values, input_name, is_foldable, is_layer, is_onnx, outer_names, shape_of,
                    subgraphs)
 

@@ -3,7 +3,7 @@ DequantizeLinear and QuantizeLinear."""
 
 import numpy as np
 
-from graph import onnx_type, one_number, per_channel
+from reading.graph import onnx_type, one_number, per_channel
 from terms import BYTES, DTYPES, NodeError, attribute_values, input_name, is_onnx
 
 

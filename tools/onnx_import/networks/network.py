@@ -10,14 +10,12 @@ import shlex
 import numpy as np
 import onnx
 
-import layouts
-import long_tail
-import operations
-import views
 from names import Fields
-from order import called
+from networks import layouts, long_tail, views
+from networks.units import roles_of, units_of, with_tails
+import operations
+from reading.order import called
 from terms import ModelError, NodeError
-from units import roles_of, units_of, with_tails
 
 
 class Tensor:

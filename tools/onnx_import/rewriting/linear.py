@@ -5,7 +5,7 @@ import math
 import numpy as np
 import onnx
 
-from activations import find_activation
+from convolutions.activations import find_activation
 from terms import NodeError, attribute_values, input_name, is_onnx
 
 # Types that convolutions have too.

@@ -2,7 +2,7 @@
 
 import collections
 
-from activations import ACTIVATIONS
+from convolutions.activations import ACTIVATIONS
 from terms import FUSIBLE, input_name, is_onnx
 
 AFFINE = ("BatchNormalization", "Mul", "Div", "Add", "Sub", "Sum")

@@ -3,8 +3,8 @@ each other."""
 
 import collections
 
-import long_tail
-from order import names_of
+from networks import long_tail
+from reading.order import names_of
 
 # A chain computes nothing twice and is one kernel: it may not read more tensors, nor be of more nodes.
 MOST_READ, MOST_NODES = 12, 32

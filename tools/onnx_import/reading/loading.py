@@ -9,7 +9,7 @@ import onnx
 import onnx.external_data_helper
 from google.protobuf.message import DecodeError
 
-from order import in_order
+from reading.order import in_order
 from terms import ModelError, shape_of, shape_text, subgraphs
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-import layouts
+from networks import layouts
 from terms import NodeError, attribute_values, input_name, is_onnx
 
 SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")

@@ -4,10 +4,9 @@ import collections
 
 import numpy as np
 
-import quantization
-import reasons
-from activations import find_activation
-from layer import Layer, layer_table
+from convolutions import quantization, reasons
+from convolutions.activations import find_activation
+from convolutions.layer import Layer, layer_table
 from names import Names
 from terms import DIALECTS, DTYPES, FOLDED, NodeError, attribute_values, is_layer, is_onnx, subgraphs
 

@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import onnx
 
-from folding import dims_of, evaluate, symbols_of
+from reading.folding import dims_of, evaluate, symbols_of
 from terms import DTYPES, MAX_CONSTANT_ELEMENTS, NodeError, outer_names, shape_text
 
 

@@ -1,0 +1,1 @@
+"""Convolutions, and what is folded and fused into them, as tables of a layers file."""

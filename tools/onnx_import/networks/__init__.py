@@ -1,0 +1,1 @@
+"""A whole model as a network: tensors in memory, and the steps that compute them."""

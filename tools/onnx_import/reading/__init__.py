@@ -1,0 +1,1 @@
+"""Reading a model: its files, shapes and constants."""

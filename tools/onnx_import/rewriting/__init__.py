@@ -1,0 +1,1 @@
+"""Rewriting nodes as simpler or more usual ones."""
