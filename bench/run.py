@@ -121,7 +121,7 @@ def compile_kernels(kiln, layers, target, folder, decisions):
     run([kiln, "compile", spec, "-o", folder, "--name", LIBRARY, "--target", target,
          *(["--decisions", decisions] if decisions else [])], "kiln compile", (0, 1), stdout=subprocess.DEVNULL)
     library = os.path.join(folder, LIBRARY + ".so")
-    sources = ["bench/native/peaks.cpp", "tools/harness/peak.cpp", "tools/harness/machine.cpp", "runtime/cpu.cpp",
+    sources = ["bench/native/peaks.cpp", "tools/harness/machine/peak.cpp", "tools/harness/machine/machine.cpp", "runtime/cpu.cpp",
                "runtime/message.cpp", "runtime/parallel_for.cpp"]
     run([os.environ.get("CXX") or "g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-o", library,
          *("-I" + os.path.join(ROOT, part) for part in ("runtime/include", "runtime", "tools")),

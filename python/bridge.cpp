@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "harness/threads.h"
+#include "harness/machine/threads.h"
 #include "kiln/plan.h"
+#include "layers/shape_option.h"
+#include "layers/spec.h"
 #include "nlohmann/json.hpp"
-#include "shape_option.h"
-#include "share_folder.h"
-#include "spec.h"
+#include "system/share_folder.h"
 
 using kiln::DType;
 using kiln::Layout;

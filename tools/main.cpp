@@ -9,16 +9,16 @@
 #include <new>
 
 #include "CLI/CLI.hpp"
-#include "choice.h"
-#include "commands.h"
+#include "commands/commands.h"
+#include "commands/options.h"
+#include "commands/pages.h"
 #include "fmt/format.h"
-#include "messages.h"
-#include "options.h"
-#include "pages.h"
-#include "share_folder.h"
-#include "suggest.h"
+#include "layers/suggest.h"
+#include "library/choice.h"
+#include "system/messages.h"
+#include "system/share_folder.h"
+#include "system/temp_folder.h"
 #include "targets/target_model.h"
-#include "temp_folder.h"
 
 #ifndef KILN_VERSION
 #error "the build says which version this is"

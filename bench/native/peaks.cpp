@@ -2,7 +2,7 @@
 // kernels run several times over, so that no Python is between two calls.
 #include <algorithm>
 
-#include "harness/machine.h"
+#include "harness/machine/machine.h"
 #include "kiln/cpu.h"
 #include "kiln/kernel.h"
 

@@ -1,6 +1,6 @@
-#include "cases.h"
+#include "layers/cases.h"
 
-#include "npy.h"
+#include "layers/npy.h"
 #include "testing.h"
 
 namespace kiln::tools {

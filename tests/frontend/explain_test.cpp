@@ -1,8 +1,8 @@
-#include "explain.h"
+#include "explain/explain.h"
 
-#include "rules.h"
+#include "explain/rules.h"
+#include "explain/translate.h"
 #include "testing.h"
-#include "translate.h"
 
 namespace kiln::tools {
 namespace {

@@ -1,6 +1,6 @@
 #include <filesystem>
 
-#include "npy.h"
+#include "layers/npy.h"
 #include "testing.h"
 
 namespace kiln::tools {

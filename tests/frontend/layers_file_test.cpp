@@ -1,4 +1,4 @@
-#include "layers_file.h"
+#include "layers/layers_file.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "npy.h"
+#include "layers/npy.h"
 
 #include <cstring>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "onnx_model.h"
+#include "layers/onnx_model.h"
 
 #include <filesystem>
 

@@ -2,7 +2,7 @@
 #include <map>
 
 #include "fmt/format.h"
-#include "generic.h"
+#include "library/generic.h"
 #include "testing.h"
 
 namespace kiln::tools {

@@ -1,4 +1,4 @@
-#include "progress.h"
+#include "system/progress.h"
 
 #include <thread>
 

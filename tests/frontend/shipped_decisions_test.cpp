@@ -2,7 +2,7 @@
 #include <fstream>
 
 #include "../parsed.h"
-#include "decisions.h"
+#include "library/decisions.h"
 #include "nlohmann/json.hpp"
 #include "targets/target_model.h"
 #include "testing.h"

@@ -1,4 +1,4 @@
-#include "suggest.h"
+#include "layers/suggest.h"
 
 #include "gtest/gtest.h"
 

@@ -8,8 +8,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "spec.h"
-#include "temp_folder.h"
+#include "layers/spec.h"
+#include "system/temp_folder.h"
 
 namespace kiln::tools {
 

@@ -3,10 +3,10 @@
 // offset.
 #include <vector>
 
-#include "cases.h"
 #include "fuzz.h"
-#include "npy.h"
-#include "temp_folder.h"
+#include "layers/cases.h"
+#include "layers/npy.h"
+#include "system/temp_folder.h"
 
 namespace {
 

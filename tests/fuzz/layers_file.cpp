@@ -1,6 +1,6 @@
 // Any text, read as a layers file: it is refused by an Error with words in it, or is layers that resolve or say why
 // not.
-#include "layers_file.h"
+#include "layers/layers_file.h"
 
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
 // What the harness draws: problems that fit a pattern, and tensors that take what their types can hold.
-#include "harness/data.h"
+#include "harness/tensors/data.h"
 
 #include <gtest/gtest.h>
 

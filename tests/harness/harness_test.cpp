@@ -13,10 +13,10 @@
 #include <sstream>
 
 #include "fake_library.h"
-#include "harness/data.h"
-#include "harness/guard.h"
-#include "harness/machine.h"
-#include "harness/threads.h"
+#include "harness/machine/machine.h"
+#include "harness/machine/threads.h"
+#include "harness/tensors/data.h"
+#include "harness/tensors/guard.h"
 #include "reference/numbers.h"
 #include "reference/reference.h"
 

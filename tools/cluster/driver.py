@@ -1,4 +1,4 @@
-"""The process between kiln tune and a Ray cluster (tools/tune/cluster_pool.h): reads tasks from stdin, and writes what became of
+"""The process between kiln tune and a Ray cluster (tools/tune/pools/cluster_pool.h): reads tasks from stdin, and writes what became of
 them to stdout, a line of JSON each.
 
 Ray places, moves and repeats; what is decided here is which machine may time what. A node that claims the resource kiln-TARGET is

@@ -1,6 +1,6 @@
 """How long fleets of many sizes would take for ten thousand layers: simulation.py KILN [--layers N] [--fleets 1x4,...].
 
-Nothing is compiled or run: `kiln tune --replay` takes recorded.jsonl's timings in virtual time (tools/tune/replay_pool.h). What
+Nothing is compiled or run: `kiln tune --replay` takes recorded.jsonl's timings in virtual time (tools/tune/pools/replay_pool.h). What
 is real is the tuner itself, with its search, its records and its decisions: its time counts, and its memory is measured. Writes
 docs/fleet.svg, and prints a table of what it draws.
 """

@@ -12,14 +12,14 @@
 #include <map>
 #include <numeric>
 
-#include "harness/data.h"
 #include "harness/gpu.h"
 #include "harness/harness.h"
 #include "harness/json.h"
-#include "harness/machine.h"
-#include "harness/own_process.h"
-#include "harness/threads.h"
-#include "harness/timing.h"
+#include "harness/machine/machine.h"
+#include "harness/machine/own_process.h"
+#include "harness/machine/threads.h"
+#include "harness/machine/timing.h"
+#include "harness/tensors/data.h"
 #include "kiln/cpu.h"
 #include "kiln/plan.h"
 

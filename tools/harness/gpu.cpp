@@ -5,8 +5,8 @@
 #include <deque>
 #include <type_traits>
 
-#include "harness/data.h"
 #include "harness/gpu.h"
+#include "harness/tensors/data.h"
 
 namespace kiln::harness {
 namespace {

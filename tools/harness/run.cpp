@@ -6,10 +6,10 @@
 #include <deque>
 #include <stdexcept>
 
-#include "harness/data.h"
 #include "harness/gpu.h"
-#include "harness/guard.h"
 #include "harness/harness.h"
+#include "harness/tensors/data.h"
+#include "harness/tensors/guard.h"
 #include "kiln/plan.h"
 
 namespace kiln::harness {

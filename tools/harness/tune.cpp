@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "harness/check.h"
 #include "harness/gpu.h"
-#include "harness/guard.h"
 #include "harness/harness.h"
 #include "harness/json.h"
-#include "harness/machine.h"
-#include "harness/timing.h"
+#include "harness/machine/machine.h"
+#include "harness/machine/timing.h"
+#include "harness/tensors/check.h"
+#include "harness/tensors/guard.h"
 #include "kiln/cpu.h"
 
 namespace kiln::harness {

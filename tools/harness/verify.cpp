@@ -8,13 +8,13 @@
 #include <tuple>
 #include <utility>
 
-#include "harness/check.h"
-#include "harness/data.h"
 #include "harness/harness.h"
 #include "harness/json.h"
-#include "harness/machine.h"
-#include "harness/own_process.h"
-#include "harness/threads.h"
+#include "harness/machine/machine.h"
+#include "harness/machine/own_process.h"
+#include "harness/machine/threads.h"
+#include "harness/tensors/check.h"
+#include "harness/tensors/data.h"
 #include "kiln/cpu.h"
 #include "kiln/plan.h"
 

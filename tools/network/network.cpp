@@ -3,7 +3,7 @@
 #include <map>
 
 #include "fmt/format.h"
-#include "spec.h"
+#include "layers/spec.h"
 
 namespace kiln::tools {
 namespace {

@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "fmt/format.h"
-#include "onnx_model.h"
-#include "process.h"
-#include "share_folder.h"
+#include "layers/onnx_model.h"
+#include "system/process.h"
+#include "system/share_folder.h"
 
 namespace kiln::tools {
 

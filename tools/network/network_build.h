@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "commands.h"
+#include "network/network_commands.h"
 #include "network/network_library.h"
-#include "programs.h"
+#include "programs/programs.h"
 
 namespace kiln::tools {
 

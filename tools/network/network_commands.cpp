@@ -1,19 +1,20 @@
 // kiln compile, run, verify and bench of a whole model.
+#include "network/network_commands.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
-#include "commands.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "layers/onnx_model.h"
 #include "network/network_build.h"
-#include "onnx_model.h"
-#include "process.h"
-#include "share_folder.h"
+#include "system/process.h"
+#include "system/share_folder.h"
+#include "system/temp_folder.h"
 #include "targets/target_model.h"
-#include "temp_folder.h"
 
 namespace kiln::tools {
 namespace {

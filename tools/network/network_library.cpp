@@ -10,13 +10,13 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "function_arguments.h"
-#include "jobs.h"
 #include "kiln/kernel.h"
+#include "layers/npy.h"
+#include "library/jobs.h"
 #include "network/network_files.h"
 #include "network_function.h"
-#include "npy.h"
 #include "operation.h"
-#include "process.h"
+#include "system/process.h"
 
 namespace kiln::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "library.h"
+#include "library/library.h"
 #include "network/arena.h"
 #include "network/network.h"
 

@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "harness/buffer.h"
-#include "harness/machine.h"
-#include "harness/threads.h"
-#include "harness/timing.h"
+#include "harness/machine/machine.h"
+#include "harness/machine/threads.h"
+#include "harness/machine/timing.h"
+#include "harness/tensors/buffer.h"
 #include "network_program/comparison.h"
 
 namespace {

@@ -4,9 +4,9 @@
 #include <stdexcept>
 
 #include "fmt/format.h"
-#include "jobs.h"
 #include "kiln/cpu.h"
 #include "kiln/gpu.h"
+#include "library/jobs.h"
 
 namespace kiln::tools {
 namespace {

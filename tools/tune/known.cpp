@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "fmt/format.h"
-#include "messages.h"
+#include "system/messages.h"
 
 namespace kiln::tools {
 namespace {

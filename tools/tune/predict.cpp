@@ -10,9 +10,9 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "process.h"
-#include "spec.h"
-#include "suggest.h"
+#include "layers/spec.h"
+#include "layers/suggest.h"
+#include "system/process.h"
 
 namespace kiln::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/measurement.h"
+#include "tune/pools/measurement.h"
 
 namespace kiln::tools {
 

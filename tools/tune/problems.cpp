@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "fmt/format.h"
-#include "messages.h"
-#include "spec.h"
+#include "layers/spec.h"
+#include "system/messages.h"
 #include "tune/sizes.h"
 #include "tune/tuning.h"
 

@@ -11,9 +11,9 @@
 #include <filesystem>
 
 #include "fmt/format.h"
-#include "lines.h"
+#include "layers/lines.h"
+#include "layers/spec.h"
 #include "nlohmann/json.hpp"
-#include "spec.h"
 
 namespace kiln::tools {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "onnx_model.h"
-#include "process.h"
-#include "share_folder.h"
-#include "spec.h"
-#include "temp_folder.h"
+#include "layers/onnx_model.h"
+#include "layers/spec.h"
+#include "system/process.h"
+#include "system/share_folder.h"
+#include "system/temp_folder.h"
 
 namespace kiln::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "fmt/format.h"
-#include "suggest.h"
+#include "layers/suggest.h"
 
 namespace kiln::tools {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "commands.h"
-#include "spec.h"
+#include "layers/spec.h"
+#include "tune/options.h"
 
 namespace kiln::tools {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tune/measurement.h"
+#include "tune/pools/measurement.h"
 
 namespace kiln::tools {
 

@@ -6,13 +6,13 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "measure.h"
-#include "messages.h"
-#include "spec.h"
-#include "tune/cluster_pool.h"
+#include "layers/spec.h"
+#include "programs/measure.h"
+#include "system/messages.h"
 #include "tune/here.h"
-#include "tune/local_pool.h"
-#include "tune/replay_pool.h"
+#include "tune/pools/cluster_pool.h"
+#include "tune/pools/local_pool.h"
+#include "tune/pools/replay_pool.h"
 #include "tune/statistics.h"
 
 namespace kiln::tools {

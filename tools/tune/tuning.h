@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "commands.h"
-#include "progress.h"
-#include "temp_folder.h"
+#include "system/progress.h"
+#include "system/temp_folder.h"
 #include "tune/known.h"
-#include "tune/pool.h"
+#include "tune/options.h"
+#include "tune/pools/pool.h"
 #include "tune/predict.h"
 #include "tune/records.h"
 #include "tune/search.h"

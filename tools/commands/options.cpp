@@ -1,0 +1,107 @@
+#include "commands/options.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "fmt/format.h"
+#include "layers/shape_option.h"
+
+namespace kiln::tools {
+namespace {
+
+int processors() {
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::pair<std::string, std::vector<int64_t>> parse_shape(const std::string &text) try {
+    return parse_shape_option(text);
+} catch (const Error &error) {
+    throw CLI::ValidationError("--shape", error.what());
+}
+
+}  // namespace
+
+std::string positive(const std::string &text) {
+    char *end = nullptr;
+    const bool good = std::strtod(text.c_str(), &end) > 0 && *end == '\0';
+    return good ? "" : fmt::format("{}: a positive number is needed", text);
+}
+
+void add_shapes(CLI::App &command, SpecOptions &options) {
+    command
+        .add_option_function<std::vector<std::string>>(
+            "--shape",
+            [&options](const std::vector<std::string> &texts) {
+                for (const std::string &text : texts) options.shapes.push_back(parse_shape(text));
+            },
+            "Shape of a model's input that the model leaves open, ? for a size that is known when it runs; may be "
+            "given again")
+        ->type_name("INPUT=1x3x224x224")
+        ->allow_extra_args(false);
+}
+
+void add_spec(CLI::App &command, std::string &spec, SpecOptions &options) {
+    command.add_option("SPEC", spec, "Layers file (.toml) or ONNX model (.onnx)")->type_name(" ")->required();
+    add_shapes(command, options);
+}
+
+void add_optimize(CLI::App &command, SpecOptions &options) {
+    command
+        .add_option_function<std::string>(
+            "--optimize",
+            [&options](const std::string &goal) { options.optimize = goal == "size" ? Goal::size : Goal::speed; },
+            "What kernels are chosen for, of the layers that do not say: speed, or size, the fewest bytes of packed "
+            "weights and code")
+        ->type_name("speed|size")
+        ->default_str("speed")
+        ->check([](const std::string &goal) {
+            return goal == "speed" || goal == "size" ? "" : fmt::format("{}: it may be speed or size", goal);
+        });
+}
+
+void add_jobs(CLI::App &command, int &jobs) {
+    jobs = processors();
+    command.add_option("-j,--jobs", jobs, "Kernels compiled at once; this machine's processors unless said")
+        ->type_name("J")
+        ->check(positive)
+        ->capture_default_str();
+}
+
+void add_target(CLI::App &command, std::string &target) {
+    command
+        .add_option("--target", target,
+                    "Target: a short name (see kiln targets) or a Halide target string; this machine unless said")
+        ->type_name("T");
+}
+
+void add_toolchain(CLI::App &command, std::string &runner, std::string &cxx) {
+    command.add_option("--runner", runner, "Command that starts programs of the target, an emulator for example")
+        ->type_name("CMD");
+    command.add_option("--cxx", cxx, "C++ compiler for the target; $CXX, or the target's usual one, unless said")
+        ->type_name("CXX");
+}
+
+void add_decisions(CLI::App &command, std::string &decisions) {
+    command.add_option("--decisions", decisions, "Algorithms and schedules to use, as the tuner writes them")
+        ->type_name("FILE");
+}
+
+void add_stand_ins(CLI::App &command, bool &stand_ins) {
+    command.add_flag_callback(
+        "--no-stand-in", [&stand_ins] { stand_ins = false; },
+        "A layer whose kernel does not compile as decided fails; else a plainer algorithm stands in, with a "
+        "warning");
+}
+
+void add_layers(CLI::App &command, std::vector<std::string> &layers) {
+    command.add_option("--layer", layers, "Only this layer, by its name or its ONNX node's; may be given again")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+}
+
+void add_cold(CLI::App &command, bool &cold) {
+    command.add_flag("--cold", cold, "Time calls that find their weights in no cache, as those of a large model do");
+}
+
+}  // namespace kiln::tools

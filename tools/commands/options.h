@@ -1,0 +1,33 @@
+// Options that several commands have, as CLI11 takes them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "commands/commands.h"
+
+namespace kiln::tools {
+
+// A command's options live in the closure that runs it.
+using Action = std::function<int()>;
+
+// "" for a number above 0, else what is wrong.
+std::string positive(const std::string &text);
+
+void add_shapes(CLI::App &command, SpecOptions &options);
+void add_spec(CLI::App &command, std::string &spec, SpecOptions &options);
+void add_optimize(CLI::App &command, SpecOptions &options);
+void add_jobs(CLI::App &command, int &jobs);
+void add_target(CLI::App &command, std::string &target);
+void add_toolchain(CLI::App &command, std::string &runner, std::string &cxx);
+void add_decisions(CLI::App &command, std::string &decisions);
+void add_stand_ins(CLI::App &command, bool &stand_ins);
+void add_layers(CLI::App &command, std::vector<std::string> &layers);
+void add_cold(CLI::App &command, bool &cold);
+
+// The command itself: its options and what runs it.
+Action add_tune(CLI::App &app, CLI::App *&command);
+
+}  // namespace kiln::tools

@@ -1,0 +1,43 @@
+// What verify and bench share: from a SPEC to a program that holds its kernels.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layers/spec.h"
+#include "programs/programs.h"
+
+namespace kiln::tools {
+
+// What both are asked: a library is made of SPEC for one target and a small program is run against it.
+struct MeasureOptions {
+    std::string spec;
+    std::string target, runner, cxx;  // as RunOptions'
+    std::vector<std::string> layers;  // only these, by name; empty: all
+    std::string decisions;            // as CompileOptions'
+    int jobs = 1;
+    bool stand_ins = true;  // as CompileOptions'
+    int64_t seed = 1;       // of random tensors, and of what a layer leaves open
+    int draws = 3;          // problems that a layer with open sizes is checked or timed with
+    SpecOptions spec_options;
+};
+
+struct MeasuredLibrary {
+    std::optional<Program> program;       // none where no layer could be compiled
+    std::vector<Spec::Failure> failures;  // layers that are not in it
+    std::string weights_folder;           // what the program's --weights-dir names; "" where no layer has its own
+};
+
+// What the programs take for weights: random numbers, or the layers' own where they have any.
+enum class Weights { random, own };
+
+// Reads the SPEC, compiles the wanted layers for the target into `folder`, and builds the harness. What went wrong with
+// a layer is said on stderr too. Throws Error where nothing can be done.
+MeasuredLibrary build_measured(const MeasureOptions &options, const std::string &folder, Weights weights);
+
+// The start of the program's command line: what to do, and the options that both take.
+std::vector<std::string> measure_arguments(const std::string &verb, const MeasureOptions &options);
+
+}  // namespace kiln::tools
