@@ -65,7 +65,7 @@ NetworkOptions as_network(const MeasureOptions &options, NetworkOptions network)
     network.decisions = options.decisions;
     network.jobs = options.jobs;
     network.seed = options.seed;
-    network.stand_ins = options.stand_ins;
+    network.fallbacks = options.fallbacks;
     network.spec_options = options.spec_options;
     return network;
 }
@@ -77,7 +77,7 @@ void add_measure(CLI::App &command, MeasureOptions &options) {
     add_layers(command, options.layers);
     add_decisions(command, options.decisions);
     add_optimize(command, options.spec_options);
-    add_stand_ins(command, options.stand_ins);
+    add_fallbacks(command, options.fallbacks);
     command.add_option("--seed", options.seed, "Of the random tensors, and of the sizes that layers leave open")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber)
@@ -144,7 +144,7 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
         ->type_name("SECONDS")
         ->check(positive)
         ->capture_default_str();
-    add_stand_ins(*command, options->stand_ins);
+    add_fallbacks(*command, options->fallbacks);
     CLI::Option *explain = command->add_flag("--explain", options->explain, "Also print what kiln explain does");
     const auto network = std::make_shared<bool>(false);
     add_network(*command, *network,
@@ -210,7 +210,7 @@ Action add_run(CLI::App &app, CLI::App *&command) {
         ->type_name("specialized|generic")
         ->default_str("specialized");
     add_decisions(*command, options->decisions);
-    add_stand_ins(*command, options->stand_ins);
+    add_fallbacks(*command, options->fallbacks);
     add_target(*command, options->target);
     add_toolchain(*command, options->runner, options->cxx);
     add_jobs(*command, options->jobs);
@@ -219,7 +219,7 @@ Action add_run(CLI::App &app, CLI::App *&command) {
         network->model = options->cases;
         network->output = options->output;
         network->decisions = options->decisions;
-        network->stand_ins = options->stand_ins;
+        network->fallbacks = options->fallbacks;
         network->target = options->target;
         network->runner = options->runner;
         network->cxx = options->cxx;

@@ -81,7 +81,7 @@ AxisMap::Range AxisMap::reads() const {
         const int at = phases == 1 ? -pad_ : offset_of(phase), reach = (count - 1) * tap_step;
         if (count > 0) {
             low = std::min(low, at + std::min(0, reach));
-            high = std::max(high, at + std::max(0, reach) + (phase_extent - 1) * step);
+            high = std::max(high, at + std::max(0, reach) + (phase_extent - 1) * stride);
         }
     }
     return {low, high};
@@ -102,7 +102,7 @@ AxisMap AxisMap::conv(const Problem &problem, int axis) {
     map.in = to_int(problem.in[axis]);
     map.out = map.phase_extent = to_int(problem.out[axis]);
     map.kernel = map.taps = to_int(problem.kernel[axis]);
-    map.step = to_int(problem.stride[axis]);
+    map.stride = to_int(problem.stride[axis]);
     map.tap_step = map.dilation_ = to_int(problem.dilation[axis]);
     map.pad_ = to_int(problem.pad_begin[axis]);
     return map;

@@ -13,14 +13,14 @@ namespace kiln {
 
 // Output position q * phases + phase, with q in [0, phase_extent), is the sum over j in [0, taps) with is_tap(phase, j)
 // of
-//   x[q * step + offset(phase) + j * tap_step] * w[tap(phase, j)].
+//   x[q * stride + offset(phase) + j * tap_step] * w[tap(phase, j)].
 // A Conv has one phase. A ConvTranspose of stride s has s: of the taps t, output o = q * s + phase takes those with
 // t * dilation = o + pad (mod s), which step by s / gcd(s, dilation).
 struct AxisMap {
     int in = 0, out = 0, kernel = 0;
     int phases = 1, phase_extent = 0;
     int taps = 0;  // of the phase that has the most
-    int step = 1, tap_step = 1;
+    int stride = 1, tap_step = 1;
 
     Halide::Expr tap(const Halide::Expr &phase, const Halide::Expr &j) const;
     Halide::Expr offset(const Halide::Expr &phase) const;
@@ -35,7 +35,7 @@ struct AxisMap {
     bool reads_outside() const;  // [0, in)
     Range reads_inside() const;  // what of reads() is there; first > last if nothing is
     // Of how many neighbouring input positions so many neighbouring q of one phase read the first and the last.
-    int extent_of(int outputs) const { return (outputs - 1) * step + (taps - 1) * std::abs(tap_step) + 1; }
+    int extent_of(int outputs) const { return (outputs - 1) * stride + (taps - 1) * std::abs(tap_step) + 1; }
     // Whether Halide bounds what a phase reads exactly: else by more than any single one does.
     bool offset_is_bounded() const { return phases == 1 || dilation_ == 1; }
 

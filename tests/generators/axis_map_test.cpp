@@ -43,7 +43,7 @@ Products mapped(const AxisMap &map, int o) {
             !Halide::Internal::is_const_one(Halide::Internal::simplify(map.is_tap(phase, j)))) {
             continue;
         }
-        products.emplace(q * map.step + value_of(map.offset(phase)) + j * map.tap_step, value_of(map.tap(phase, j)));
+        products.emplace(q * map.stride + value_of(map.offset(phase)) + j * map.tap_step, value_of(map.tap(phase, j)));
     }
     return products;
 }

@@ -125,17 +125,18 @@ int value_of(const Halide::Expr &e) {
 Products mapped(const WinogradAxis &axis) {
     Products products;
     for (int v = 0; v < axis.length; v++) {
-        for (int u = 0; u < axis.subs; u++) {
+        for (int u = 0; u < axis.dilation_phases; u++) {
             for (int p = 0; p < axis.phases; p++) {
-                for (int e = 0; e < axis.folds; e++) {
+                for (int e = 0; e < axis.input_phases; e++) {
                     for (int j = 0; j < axis.taps; j++) {
-                        const int o = (v * axis.subs + u) * axis.phases + p, tap = value_of(axis.tap(p, e, j));
+                        const int o = (v * axis.dilation_phases + u) * axis.phases + p,
+                                  tap = value_of(axis.tap(p, e, j));
                         if (o < axis.out && tap >= 0 && tap < axis.kernel) {
-                            products.emplace(o, (v + j) * axis.step + value_of(axis.origin(u, e, axis.shift_of(p))),
-                                             tap);
+                            products.emplace(
+                                o, (v + j) * axis.stride + value_of(axis.origin(u, e, axis.phase_offset(p))), tap);
                         }
-                        if (j == axis.taps - 1 && axis.folds > 1) {
-                            EXPECT_EQ(tap < axis.kernel, e < axis.first_short_fold());
+                        if (j == axis.taps - 1 && axis.input_phases > 1) {
+                            EXPECT_EQ(tap < axis.kernel, e < axis.first_short_input_phase());
                         }
                     }
                 }

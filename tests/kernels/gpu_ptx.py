@@ -73,7 +73,7 @@ def compiled(layout):
     with tempfile.TemporaryDirectory() as folder:
         spec = Path(folder) / "suite.toml"
         spec.write_text(suite.replace("[defaults]\n", layouts))
-        command = [kiln_run.kiln(), "compile", spec, "-o", folder, "--target", "cuda", kiln_run.NO_STAND_IN]
+        command = [kiln_run.kiln(), "compile", spec, "-o", folder, "--target", "cuda", kiln_run.NO_FALLBACK]
         process = subprocess.run(command, capture_output=True, text=True, check=False)
         failures = [line for line in process.stderr.splitlines() if line.startswith("kiln: ")]
         assert all("unsupported: type" in line for line in failures), "\n".join(failures)  # the types it lacks

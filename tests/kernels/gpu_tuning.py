@@ -44,7 +44,7 @@ class GpuTuning(unittest.TestCase):
             self.assertEqual(problem["tried"], 3)
             tried = {candidate["schedule"] for candidate in problem["candidates"]}
             self.assertEqual(len(tried), 1 + 3, problem)
-        done = self.kiln("verify", CASES, "--target", "opencl", *layers, "--decisions", self.folder / "d.jsonl", kiln_run.NO_STAND_IN)
+        done = self.kiln("verify", CASES, "--target", "opencl", *layers, "--decisions", self.folder / "d.jsonl", kiln_run.NO_FALLBACK)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_drawn_candidates_keep_the_limits(self):
@@ -57,7 +57,7 @@ class GpuTuning(unittest.TestCase):
                 (self.folder / "draw.jsonl").write_text(json.dumps({"problem": "*", "draw": draw}) + "\n")
                 out = self.folder / f"{target}{draw}"
                 done = self.kiln("compile", spec, "-o", out, "--name", "net", "--target", target, "--decisions",
-                                 self.folder / "draw.jsonl", kiln_run.NO_STAND_IN)
+                                 self.folder / "draw.jsonl", kiln_run.NO_FALLBACK)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 kernels = json.loads((out / "net.json").read_text())["kernels"]
                 for kernel in kernels:

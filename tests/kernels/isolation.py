@@ -122,7 +122,7 @@ class Isolation(unittest.TestCase):
                   '[[layer]]\nname = "good"\nx = [1, 64, 8, 8]\nw = [16, 64, 3, 3]\n')
         spec = self.folder / "net.toml"
         spec.write_text(layers)
-        command = [kiln_run.kiln(), "compile", spec, "-o", self.folder, "--target", "x86-64-amx", kiln_run.NO_STAND_IN]
+        command = [kiln_run.kiln(), "compile", spec, "-o", self.folder, "--target", "x86-64-amx", kiln_run.NO_FALLBACK]
         process = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertEqual(process.returncode, 1, process.stdout)
         self.assertIn("layer bad: failed: compiling it for x86-64-amx failed: ", process.stderr)

@@ -12,7 +12,7 @@ from targets import all_targets as targets
 from targets import kiln, options
 
 # Another algorithm's kernel is right too, but not what is tested.
-NO_STAND_IN = "--no-stand-in"
+NO_FALLBACK = "--no-fallback"
 
 
 def target_option(target=None):
@@ -42,7 +42,7 @@ def write_cases(cases, folder):
 
 def compile_layers(spec, *options):
     """Compiles all of a layers file's layers, each kernel by the algorithm that was decided."""
-    command = [kiln(), "compile", spec, NO_STAND_IN, *options]
+    command = [kiln(), "compile", spec, NO_FALLBACK, *options]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
         raise AssertionError(f"kiln compile failed:\n{process.stderr[-4000:]}")
@@ -52,7 +52,7 @@ def run(cases, folder, *options, target=None, time_limit=None):
     """Returns (answers in the order of the cases, outputs by name, the finished process)."""
     path = write_cases(cases, folder)
     out = Path(folder) / "out"
-    command = [kiln(), "run", path, "-o", out, NO_STAND_IN, *target_option(target), *options]
+    command = [kiln(), "run", path, "-o", out, NO_FALLBACK, *target_option(target), *options]
     process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=time_limit)
     if not (out / "results.jsonl").exists():
         raise AssertionError(f"kiln run gave no results:\n{process.stderr[-4000:]}")
@@ -66,7 +66,7 @@ def run(cases, folder, *options, target=None, time_limit=None):
 
 def verify(spec, *options):
     """Returns the rows of kiln verify, in the order of the layers."""
-    command = [kiln(), "verify", spec, "--json", NO_STAND_IN, *target_option(), *options]
+    command = [kiln(), "verify", spec, "--json", NO_FALLBACK, *target_option(), *options]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     rows = [json.loads(line) for line in process.stdout.splitlines()]
     if not rows:

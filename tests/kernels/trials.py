@@ -120,7 +120,7 @@ def verify(texts, target="host", decisions=(), jobs=None, seed=1, time_limit=Non
             spec = Path(folder) / "layers.toml"
             spec.write_text("".join(f'[[layer]]\nname = "layer{n}"\nproblem = "{text}"\n' for n, text in enumerate(left)))
             options = [*write_decisions(folder, decisions), *(["-j", str(jobs)] if jobs else []), "--seed", str(seed)]
-            command = [targets.kiln(), "verify", spec, "--json", kiln_run.NO_STAND_IN, *targets.options(target), *options]
+            command = [targets.kiln(), "verify", spec, "--json", kiln_run.NO_FALLBACK, *targets.options(target), *options]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=time_limit)
         said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         rows += said

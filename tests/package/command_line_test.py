@@ -74,6 +74,15 @@ class CommandLine(unittest.TestCase):
                       f"COMP_CWORD={len(words)}; _kiln; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
             return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
+    def test_a_former_name_of_an_option(self):
+        with tempfile.TemporaryDirectory() as folder:
+            spec = os.path.join(folder, "none.toml")
+            open(spec, "w", encoding="utf-8").close()
+            done = run("verify", spec, "--no-stand-in", NO_COLOR="1")
+        self.assertIn("kiln: warning: --no-stand-in is now called --no-fallback", done.stderr)
+        for said in (run("verify", "--help").stdout, run("man").stdout, run("completion", "bash").stdout):
+            self.assertNotIn("stand-in", said)
+
     def test_bash(self):
         self.assertEqual(self.complete("ver"), ["verify"])
         self.assertIn("x86-64-avx2", self.complete("compile", "a.toml", "--target", "x86"))

@@ -30,7 +30,7 @@ struct RunOptions {
     std::string runner;     // command line that starts a program of the target; "": started directly
     std::string cxx;        // C++ compiler of the target; "": $CXX, else the usual one for the target
     int jobs = 1;
-    bool stand_ins = true;  // as CompileOptions'
+    bool fallbacks = true;  // as CompileOptions'
 };
 int run_command(const RunOptions &options);
 

@@ -101,7 +101,7 @@ int compile_command(const CompileOptions &options) {
         request.jobs = options.jobs;
         request.time_limit = options.time_limit;
         request.embed_weights = options.embed_weights;
-        request.stand_ins = options.stand_ins;
+        request.fallbacks = options.fallbacks;
         CompiledLibrary library;
         {
             Progress progress("compiling", static_cast<int>(spec.layers.size()));

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "layers/shape_option.h"
+#include "system/messages.h"
 
 namespace kiln::tools {
 namespace {
@@ -87,11 +88,17 @@ void add_decisions(CLI::App &command, std::string &decisions) {
         ->type_name("FILE");
 }
 
-void add_stand_ins(CLI::App &command, bool &stand_ins) {
+void add_fallbacks(CLI::App &command, bool &fallbacks) {
     command.add_flag_callback(
-        "--no-stand-in", [&stand_ins] { stand_ins = false; },
-        "A layer whose kernel does not compile as decided fails; else a plainer algorithm stands in, with a "
-        "warning");
+        "--no-fallback", [&fallbacks] { fallbacks = false; },
+        "A layer whose kernel does not compile as decided fails; else a plainer algorithm is taken, with a warning");
+    command
+        .add_flag_callback("--no-stand-in",
+                           [&fallbacks] {
+                               say_warning("--no-stand-in is now called --no-fallback");
+                               fallbacks = false;
+                           })
+        ->group("");  // of no help or manual
 }
 
 void add_layers(CLI::App &command, std::vector<std::string> &layers) {

@@ -23,7 +23,7 @@ void add_jobs(CLI::App &command, int &jobs);
 void add_target(CLI::App &command, std::string &target);
 void add_toolchain(CLI::App &command, std::string &runner, std::string &cxx);
 void add_decisions(CLI::App &command, std::string &decisions);
-void add_stand_ins(CLI::App &command, bool &stand_ins);
+void add_fallbacks(CLI::App &command, bool &fallbacks);
 void add_layers(CLI::App &command, std::vector<std::string> &layers);
 void add_cold(CLI::App &command, bool &cold);
 

@@ -19,7 +19,8 @@ std::vector<const CLI::App *> commands_of(const CLI::App &app) {
 
 // Those that have a name to type, in the order of their definition.
 Options named_options(const CLI::App &app) {
-    return app.get_options([](const CLI::Option *option) { return option->nonpositional(); });
+    return app.get_options(
+        [](const CLI::Option *option) { return option->nonpositional() && !option->get_group().empty(); });
 }
 
 Options positionals(const CLI::App &app) {

@@ -306,7 +306,7 @@ class Run {
         request.folder = folder;
         request.decisions = options_.decisions;
         request.jobs = options_.jobs;
-        request.stand_ins = options_.stand_ins;
+        request.fallbacks = options_.fallbacks;
         Progress progress("compiling", static_cast<int>(request.layers.size()));
         CompiledLibrary library = compile_library(request, progress);
         for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);

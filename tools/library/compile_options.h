@@ -21,7 +21,7 @@ struct CompileOptions {
     std::string save_weights;         // folder for the layers' own weights, for programs that verify; "": none
     bool skip_unsupported = false;    // layers that Kiln cannot take are left out, and that is no failure
     double time_limit = 60;           // seconds of the processor's for one kernel
-    bool stand_ins = true;            // a kernel that does not compile as decided is made by a plainer algorithm
+    bool fallbacks = true;            // a kernel that does not compile as decided is made by a plainer algorithm
     bool explain = false;             // also prints what `kiln explain` does
     std::string cxx;                  // of a network: what compiles C that is generated, as RunOptions'
     bool tail_source = false;         // of a network: that C is written beside the library, not compiled into it

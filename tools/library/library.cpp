@@ -349,7 +349,7 @@ class Compilation {
         LibraryKernel &kernel = *kernels_[index];
         const std::optional<Decision> plain =
             fallback_decision(kernel.problem, *kernel.target, kernel.decision.algorithm);
-        if (!request_.stand_ins || !plain) {
+        if (!request_.fallbacks || !plain) {
             return false;
         }
         result_.warnings.push_back(fmt::format("layer {}: compiling it for {} by {} failed, {} is taken: {}",

@@ -25,7 +25,7 @@ struct LibraryRequest {
     // What goes into the library besides, made once its layers are, all of them; it may use the folder for its objects.
     // Throws Error where that cannot be, and then nothing is written.
     std::function<LibraryAddition(const LibraryContents &contents, const std::string &folder)> addition;
-    bool stand_ins = true;  // a kernel that does not compile as decided is made by a plainer algorithm
+    bool fallbacks = true;  // a kernel that does not compile as decided is made by a plainer algorithm
 };
 
 struct CompiledLibrary {

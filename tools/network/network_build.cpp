@@ -65,7 +65,7 @@ NetworkProgram build_network(const NetworkOptions &options, NetworkExtra extra, 
     request.library.decisions = options.decisions;
     request.library.jobs = options.jobs;
     request.library.time_limit = options.time_limit;
-    request.library.stand_ins = options.stand_ins;
+    request.library.fallbacks = options.fallbacks;
     request.library.embed_weights = Embedding::packed;
     {
         Progress progress("compiling", items_of(request));

@@ -104,7 +104,7 @@ int compile_network_command(const CompileOptions &options) {
         request.library.decisions = options.decisions;
         request.library.jobs = options.jobs;
         request.library.time_limit = options.time_limit;
-        request.library.stand_ins = options.stand_ins;
+        request.library.fallbacks = options.fallbacks;
         request.library.embed_weights = options.embed_weights == Embedding::raw ? Embedding::raw : Embedding::packed;
         CompiledNetwork compiled;
         {

@@ -21,7 +21,7 @@ struct NetworkOptions {
     int threads = 1;  // that a call's work is for
     int64_t seed = 1;
     double time_limit = 60;  // as CompileOptions'
-    bool stand_ins = true;   // as CompileOptions'
+    bool fallbacks = true;   // as CompileOptions'
     SpecOptions spec_options;
 };
 // kiln run MODEL --network --inputs IN.npz -o DIR

@@ -29,7 +29,7 @@ MeasuredLibrary build_measured(const MeasureOptions &options, const std::string 
         request.folder = folder;
         request.decisions = options.decisions;
         request.jobs = options.jobs;
-        request.stand_ins = options.stand_ins;
+        request.fallbacks = options.fallbacks;
         Progress progress("compiling", static_cast<int>(spec.layers.size()));
         const CompiledLibrary library = compile_library(request, progress);
         for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);

@@ -18,7 +18,7 @@ struct MeasureOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     std::string decisions;            // as CompileOptions'
     int jobs = 1;
-    bool stand_ins = true;  // as CompileOptions'
+    bool fallbacks = true;  // as CompileOptions'
     int64_t seed = 1;       // of random tensors, and of what a layer leaves open
     int draws = 3;          // problems that a layer with open sizes is checked or timed with
     SpecOptions spec_options;

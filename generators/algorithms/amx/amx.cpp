@@ -111,7 +111,7 @@ bool has_pixel_lanes(const Problem &problem) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
-    return axes[0].step == 1 && axes[0].phase_extent >= least_pixel_lanes &&
+    return axes[0].stride == 1 && axes[0].phase_extent >= least_pixel_lanes &&
            std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
                const AxisMap::Range range = axis.reads_inside();
                return axis.out % axis.phases == 0 && axis.kernel >= axis.phases && range.first <= range.last;

@@ -23,7 +23,7 @@ DeformableStages::Copy copy(const DeformableStages &s, const std::string &name, 
     DeformableStages::Copy c;
     c.result = Func(name);
     if (transposes) {
-        c.blocks = Func(name + "_squares");
+        c.blocks = Func(name + "_blocks");
         (*c.blocks)(s.c, s.p, s.n) = value;
         c.result(s.c, s.p, s.n) = (*c.blocks)(s.c, s.p, s.n);
     } else {
@@ -178,7 +178,7 @@ void define_output(DeformableStages &s, const Problem &problem, const Operands &
     if (problem.y_layout == Layout::ncx && !splits && known(operands.sizes.out_channels)) {
         s.product = Func("product");
         s.product(vars) = s.acc(at);
-        s.blocks = Func("y_squares");
+        s.blocks = Func("y_blocks");
         (*s.blocks)(vars) = s.product(at);
         sum = *s.blocks;
     }

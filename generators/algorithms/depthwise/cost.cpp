@@ -27,7 +27,7 @@ struct Numbers {
     bool masks = problem.x_type == DType::f32 && problem.y_type == DType::f32;
     // Whether taps are many enough for rows of them to be a loop.
     bool many_taps = problem.rank == 2 && loops_over_taps(problem) && problem.taps() >= least_looped_taps;
-    bool turns = transposes_planes(problem) && !target.lane_indexed_fma;  // in registers; measured on x86 alone
+    bool transposes = transposes_planes(problem) && !target.lane_indexed_fma;  // in registers; measured on x86 alone
     int phases = 1;
     int channel_lanes = 1;  // of a vector of channels
 
@@ -56,12 +56,12 @@ struct Numbers {
 bool takes_row_lanes(const Numbers &n) {
     const bool planes = n.problem.x_layout == Layout::ncx && n.problem.y_layout == Layout::ncx;
     // Sums of many taps that share what they read are worth that copy, where rows are short or taps many enough: 7x7 of
-    // 768 channels at 7x7 takes .022 ms in place of .189, of 96 at 56x56 .28 in place of .78. Where planes are turned
-    // in registers, so are those of rows of up to a vector and a half: 5x5 of 480 channels at 14x14 .049 in place of
-    // .074, of 240 at 20x20 .085 in place of .138; at 28x28 both take as long. Of 16 registers few rows share what they
-    // load: 28x28 by AVX2 .071 in place of .103, 56x56 .175 in place of .221.
+    // 768 channels at 7x7 takes .022 ms in place of .189, of 96 at 56x56 .28 in place of .78. Where planes are
+    // transposed in registers, so are those of rows of up to a vector and a half: 5x5 of 480 channels at 14x14 .049 in
+    // place of .074, of 240 at 20x20 .085 in place of .138; at 28x28 both take as long. Of 16 registers few rows share
+    // what they load: 28x28 by AVX2 .071 in place of .103, 56x56 .175 in place of .221.
     const bool shares_rows = n.target.vector_registers >= 32;
-    const int least_width = !n.turns ? 8 : shares_rows ? n.lanes * 3 / 2 : n.width + 1;
+    const int least_width = !n.transposes ? 8 : shares_rows ? n.lanes * 3 / 2 : n.width + 1;
     const bool transposes = n.many_taps && n.problem.out_channels >= n.lanes &&
                             (n.width < least_width || n.problem.taps() >= least_transposed_taps);
     return planes && n.width >= (n.masks ? 5 : 8) && !transposes;
@@ -97,7 +97,7 @@ void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n) {
     const AxisMap &row = n.axes[0];
     schedule.vectors = 2 * schedule.lanes <= n.problem.out_channels && shares ? 2 : 1;
     const int reach = (row.taps - 1) * std::abs(row.tap_step);
-    int columns = std::max((16 - reach - 1) / row.step + 1, 1);
+    int columns = std::max((16 - reach - 1) / row.stride + 1, 1);
     if (columns < n.width && row.taps <= 3) {  // longer parts of a row are no faster, and slow to compile
         columns = std::min(columns, 8);
     }
@@ -113,10 +113,10 @@ void choose_looped_tile(DepthwiseSchedule &schedule, const Numbers &n) {
     const int pixels = ceil_div(n.width, ceil_div(n.width, most_pixels));
     const int vectors = 2 * schedule.lanes <= n.problem.out_channels ? 2 : 1;
     schedule.vectors = pixels * vectors <= most_pixels ? vectors : 1;
-    if (n.turns) {  // what a vector's planes take stays in the first cache, and two vectors' does not
+    if (n.transposes) {  // what a vector's planes take stays in the first cache, and two vectors' does not
         schedule.vectors = 1;
     }
-    schedule.tile = ChannelLanes{pixels, true, n.turns};
+    schedule.tile = ChannelLanes{pixels, true, n.transposes};
     schedule.taps = TapsInLoop();
 }
 
@@ -124,7 +124,7 @@ void choose_looped_tile(DepthwiseSchedule &schedule, const Numbers &n) {
 // its size 20% more).
 void choose_unrolled_tile(DepthwiseSchedule &schedule, const Numbers &n) {
     const int sums = n.most_sums(false);
-    const int pixels = std::min({n.width, sums, n.axes[0].step > 1 && n.width < 28 ? 7 : 2});
+    const int pixels = std::min({n.width, sums, n.axes[0].stride > 1 && n.width < 28 ? 7 : 2});
     schedule.tile = ChannelLanes{pixels, false};
     schedule.rows = std::min(n.height, std::max(1, sums / pixels));
 }

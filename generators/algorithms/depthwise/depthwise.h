@@ -46,8 +46,8 @@ struct TapSums {
     Halide::Func sums;
 };
 
-// Channels-first planes, turned in registers: x with channels innermost, the sums that are made of it, and blocks of
-// those as y has them.
+// Channels-first planes, transposed in registers: x with channels innermost, the sums that are made of it, and blocks
+// of those as y has them.
 struct TransposedPlanes {
     Halide::Func x, x_block;
     Halide::Func sums, y_block;

@@ -21,7 +21,7 @@ AxisMap::Range reads(const DepthwiseStages &s, const DepthwiseSchedule &schedule
     AxisMap::Range range = axis.reads();
     if (a == dotted_axis(s.axes) && group_rows > 1) {
         const int outputs = round_up(axis.phase_extent, group_rows);
-        range.last = range.first + (outputs - 1) * axis.step + axis.taps - 1;
+        range.last = range.first + (outputs - 1) * axis.stride + axis.taps - 1;
     }
     return range;
 }
@@ -99,7 +99,7 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     const Expr x = operands.x(of_group);
     wide(at) = dots ? narrow_x(type, x) : widen_x(problem, operands.sizes, x);
     if (schedule.transposes()) {
-        s.transposed = {Func("turned_x"), wide, Func(), Func()};
+        s.transposed = {Func("transposed_x"), wide, Func(), Func()};
         s.transposed->x(at) = wide(same);
         wide = s.transposed->x;
     }

@@ -50,7 +50,7 @@ Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Func 
     Halide::Region bounds = weight_bounds(problem);
     for (size_t a = axes.size(); a-- > 0;) {
         const Expr tap = a == dotted ? j[a] * schedule.dot_width() + lane : Expr(j[a]);
-        at.push_back(a == dotted && shifted ? tap - phase[a] * axes[a].step : axes[a].tap(phase[a], tap));
+        at.push_back(a == dotted && shifted ? tap - phase[a] * axes[a].stride : axes[a].tap(phase[a], tap));
         bounds.emplace_back(0, axes[a].kernel);
     }
     Func result("packed");
@@ -75,7 +75,7 @@ int rows_of_group(const std::vector<AxisMap> &axes, const DepthwiseSchedule &sch
     if (dotted_axis(axes) == 0 || axis.tap_step != 1 || axis.taps > schedule.dot_width()) {
         return 1;
     }
-    const int rows = (schedule.dot_width() - axis.taps) / axis.step + 1;
+    const int rows = (schedule.dot_width() - axis.taps) / axis.stride + 1;
     return schedule.rows % rows == 0 ? rows : 1;
 }
 

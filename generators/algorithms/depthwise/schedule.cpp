@@ -101,7 +101,8 @@ void DepthwiseSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: \"taps_in_loop\" must be 0: rows of taps cannot be a loop here");
     }
     if (transposes() && !transposes_planes(problem)) {
-        throw std::invalid_argument("schedule: \"transposed\" is 1, but there are no channels-first planes to turn");
+        throw std::invalid_argument(
+            "schedule: \"transposed\" is 1, but there are no channels-first planes to transpose");
     }
     if (has_merged_rows() && (!merges_rows(problem) || sums<DotTaps>())) {
         throw std::invalid_argument(
@@ -141,7 +142,7 @@ bool merges_rows(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && problem.x_type == DType::f32 &&
            problem.y_type == DType::f32 && problem.out_channels == problem.groups && !problem.residual &&
-           has_one_phase(axes) && axes[0].step == 1;
+           has_one_phase(axes) && axes[0].stride == 1;
 }
 
 bool transposes_planes(const Problem &problem) {

@@ -59,9 +59,9 @@ LoopsAroundTile schedule_tile(DepthwiseStages &s, const Problem &problem, const 
     if (s.axes.size() > 1) {
         // Rows that share what is gathered stay together.
         const int group_rows = s.gathered ? s.gathered->group_rows : 1;
-        const bool shifts = group_rows == 1 || s.axes[1].phase_extent % schedule.rows == 0;
+        const bool rows_divide = group_rows == 1 || s.axes[1].phase_extent % schedule.rows == 0;
         s.tiled.split(s.q[1], rows, s.q[1], schedule.rows,
-                      shifts ? tail(s.axes[1].phase_extent, schedule.rows) : TailStrategy::GuardWithIf);
+                      rows_divide ? tail(s.axes[1].phase_extent, schedule.rows) : TailStrategy::GuardWithIf);
         s.tiled.unroll(s.q[1]);
         inside.push_back(s.q[1]);
         image.push_back(rows);
@@ -202,7 +202,7 @@ void schedule_copy(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     // Along rows in whole vectors, and as far as the last of those reads that are gathered.
     const int wide = !schedule.has_row_lanes() ? 1 : s.gathered ? gathered_lanes(s, schedule) : lanes;
     const int gathered = s.gathered ? gathered_extent(s, 0, s.axes[0].phase_extent) : 0;
-    const int beyond = (round_up(gathered, wide) - gathered) * (dotted_axis(s.axes) == 0 ? s.axes[0].step : 1);
+    const int beyond = (round_up(gathered, wide) - gathered) * (dotted_axis(s.axes) == 0 ? s.axes[0].stride : 1);
     for (size_t a = 0; a < rank; a++) {
         const AxisMap::Range range = s.reads[a];
         const int extent = std::max(range.last - range.first, 0) + 1;
@@ -231,11 +231,11 @@ void schedule_copy(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     }
 }
 
-// y a tile's channels at a time, which all stages pass: planes of x turned, their sums, and those turned back.
+// y a tile's channels at a time, which all stages pass: planes of x transposed, their sums, and those transposed back.
 void schedule_transposed(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
     auto &[x, x_block, sums, y_block] = *s.transposed;
     const int channels = static_cast<int>(problem.out_channels), width = schedule.lanes * schedule.vectors;
-    const Var panel("panel"), across("across"), channel_blocks("channel_blocks"), squares("squares"), square("square");
+    const Var panel("panel"), across("across"), channel_blocks("channel_blocks"), blocks("blocks"), block("block");
     s.y.split(s.c, panel, s.c, width, tail(channels, width));
     schedule_transpose(s.y, y_block, s.q[0], s.c, lanes_within(s.axes[0].phase_extent, 16), schedule.lanes, across,
                        channel_blocks, TailStrategy::RoundUp);
@@ -251,7 +251,7 @@ void schedule_transposed(DepthwiseStages &s, const Problem &problem, const Depth
         sums.bound(s.q[a], 0, s.axes[a].phase_extent);
         x.bound(at[a + 1], 0, s.axes[a].in);
     }
-    schedule_transpose(x, x_block, at[0], at[1], schedule.lanes, lanes_within(s.axes[0].in, 16), squares, square,
+    schedule_transpose(x, x_block, at[0], at[1], schedule.lanes, lanes_within(s.axes[0].in, 16), blocks, block,
                        TailStrategy::ShiftInwards);
     if (schedule.parallel) {
         s.y.parallel(problem.batch > 1 ? s.n : panel);

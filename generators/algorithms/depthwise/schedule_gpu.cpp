@@ -20,7 +20,7 @@ using Halide::VarOrRVar;
 // How many positions of an axis of the input `count` positions of the output read, in all their phases.
 int64_t reads(const AxisMap &axis, int count) {
     const AxisMap::Range all = axis.reads();
-    const int64_t others = static_cast<int64_t>(axis.phase_extent - count) * axis.step;
+    const int64_t others = static_cast<int64_t>(axis.phase_extent - count) * axis.stride;
     return std::max<int64_t>(all.last - all.first + 1 - others, 1);
 }
 

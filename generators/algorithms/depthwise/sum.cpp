@@ -65,13 +65,13 @@ GatheredTaps gather_taps(const DepthwiseStages &s, const Problem &problem, const
     const std::vector<Var> i = vars("i", s.axes.size());
     const AxisMap &axis = s.axes[result.axis];
     std::vector<Expr> reads;
-    const int taps = (result.group_rows - 1) * axis.step + axis.taps;  // of all rows of a group
+    const int taps = (result.group_rows - 1) * axis.stride + axis.taps;  // of all rows of a group
     for (int tap = 0; tap < round_up(axis.taps, schedule.dot_width()); tap++) {
         std::vector<Expr> position = {s.c};
         position.insert(position.end(), i.begin(), i.end());
         position.push_back(s.n);
         position[result.axis + 1] =
-            i[result.axis] * (result.group_rows * axis.step) + constant(axis.offset(0)) + tap * axis.tap_step;
+            i[result.axis] * (result.group_rows * axis.stride) + constant(axis.offset(0)) + tap * axis.tap_step;
         const Expr x = s.padded(position);
         reads.push_back(tap < taps ? x : Halide::Internal::make_zero(x.type()));
     }
@@ -106,7 +106,7 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
         const Expr tap = r[static_cast<int>(a) + 1];
         at.push_back(s.q[a]);
         position.push_back(a == gathered.axis ? s.q[a] / gathered.group_rows
-                                              : s.q[a] * axis.step + constant(axis.offset(0)) + tap * axis.tap_step);
+                                              : s.q[a] * axis.stride + constant(axis.offset(0)) + tap * axis.tap_step);
     }
     at.push_back(s.n);
     position.insert(position.end(), {s.n, r[static_cast<int>(gathered.axis) + 1]});
@@ -134,7 +134,7 @@ void define_sum_in_loop(DepthwiseStages &s, const Problem &problem, const Operan
     for (size_t a = 0; a < s.axes.size(); a++) {
         const AxisMap &axis = s.axes[a];
         const Expr tap = r[static_cast<int>(a)];
-        Expr in = s.q[a] * axis.step + constant(axis.offset(0)) + tap * axis.tap_step;
+        Expr in = s.q[a] * axis.stride + constant(axis.offset(0)) + tap * axis.tap_step;
         if (a > 0 && axis.reads_outside()) {
             r.where(in >= 0 && in < axis.in);
             in = Halide::clamp(in, 0, axis.in - 1);
@@ -168,7 +168,7 @@ Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSch
             if (axis.phases > 1 && !is_true(axis.is_tap(phase[a], tap[a]))) {
                 return;
             }
-            position.push_back(s.q[a] * axis.step + constant(axis.offset(phase[a])) + tap[a] * axis.tap_step);
+            position.push_back(s.q[a] * axis.stride + constant(axis.offset(phase[a])) + tap[a] * axis.tap_step);
         }
         position.push_back(s.n);
         if (s.merged_rows) {

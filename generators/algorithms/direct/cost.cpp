@@ -15,7 +15,7 @@ int default_chunk(const Problem &problem, const DirectSchedule &schedule, const 
     const int64_t element = halide_type(problem.x_type).bytes(), bytes = problem.x_elements() / problem.batch * element;
     double read = static_cast<double>(bytes);  // strides may leave positions out
     for (const AxisMap &axis : axis_maps(problem)) {
-        read *= std::min(1.0, static_cast<double>(axis.taps) / axis.step);
+        read *= std::min(1.0, static_cast<double>(axis.taps) / axis.stride);
     }
     const int parts = round_up(ceil_div(bytes, target.l2_bytes / 2), 2);
     // Each part reads the weights again, and where there are none each panel reads x again.
@@ -85,7 +85,7 @@ double padded_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
     const double elements = static_cast<double>(problem.x_elements());
     double times = 1;
     if (axes.size() > 1 && copies_by_tile_rows(problem, s)) {
-        times = axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].step);
+        times = axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride);
     } else if (axes.size() == 1 && copies_by_tile_rows(problem, s)) {
         times = axes[0].extent_of(s.width()) / static_cast<double>(s.width());
     }
@@ -101,18 +101,18 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
                      const TargetModel &target) {
     constexpr double first_cache_bytes = 32 << 10, line_bytes = 64;
     constexpr double near_share = 0.5, far_share = 0.8;  // of a cache, that they may take
-    constexpr double cycles_of_turned_element = 2, cycles_of_row_line = 1, cycles_of_near_line = 2,
+    constexpr double cycles_of_transposed_element = 2, cycles_of_row_line = 1, cycles_of_near_line = 2,
                      cycles_of_far_line = 6;
     if (s.transposed_x) {
-        return cycles_of_turned_element * static_cast<double>(problem.x_elements());
+        return cycles_of_transposed_element * static_cast<double>(problem.x_elements());
     }
     const bool copied = s.with<FlattenedRowLanes>() != nullptr || (s.has_row_lanes() && axes[0].reads_outside());
     if (problem.x_layout != Layout::ncx || problem.x_type != DType::f32 || copied || target.lane_indexed_fma) {
         return 0;
     }
     const double depth = static_cast<double>(problem.in_channels / problem.groups);
-    const double lines = s.rows * std::max(1.0, s.width() * axes[0].step * 4 / line_bytes);  // of a step
-    double taps = 1, outputs = static_cast<double>(s.panel()) * s.width() * s.rows;          // of a tile
+    const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * 4 / line_bytes);  // of a step
+    double taps = 1, outputs = static_cast<double>(s.panel()) * s.width() * s.rows;            // of a tile
     int64_t plane_bytes = sizeof(float);
     for (const AxisMap &axis : axes) {
         plane_bytes *= axis.in;
@@ -264,12 +264,12 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     best.panels_outside = weights > target.l2_bytes / 2;
     best = channel_lanes_schedule(problem, channels, best, target);
     if (reads_planes(problem, best) && best.dot_width == 1 && !target.lane_indexed_fma) {
-        DirectSchedule turned = best;
-        turned.transposed_x = true;
-        turned.unroll = largest_divisor(depth, 4);
-        if (output_cycles(problem, axes, channels, turned, target) <
+        DirectSchedule transposed = best;
+        transposed.transposed_x = true;
+        transposed.unroll = largest_divisor(depth, 4);
+        if (output_cycles(problem, axes, channels, transposed, target) <
             output_cycles(problem, axes, channels, best, target)) {
-            best = turned;
+            best = transposed;
         }
     }
     if (has_row_lanes(problem) && !target.lane_indexed_fma) {

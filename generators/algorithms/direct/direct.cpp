@@ -60,7 +60,7 @@ void define_picked_output(DirectStages &s, const Problem &problem, const Operand
     const std::vector<Expr> y_at(at.begin(), at.end());
     Expr value = s.product(from);
     if (transposes) {
-        s.transposed_block = Func("turned_y");
+        s.transposed_block = Func("transposed_y");
         (*s.transposed_block)(at) = value;
         value = (*s.transposed_block)(y_at);
     }
@@ -96,7 +96,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     const Expr finished = picks ? sum : epilogue(problem, sum, operands, same, channel_of(s, problem));
     const auto *amx = schedule.with<AmxLanes>();
     if (amx != nullptr && amx->pixel_lanes && s.axes[0].phases > 1) {
-        s.interleave_buffer = Func("apart");
+        s.interleave_buffer = Func("interleave_buffer");
         (*s.interleave_buffer)(at) = finished;
     }
     s.product(at) = s.interleave_buffer ? Expr((*s.interleave_buffer)(same)) : finished;

@@ -188,7 +188,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     const std::vector<Expr> same(at.begin(), at.end());
     wide(at) = widen(problem, operands.sizes, type, operands.x(same));
     if (planes && !broadcasts) {
-        s.transposed_input = {Func("turned"), wide};
+        s.transposed_input = {Func("transposed_x"), wide};
         s.transposed_input->copy(at) = wide(same);
         s.input = s.transposed_input->copy;
         if (!pads) {

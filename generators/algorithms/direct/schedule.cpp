@@ -140,7 +140,7 @@ bool has_row_lanes(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const AxisMap &row = axes[0];
     return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && problem.x_type == DType::f32 &&
-           problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.step == 1 &&
+           problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.stride == 1 &&
            row.kernel % row.phases == 0 && row.offset_is_bounded() && phases_are_whole(axes) &&
            (problem.groups == 1 || problem.out_channels > problem.groups);
 }
@@ -162,7 +162,7 @@ bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule)
     if (!schedule.has_row_lanes()) {
         return axes.size() > 1;
     }
-    return axes.size() > 1 ? axes[1].extent_of(schedule.rows) <= most_copies * schedule.rows * axes[1].step
+    return axes.size() > 1 ? axes[1].extent_of(schedule.rows) <= most_copies * schedule.rows * axes[1].stride
                            : !schedule.panels_outside;
 }
 

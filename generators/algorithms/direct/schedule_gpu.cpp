@@ -23,7 +23,7 @@ std::vector<int> input_tile(const std::vector<AxisMap> &axes, const DirectGpuSch
     std::vector<int> result;
     for (size_t a = 0; a < axes.size(); a++) {
         const int tile = a == 0 ? schedule.pixels * schedule.threads_x : a == 1 ? schedule.threads_y : 1;
-        result.push_back((tile - 1) * axes[a].step + (axes[a].taps - 1) * std::abs(axes[a].tap_step) + 1);
+        result.push_back((tile - 1) * axes[a].stride + (axes[a].taps - 1) * std::abs(axes[a].tap_step) + 1);
     }
     return result;
 }

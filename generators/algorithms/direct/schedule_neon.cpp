@@ -27,7 +27,7 @@ void stage_inputs(DirectStages &s, const DirectSchedule &schedule, const Halide:
     staged.bound_extent(at[0], schedule.unroll * schedule.dot_width).vectorize(at[0]);
     const int tile[] = {schedule.width(), schedule.rows};
     for (size_t a = 0; a < std::min<size_t>(s.axes.size(), 2); a++) {
-        staged.bound_extent(at[a + 1], (tile[a] - 1) * s.axes[a].step + 1).unroll(at[a + 1]);
+        staged.bound_extent(at[a + 1], (tile[a] - 1) * s.axes[a].stride + 1).unroll(at[a + 1]);
     }
 }
 

@@ -70,7 +70,7 @@ Func accumulator_init_of(const DirectStages &s, const Problem &problem, const Op
     if (pixel_lanes) {
         at.insert(at.begin(), Var("lane"));
     }
-    Func init("start");
+    Func init("accumulator_init");
     init(at) = value;
     return init;
 }
@@ -92,7 +92,7 @@ Expr start_of_sums(const DirectStages &s, const Problem &problem) {
 // domain what it does not take.
 Expr input_position(DirectStages &s, size_t a, const Expr &j) {
     const AxisMap &axis = s.axes[a];
-    Expr in = s.q[a] * axis.step + axis.offset(s.phase[a]) + j * axis.tap_step;
+    Expr in = s.q[a] * axis.stride + axis.offset(s.phase[a]) + j * axis.tap_step;
     if (axis.has_uneven_phases()) {
         s.r.where(axis.is_tap(s.phase[a], j));
     }
@@ -186,7 +186,7 @@ Expr define_sums_of_rows(DirectStages &s, const Problem &problem, const PackedWe
     const std::vector<Expr> only_tap(s.axes.size(), 0);
     s.acc(at) = Halide::Internal::make_zero(sum_type(problem));
     s.acc(at) += operands.packed(packed.at(s.c, s.group(), s.r[0], s.r[1], only_tap, s.phase)) * s.input(input);
-    rows.sums = Func("joined");
+    rows.sums = Func("flattened_rows");
     rows.sums(at) = s.acc(std::vector<Expr>(at.begin(), at.end()));
     return rows.sums(from);
 }
@@ -209,7 +209,7 @@ bool sums_bias(const Problem &problem, const Operands &operands) {
 
 Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const PackedWeights &packed,
                  const Operands &operands, Halide::Type type) {
-    const int f16_block = schedule.with<F16Lanes>() != nullptr ? half_block(problem) : 0;
+    const int f16_block = schedule.with<F16Lanes>() != nullptr ? f16_sum_block(problem) : 0;
     Halide::Region domain = {{0, packed.dot_width}, {0, packed.steps() / std::max(f16_block, 1)}};
     for (const AxisMap &axis : s.axes) {
         domain.emplace_back(0, axis.taps);

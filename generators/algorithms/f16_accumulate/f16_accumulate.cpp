@@ -8,14 +8,14 @@ namespace kiln {
 
 bool f16_accumulate_applies(const Problem &problem) {
     return problem.accuracy == Accuracy::fast && !problem.traits().deformable && !problem.has_open_sizes() &&
-           problem.groups == 1 && problem.x_elements() > 0 && problem.y_elements() > 0 && half_block(problem) > 1;
+           problem.groups == 1 && problem.x_elements() > 0 && problem.y_elements() > 0 && f16_sum_block(problem) > 1;
 }
 
 bool has_f16_accumulate(const TargetModel &target) {
     return target.f16_arithmetic;
 }
 
-int half_block(const Problem &problem) {
+int f16_sum_block(const Problem &problem) {
     return lanes_within(problem.in_channels, fast_products, true);
 }
 
@@ -25,7 +25,7 @@ F16AccumulateSchedule default_f16_accumulate_schedule(const Problem &problem, co
     schedule.tile = F16Lanes{schedule.width()};
     schedule.lanes = lanes_around(problem.out_channels, target.lanes(16));
     schedule.vectors = std::min(schedule.vectors, ceil_div(static_cast<int>(problem.out_channels), schedule.lanes));
-    schedule.unroll = std::min(half_block(problem), target.lanes(16));
+    schedule.unroll = std::min(f16_sum_block(problem), target.lanes(16));
     return schedule;
 }
 

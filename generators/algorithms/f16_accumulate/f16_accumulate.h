@@ -18,7 +18,7 @@ bool f16_accumulate_applies(const Problem &problem);
 bool has_f16_accumulate(const TargetModel &target);
 
 // How many of a tap's products are summed in f16.
-int half_block(const Problem &problem);
+int f16_sum_block(const Problem &problem);
 
 F16AccumulateSchedule default_f16_accumulate_schedule(const Problem &problem, const TargetModel &target);
 

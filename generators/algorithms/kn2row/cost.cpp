@@ -25,12 +25,12 @@ double kn2row_cycles(const Problem &problem, const Kn2rowSchedule &s, const Targ
     const Problem products = kn2row_products(problem);
     const AxisMap row = axis_maps(problem)[0];
     const bool weaves = row.phases > 1 || (problem.y_layout == Layout::nxc && problem.out_channels > 1);
-    // Cycles for a vector of what is turned, of products that are stored, and of y.
-    const double turned = problem.x_layout == Layout::nxc ? 3.0 * problem.x_elements() : 0;
+    // Cycles for a vector of what is transposed, of products that are stored, and of y.
+    const double transposed = problem.x_layout == Layout::nxc ? 3.0 * problem.x_elements() : 0;
     const double stored = 1.0 * products.y_elements();
     const double outputs = (row.taps + 2.0 + (weaves ? 3 : 0)) * problem.y_elements();
     return products.flops() / 2 / (s.lanes * target.fma_per_cycle * share_of_peak(products, s, target)) +
-           (turned + stored + outputs) / s.lanes;
+           (transposed + stored + outputs) / s.lanes;
 }
 
 }  // namespace

@@ -38,9 +38,9 @@ Func widened_x(Kn2rowStages &s, const Problem &problem, const Operands &operands
     if (problem.x_layout == Layout::ncx) {
         return wide;
     }
-    s.turned = {Func("turned"), wide};
-    s.turned->rows(at) = wide(same);
-    return s.turned->rows;
+    s.transposed = {Func("transposed"), wide};
+    s.transposed->rows(at) = wide(same);
+    return s.transposed->rows;
 }
 
 void define_shifted(Kn2rowStages &s, const Kn2rowSchedule &schedule) {
@@ -136,7 +136,7 @@ bool kn2row_applies(const Problem &problem) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
-    return axes[0].step == 1 && axes[0].phases <= most_phases && axes[0].kernel >= axes[0].phases &&
+    return axes[0].stride == 1 && axes[0].phases <= most_phases && axes[0].kernel >= axes[0].phases &&
            phases_are_whole(axes);
 }
 

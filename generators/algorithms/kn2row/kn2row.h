@@ -55,15 +55,15 @@ Problem kn2row_products(const Problem &problem);
 // The weights that those take, from w as Implementation::pack gets it, over the same dimensions.
 Halide::Func kn2row_weights(const Problem &problem, const Halide::Func &w);
 
-// Rows of channels-last x turned, a block in registers at a time: over (c, the spatial axes, n), rows innermost.
-struct TurnedRows {
+// Rows of channels-last x transposed, a block in registers at a time: over (c, the spatial axes, n), rows innermost.
+struct TransposedRows {
     Halide::Func rows, block;
 };
 
 // The stages of the kernel, not scheduled.
 struct Kn2rowStages {
     DirectStages products;  // whose `acc` is all that is used of them
-    std::optional<TurnedRows> turned;
+    std::optional<TransposedRows> transposed;
     // The products of rows: over (position, channel by tap, q and phase of the other axes, n). Updates write zeros
     // beyond the ends of x's rows and then, a tile at a time, what is between them; the last of a row's tiles overlaps
     // the one before.

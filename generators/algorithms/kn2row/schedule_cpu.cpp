@@ -84,8 +84,8 @@ void schedule_shifted(Kn2rowStages &s, const Problem &problem, const Kn2rowSched
 }
 
 // All of x, once a run.
-void schedule_turned(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedule &schedule) {
-    auto &[rows, block] = *s.turned;
+void schedule_transposed(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedule &schedule) {
+    auto &[rows, block] = *s.transposed;
     const std::vector<Var> at = rows.args();
     const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
     rows.compute_root().bound(at[0], 0, channels).bound(at.back(), 0, batch);
@@ -96,7 +96,7 @@ void schedule_turned(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedu
     std::swap(order[0], order[1]);
     rows.reorder_storage(order);
     const int wide = lanes_within(s.axes[0].in, 16), narrow = lanes_within(channels, 16);
-    schedule_transpose(rows, block, at[1], at[0], wide, narrow, Var("square"), Var("squares"),
+    schedule_transpose(rows, block, at[1], at[0], wide, narrow, Var("block"), Var("blocks"),
                        TailStrategy::ShiftInwards);
     if (schedule.parallel && (batch > 1 || s.axes.size() > 1)) {
         rows.parallel(at[batch > 1 ? at.size() - 1 : at.size() - 2]);
@@ -108,8 +108,8 @@ void schedule_turned(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedu
 void schedule_kn2row(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedule &schedule) {
     const Var around_row = schedule_output(s, problem, schedule);
     schedule_shifted(s, problem, schedule, around_row);
-    if (s.turned) {
-        schedule_turned(s, problem, schedule);
+    if (s.transposed) {
+        schedule_transposed(s, problem, schedule);
     }
 }
 

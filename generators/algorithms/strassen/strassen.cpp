@@ -68,12 +68,12 @@ Expr start_of_block(const AxisMap &axis, const StrassenSchedule &schedule, const
 
 void define_sums(StrassenStages &s, const Problem &problem, const StrassenSchedule &schedule, const Func &x) {
     const std::vector<AxisMap> &axes = s.products.axes;
-    const int width = axes[0].step * schedule.pixels;
+    const int width = axes[0].stride * schedule.pixels;
     std::vector<Var> at = {s.k, s.i, s.t, s.block};
-    std::vector<Expr> from = {s.k, axes[0].step * (start_of_block(axes[0], schedule, s.block) + s.t)};
+    std::vector<Expr> from = {s.k, axes[0].stride * (start_of_block(axes[0], schedule, s.block) + s.t)};
     for (size_t a = 1; a < axes.size(); a++) {
         at.push_back(s.products.q[a]);
-        from.push_back(s.products.q[a] * axes[a].step);
+        from.push_back(s.products.q[a] * axes[a].stride);
     }
     at.push_back(s.products.n);
     from.push_back(s.products.n);
@@ -173,7 +173,7 @@ void define_transposed_block(StrassenStages &s, const StrassenSchedule &schedule
         at.erase(at.begin() + 1);
     }
     at.insert(at.begin() + 1, {s.u, s.block, half, channel_half});
-    s.transposed_block = Func("square");
+    s.transposed_block = Func("block");
     (*s.transposed_block)(at) = quarter_of(product, from, half, channel_half);
 }
 
@@ -289,7 +289,7 @@ bool strassen_applies(const Problem &problem) {
     return axes[0].phase_extent >= 2 && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
                const AxisMap::Range range = axis.reads();
                return axis.taps == 1 && !axis.has_uneven_phases() && axis.out % axis.phases == 0 && range.first == 0 &&
-                      range.last == (axis.phase_extent - 1) * axis.step && range.last < axis.in;
+                      range.last == (axis.phase_extent - 1) * axis.stride && range.last < axis.in;
            });
 }
 

@@ -52,17 +52,18 @@ struct Work {
 
 // Of all tiles of one combination: axes are transformed one after the other, the outermost first, but, by points, the
 // input's planes before their outermost axis.
-void add_transforms(Work &work, const WinogradShape &shape, int bits, bool by_point, double planes) {
+void add_transforms(Work &work, const WinogradShape &shape, int tail_mask, bool by_point, double planes) {
     const size_t outermost = shape.axes.size() - 1;
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        const CookToom &f = cook_toom(shape.tile_class(bits, a).outputs, shape.axes[a].taps, shape.filter_points(a));
-        double inputs = shape.tiles(bits), outputs = inputs;
+        const CookToom &f =
+            cook_toom(shape.tile_class(tail_mask, a).outputs, shape.axes[a].taps, shape.filter_points(a));
+        double inputs = shape.tiles(tail_mask), outputs = inputs;
         if (by_point && a != outermost) {
             const WinogradAxis &axis = shape.axes[outermost];
-            inputs *= planes / (axis.tile_class(false).count * axis.subs * axis.points);
+            inputs *= planes / (axis.tile_class(false).count * axis.dilation_phases * axis.points);
         }
         for (size_t b = 0; b < shape.axes.size(); b++) {
-            const TileClass tile = shape.tile_class(bits, b);
+            const TileClass tile = shape.tile_class(tail_mask, b);
             inputs *= b == a ? 1 : tile.points;
             outputs *= b == a ? 1 : b > a ? tile.outputs : tile.points;
         }
@@ -74,32 +75,33 @@ void add_transforms(Work &work, const WinogradShape &shape, int bits, bool by_po
 Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const TargetModel &target) {
     Work work;
     const WinogradAxis &outermost = shape.axes.back();
-    const double planes = shape.merges_folds ? outermost.covered() + outermost.taps - 1 : outermost.in;
+    const double planes = shape.merges_input_phases ? outermost.covered() + outermost.taps - 1 : outermost.in;
     int highest = 0;
-    for (const int bits : shape.tile_classes()) {
-        double points = shape.tiles(bits), outputs = points;
+    for (const int tail_mask : shape.tile_classes()) {
+        double points = shape.tiles(tail_mask), outputs = points;
         for (size_t a = 0; a < shape.axes.size(); a++) {
-            points *= shape.tile_class(bits, a).points;
-            outputs *= shape.tile_class(bits, a).outputs;
+            points *= shape.tile_class(tail_mask, a).points;
+            outputs *= shape.tile_class(tail_mask, a).outputs;
         }
-        add_transforms(work, shape, bits, schedule.by_point, planes);
+        add_transforms(work, shape, tail_mask, schedule.by_point, planes);
         work.points += points;
-        work.plane_points += points * planes / (outermost.whole * outermost.subs * outermost.points);
+        work.plane_points += points * planes / (outermost.whole * outermost.dilation_phases * outermost.points);
         work.outer_points += points * outermost.outputs / outermost.points;
         work.outputs += outputs;
-        highest |= bits;
+        highest |= tail_mask;
     }
-    for (int bits = 0; bits <= highest; bits++) {
-        if ((bits & ~highest) != 0) {
+    for (int tail_mask = 0; tail_mask <= highest; tail_mask++) {
+        if ((tail_mask & ~highest) != 0) {
             continue;
         }
-        const int count = shape.tiles_of_points(bits).count, block = block_of(count, schedule.block);
+        const int count = shape.tiles_of_points(tail_mask).count, block = block_of(count, schedule.block);
         double steps =
             static_cast<double>(shape.depth) / shape.interleaved * shape.panels;  // of sums, for one block of tiles
         for (size_t a = 0; a < shape.axes.size(); a++) {
-            const int short_folds = std::max(0, shape.folds(a) - shape.axes[a].first_short_fold());
-            const bool at_infinity = (bits >> a & 1) == 0 && shape.axes[a].taps > 1;
-            steps *= shape.phases(a) * (shape.points(bits, a).count * shape.folds(a) - (at_infinity ? short_folds : 0));
+            const int short_phases = std::max(0, shape.input_phases(a) - shape.axes[a].first_short_input_phase());
+            const bool at_infinity = (tail_mask >> a & 1) == 0 && shape.axes[a].taps > 1;
+            steps *= shape.phases(a) *
+                     (shape.points(tail_mask, a).count * shape.input_phases(a) - (at_infinity ? short_phases : 0));
         }
         const double fmas = schedule.vectors * block;
         // Two 16-bit products take an instruction for both and another to add them, or one where bytes have one, too.
@@ -136,7 +138,7 @@ double group_waits(const Problem &problem, const DirectSchedule &schedule) {
         const int together = a == 0   ? axis.phase_extent
                              : a == 1 ? schedule.rows
                                       : 1;  // outputs that share what they read
-        const int span = (together - 1) * axis.step + (axis.taps - 1) * std::abs(axis.tap_step) + 1;
+        const int span = (together - 1) * axis.stride + (axis.taps - 1) * std::abs(axis.tap_step) + 1;
         lines *= axis.phases * ceil_div(axis.phase_extent, together) * std::min(span, together * axis.taps);
     }
     return lines * wait_cycles;
@@ -154,8 +156,9 @@ double share_of_weights_read(const WinogradShape &shape) {
     for (size_t a = 0; a < shape.axes.size(); a++) {
         if (shape.shares_weights(a)) {
             const WinogradAxis &axis = shape.axes[a];
-            const int full = axis.first_short_fold();
-            read *= static_cast<double>(full * axis.points + axis.folds - full) / (axis.folds * axis.points);
+            const int full = axis.first_short_input_phase();
+            read *=
+                static_cast<double>(full * axis.points + axis.input_phases - full) / (axis.input_phases * axis.points);
         }
     }
     return read;
@@ -168,13 +171,13 @@ struct TileVectors {
 
     TileVectors(const Problem &problem, const WinogradShape &shape, int lanes) {
         for (size_t a = 0; a < shape.axes.size(); a++) {
-            inputs *= shape.folds(a) * shape.axes[a].shifts;
+            inputs *= shape.input_phases(a) * shape.axes[a].phase_offsets;
             phases *= shape.phases(a);
         }
-        inputs *=
-            ceil_div(shape.merges_folds ? shape.depth : static_cast<int>(problem.in_channels), lanes * shape.pair);
+        inputs *= ceil_div(shape.merges_input_phases ? shape.depth : static_cast<int>(problem.in_channels),
+                           lanes * shape.pair);
         columns = ceil_div(shape.pads_groups() ? shape.panels * shape.panel : shape.columns, lanes) * phases;
-        plane_inputs = inputs / (shape.folds(shape.axes.size() - 1) * shape.axes.back().shifts);
+        plane_inputs = inputs / (shape.input_phases(shape.axes.size() - 1) * shape.axes.back().phase_offsets);
     }
 };
 
@@ -301,7 +304,7 @@ std::vector<std::vector<int>> tile_sizes(const Problem &problem, const std::vect
         return product;
     };
     std::stable_sort(sizes.begin(), sizes.end(), [&](const auto &a, const auto &b) { return points(a) < points(b); });
-    std::erase_if(sizes, [&](const auto &size) { return !suits_tiles(problem, axes, size); });
+    std::erase_if(sizes, [&](const auto &size) { return !tiles_are_accurate(problem, axes, size); });
     return sizes;
 }
 

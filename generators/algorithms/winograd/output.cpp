@@ -16,16 +16,16 @@ using Halide::Var;
 namespace {
 
 // The transform on axis `a` of tiles of one combination, over (c, points of lower axes, outputs of this and higher
-// ones, tile, p of each axis, rows, images), from Funcs by bits of this and the lower axes to Funcs by bits of the
-// lower ones.
-std::map<int, Func> output_step(const WinogradStages &s, size_t a, int bits, const std::map<int, Func> &from) {
+// ones, tile, p of each axis, rows, images), from Funcs by the tail masks of this and the lower axes to Funcs by the
+// tail masks of the lower ones.
+std::map<int, Func> output_step(const WinogradStages &s, size_t a, int tail_mask, const std::map<int, Func> &from) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const CookToom &f = transform_of(shape, bits, a);
+    const CookToom &f = transform_of(shape, tail_mask, a);
     std::map<int, Func> to;
-    for (const auto &[from_bits, unused] : from) {
+    for (const auto &[from_mask, unused] : from) {
         // Points that these tiles lack are no part of it.
-        if ((from_bits >> a) != 0 || (from_bits & bits) != 0) {
+        if ((from_mask >> a) != 0 || (from_mask & tail_mask) != 0) {
             continue;
         }
         std::vector<Var> at = {s.c};
@@ -37,7 +37,7 @@ std::map<int, Func> output_step(const WinogradStages &s, size_t a, int bits, con
         std::vector<Expr> terms;
         for (int k = 0; k < f.points; k++) {
             const bool high = k >= shape.points(0, a).count;
-            const Func &source = from.at(from_bits | (high ? 1 << a : 0));
+            const Func &source = from.at(from_mask | (high ? 1 << a : 0));
             std::vector<Expr> with_point(at.begin(), at.end());
             with_point[1 + a] = k;
             if (a + 1 == rank) {  // the products: tile follows c
@@ -53,23 +53,23 @@ std::map<int, Func> output_step(const WinogradStages &s, size_t a, int bits, con
         const std::vector<Expr> outputs = output_transform(f, terms);
         Func step("output" + std::to_string(a));
         step(at) = outputs.size() == 1 ? outputs[0] : Halide::mux(s.i[a], outputs);
-        to[from_bits] = step;
+        to[from_mask] = step;
     }
     return to;
 }
 
 // The transform of tiles of one combination, the outermost axis first. Where a lower axis has two kinds of points, a
-// step is two Funcs, by bits of the lower axes.
-std::vector<WinogradStages::Step> output_steps(const WinogradStages &s, int bits) {
+// step is two Funcs, by the tail masks of the lower axes.
+std::vector<WinogradStages::Step> output_steps(const WinogradStages &s, int tail_mask) {
     std::map<int, Func> from;
     size_t a = s.shape.axes.size();
     for (const WinogradStages::Product &product : s.products) {
-        from[product.bits] = product.outer ? product.outer->f : product.product;
+        from[product.tail_mask] = product.outer ? product.outer->f : product.product;
         a = product.outer ? s.shape.axes.size() - 1 : a;
     }
     std::vector<WinogradStages::Step> steps;
     while (a-- > 0) {
-        from = output_step(s, a, bits, from);
+        from = output_step(s, a, tail_mask, from);
         for (const auto &[unused, f] : from) {
             steps.push_back({a, f});
         }
@@ -111,11 +111,11 @@ Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const 
 void define_outer(WinogradStages &s) {
     std::map<int, Func> products;
     for (const WinogradStages::Product &product : s.products) {
-        products[product.bits] = product.product;
+        products[product.tail_mask] = product.product;
     }
     const std::map<int, Func> outer = output_step(s, s.shape.axes.size() - 1, 0, products);
     for (WinogradStages::Product &product : s.products) {
-        product.outer->f = outer.at(product.bits);
+        product.outer->f = outer.at(product.tail_mask);
     }
 }
 
@@ -136,24 +136,24 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
     (s.in_place ? s.y : s.result.emplace()) = target;
     const Halide::Type type = s.finished ? halide_type(problem.y_type) : s.products[0].product.type();
     target(at) = Halide::undef(type);
-    for (const int bits : shape.tile_classes()) {
-        std::vector<int> extents = tile_domain(shape, bits, true);
+    for (const int tail_mask : shape.tile_classes()) {
+        std::vector<int> extents = tile_domain(shape, tail_mask, true);
         extents.push_back(s.in_place ? shape.axes.back().chunks : 1);
         extents.push_back(s.in_place ? shape.image_chunks : 1);
         // Phases follow one another in the loop over chunks of rows, also where there is a single one.
         const std::set<size_t> kept = schedule.by_phase ? std::set<size_t>{3 * rank + 1} : std::set<size_t>{};
-        WinogradStages::Transform transform = {bits, output_steps(s, bits),
+        WinogradStages::Transform transform = {tail_mask, output_steps(s, tail_mask),
                                                UpdateLoops(extents, rank, "of_output", kept)};
         TilePosition tile = position_of(transform.r, rank);
         const Expr rows = transform.r[3 * rank + 1], images = transform.r[3 * rank + 2];
         std::vector<Expr> from = {shape.column_of(s.c)}, position;
         append(from, tile.inner);
-        from.push_back(tile_number(shape, bits, tile.t, tile.u, tile.image));
+        from.push_back(tile_number(shape, tail_mask, tile.t, tile.u, tile.image));
         for (size_t a = 0; a < rank; a++) {
             const WinogradAxis &axis = shape.axes[a];
             const Expr t = s.in_place && axis.chunks > 1 ? rows * axis.whole + tile.t[a] : tile.t[a];
-            const Expr v = shape.tile_class(bits, a).start + t * axis.outputs + tile.inner[a];
-            position.push_back(v * axis.subs + tile.u[a]);
+            const Expr v = shape.tile_class(tail_mask, a).start + t * axis.outputs + tile.inner[a];
+            position.push_back(v * axis.dilation_phases + tile.u[a]);
             if (shape.clipped_tail && axis.chunks * axis.covered() > axis.out) {
                 transform.r.domain().where(position[a] < axis.out);
             }

@@ -17,7 +17,7 @@ constexpr size_t most_stack_bytes = 16384;  // of one allocation: Halide takes l
 // The dimensions of packed weights.
 struct PackedVars {
     Var lane{"lane"}, step{"step"}, block{"block"};
-    std::vector<Var> e, j, p;  // fold, point (or tap, before the axis is transformed) and phase of each axis
+    std::vector<Var> e, j, p;  // input phase, point (or tap, before the axis is transformed) and phase of each axis
 
     explicit PackedVars(size_t rank) : e(vars("e", rank)), j(vars("j", rank)), p(vars("p", rank)) {}
     std::vector<Var> all() const {
@@ -33,7 +33,7 @@ struct PackedVars {
 // Which weight lies at a place of the packed ones.
 struct WeightPosition {
     Expr channel, input;  // of y, and of the input channels of a group
-    std::vector<Expr> phase, fold;
+    std::vector<Expr> phase, input_phase;
 };
 
 WeightPosition position_of(const Problem &problem, const WinogradShape &shape, const PackedVars &at) {
@@ -57,20 +57,20 @@ WeightPosition position_of(const Problem &problem, const WinogradShape &shape, c
         w.channel = Halide::select(of_groups < shape.group_columns,
                                    w.channel / columns * shape.group_columns + of_groups, channels);
     }
-    if (shape.merges_folds) {
+    if (shape.merges_input_phases) {
         const int depth = static_cast<int>(problem.in_channels / problem.groups);
         w.input = k % depth;
-        Expr folds = k / depth;
+        Expr input_phases = k / depth;
         for (size_t a = 0; a < shape.axes.size(); a++) {
-            w.fold[a] = folds % shape.axes[a].folds;
-            folds = folds / shape.axes[a].folds;
+            w.input_phase[a] = input_phases % shape.axes[a].input_phases;
+            input_phases = input_phases / shape.axes[a].input_phases;
         }
     }
     return w;
 }
 
-// The weights in double, tap by tap. They are zero in the last panel's empty lanes, beyond a fold's or a phase's taps
-// and between groups that share a panel.
+// The weights in double, tap by tap. They are zero in the last panel's empty lanes, beyond an input phase's or a
+// phase's taps and between groups that share a panel.
 Func taps_of(const Problem &problem, const WinogradShape &shape, const PackedVars &at, const Func &w) {
     WeightPosition from = position_of(problem, shape, at);
     const int depth = static_cast<int>(problem.in_channels / problem.groups);
@@ -84,7 +84,7 @@ Func taps_of(const Problem &problem, const WinogradShape &shape, const PackedVar
         weight_at(problem, {from.channel, group, from.channel % out_of_group}, from.input, depth);
     Halide::Region bounds = weight_bounds(problem);
     for (size_t a = shape.axes.size(); a-- > 0;) {
-        source.push_back(shape.axes[a].tap(from.phase[a], from.fold[a], at.j[a]));
+        source.push_back(shape.axes[a].tap(from.phase[a], from.input_phase[a], at.j[a]));
         bounds.emplace_back(0, shape.axes[a].kernel);
     }
     Func taps("taps");

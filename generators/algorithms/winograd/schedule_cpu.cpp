@@ -37,12 +37,12 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     image.align_storage(s.c, schedule.lanes * s.shape.pair);
     for (size_t a = 0; a < s.shape.axes.size(); a++) {
         const WinogradAxis &axis = s.shape.axes[a];
-        const int folded = axis.chunks * axis.covered() + axis.taps - 1;
-        extents.push_back(s.shape.merges_folds ? folded : axis.in);
+        const int dense_extent = axis.chunks * axis.covered() + axis.taps - 1;
+        extents.push_back(s.shape.merges_input_phases ? dense_extent : axis.in);
         image.bound(at[a + 1], 0, extents[a]);
     }
     image.bound(s.n, 0, batch);
-    if (s.shape.merges_folds) {
+    if (s.shape.merges_input_phases) {
         image.bound(s.c, 0, s.shape.depth).unroll(s.c);
     } else if (chunked) {
         image.bound_extent(s.c, channels);
@@ -53,7 +53,7 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     if (s.transposed_x) {
         row_blocks = schedule_transpose(image, *s.transposed_x, s.c, channels, schedule.lanes * s.shape.pair, at[1],
                                         s.shape.axes[0].in, 8);
-    } else if (!s.shape.merges_folds) {
+    } else if (!s.shape.merges_input_phases) {
         vectorize_channels(image, s.c, channels, schedule.lanes);
     }
     if (!schedule.parallel || chunked) {
@@ -72,8 +72,8 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
 
 int all_tiles(const WinogradShape &shape) {
     int tiles = 0;
-    for (const int bits : shape.tile_classes()) {
-        tiles += shape.tiles(bits);
+    for (const int tail_mask : shape.tile_classes()) {
+        tiles += shape.tiles(tail_mask);
     }
     return tiles;
 }
@@ -93,9 +93,9 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     }
     f.bound(s.tile, 0, all_tiles(shape));
     for (size_t a = 0; a < axes; a++) {
-        bound(s, f, s.e[a], 0, shape.folds(a));
+        bound(s, f, s.e[a], 0, shape.input_phases(a));
         bound(s, f, s.j[a], 0, shape.axes[a].points);
-        bound(s, f, s.z[a], 0, shape.axes[a].shifts);
+        bound(s, f, s.z[a], 0, shape.axes[a].phase_offsets);
         append(loops.between, s.several({s.e[a]}));
     }
     for (size_t a = 0; a < axes; a++) {
@@ -115,7 +115,7 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
                      const Place &place, bool parallel) {
     const WinogradShape &shape = s.shape;
     const size_t outermost = shape.axes.size() - 1;
-    const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
+    const WinogradShape::Range range = shape.tiles_of_points(stage.tail_mask);
     const Var vector("vector"), shared("shared");
     Func &f = stage.outer->f, &in = stage.transformed;
     place.compute(f);
@@ -130,7 +130,7 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
         append(storage, s.several({s.p[a]}));
     }
     for (size_t a = 0; a < outermost; a++) {
-        const WinogradShape::Range points = shape.points(stage.bits, a);
+        const WinogradShape::Range points = shape.points(stage.tail_mask, a);
         f.bound(s.j[a], points.begin, points.count);
         order.emplace_back(s.j[a]);
         storage.push_back(s.j[a]);
@@ -181,7 +181,7 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
     const size_t rank = shape.axes.size();
     const Var panel("panel"), vector("vector"), tiles("tiles");
     for (WinogradStages::Product &stage : s.products) {
-        const WinogradShape::Range range = shape.tiles_of_points(stage.bits);
+        const WinogradShape::Range range = shape.tiles_of_points(stage.tail_mask);
         const int block = block_of(range.count, schedule.block);
         Func &f = stage.product;
         const Place place = schedule.by_point ? schedule_outer(s, stage, schedule, where, parallel) : where;
@@ -196,7 +196,7 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
         std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
         std::vector<SharedLoop> loops, phases;  // a point's tiles are read by one thread where there are many points
         for (size_t a = 0; a < rank; a++) {
-            const WinogradShape::Range points = shape.points(stage.bits, a);
+            const WinogradShape::Range points = shape.points(stage.tail_mask, a);
             if (!schedule.by_point || a + 1 == rank) {
                 f.bound(s.j[a], points.begin, points.count);
             }

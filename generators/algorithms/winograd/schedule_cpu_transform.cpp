@@ -21,21 +21,21 @@ namespace {
 // Beyond so many points a tile's transform no longer fits the code and the registers it takes unrolled.
 constexpr int most_unrolled_points = 36;
 
-bool goes_by_rows(const WinogradShape &shape, int bits) {
+bool goes_by_rows(const WinogradShape &shape, int tail_mask) {
     int points = 1;
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        points *= shape.tile_class(bits, a).points;
+        points *= shape.tile_class(tail_mask, a).points;
     }
     return points > most_unrolled_points && shape.axes.size() > 1;
 }
 
 // The loops over tiles, the outermost first.
-std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const UpdateLoops &r, int bits) {
+std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const UpdateLoops &r, int tail_mask) {
     const size_t rank = shape.axes.size();
     std::vector<SharedLoop> loops = {{r.loop(3 * rank), shape.images}};
     for (size_t a = rank; a-- > 0;) {
-        loops.push_back({r.loop(rank + 2 * a + 1), shape.axes[a].subs});
-        loops.push_back({r.loop(rank + 2 * a), shape.tile_class(bits, a).count});
+        loops.push_back({r.loop(rank + 2 * a + 1), shape.axes[a].dilation_phases});
+        loops.push_back({r.loop(rank + 2 * a), shape.tile_class(tail_mask, a).count});
     }
     return loops;
 }
@@ -128,7 +128,7 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
                         size_t axes, int lanes, const TransformLoops &loops) {
     const size_t rank = s.shape.axes.size();
     const Var vector("vector");
-    const bool by_rows = goes_by_rows(axes < rank ? s.shape.plane() : s.shape, transform.bits);
+    const bool by_rows = goes_by_rows(axes < rank ? s.shape.plane() : s.shape, transform.tail_mask);
     Stage stage = target.update(update);
     const bool whole = target.name() != s.y.name() || s.shape.columns % lanes == 0;
     stage.split(s.c, vector, s.c, lanes, whole ? TailStrategy::RoundUp : TailStrategy::PredicateStores);
@@ -165,7 +165,7 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     if (loops.parallel && loops.panel_vectors > 0) {
         stage.parallel(panel_of_y);
     } else if (loops.parallel) {
-        share_loops(stage.allow_race_conditions(), tile_loops(s.shape, transform.r, transform.bits));
+        share_loops(stage.allow_race_conditions(), tile_loops(s.shape, transform.r, transform.tail_mask));
     }
     for (const WinogradStages::Step &step : transform.steps) {
         schedule_step(step, s, transform, target, lanes, by_rows, vector);

@@ -44,7 +44,7 @@ bool winograd_applies(const Problem &p) {
         return false;
     }
     const std::vector<WinogradAxis> axes = winograd_axes(p);
-    bool pays = false;
+    bool saves_products = false;
     for (int axis = 0; axis < p.rank; axis++) {
         const WinogradAxis &map = axes[p.rank - 1 - axis];
         if (p.traits().transposed && p.stride[axis] > 1 && p.dilation[axis] > 1) {
@@ -53,12 +53,12 @@ bool winograd_applies(const Problem &p) {
         if (map.taps >= max_cook_toom_points) {
             return false;
         }
-        pays = pays || (map.taps >= 2 && map.length >= 2);
+        saves_products = saves_products || (map.taps >= 2 && map.length >= 2);
     }
-    return pays && (!p.is_quantized() || is_exact(p, axes, {1, 1, 1}));
+    return saves_products && (!p.is_quantized() || is_exact(p, axes, {1, 1, 1}));
 }
 
-bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, const std::vector<int> &tile) {
+bool tiles_are_accurate(const Problem &problem, const std::vector<WinogradAxis> &axes, const std::vector<int> &tile) {
     return problem.is_quantized() ? is_exact(problem, axes, tile)
                                   : winograd_amplification(axes, tile) <= most_amplification;
 }
@@ -139,7 +139,7 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (problem.is_quantized() && !is_exact(problem, axes, tile)) {
         throw std::invalid_argument("schedule: such large tiles of 8-bit numbers are not exact in 16 and 32 bits");
     }
-    if (!suits_tiles(problem, axes, tile)) {
+    if (!tiles_are_accurate(problem, axes, tile)) {
         throw std::invalid_argument("schedule: errors of such large tiles come to " +
                                     std::to_string(winograd_amplification(axes, tile)) + " times those of a sum");
     }
@@ -173,11 +173,11 @@ namespace {
 constexpr int64_t few_inputs = 4, few_outputs = 32;
 constexpr int fewest_group_chunks = 4;  // enough for the threads that share them
 
-bool merges_folds(const Problem &problem, const std::vector<WinogradAxis> &axes) {
+bool merges_input_phases(const Problem &problem, const std::vector<WinogradAxis> &axes) {
     bool any = false, dense = true;
     for (const WinogradAxis &axis : axes) {
-        any = any || axis.folds > 1;
-        dense = dense && axis.subs == 1;
+        any = any || axis.input_phases > 1;
+        dense = dense && axis.dilation_phases == 1;
     }
     return problem.groups == 1 && problem.in_channels <= few_inputs && any && dense;
 }
@@ -188,7 +188,7 @@ bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes
     const bool whole =
         std::all_of(axes.begin(), axes.end(), [](const WinogradAxis &axis) { return axis.out % axis.phases == 0; });
     return problem.groups == 1 && !problem.is_quantized() && problem.out_channels < few_outputs && axes[0].phases > 1 &&
-           axes[0].shifts == 1 && whole;
+           axes[0].phase_offsets == 1 && whole;
 }
 
 WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule) {
@@ -211,7 +211,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         }
     }
     shape.merges_phases = merges_phases(problem, shape.axes);
-    shape.merges_folds = merges_folds(problem, shape.axes);
+    shape.merges_input_phases = merges_input_phases(problem, shape.axes);
     shape.channels_first = problem.y_layout == Layout::nxc;
     shape.columns = static_cast<int>(problem.out_channels) * (shape.merges_phases ? shape.axes[0].phases : 1);
     shape.panel = schedule.panel();
@@ -219,7 +219,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.packed_groups = groups_of_panel(problem, shape.panel);
     shape.depth = static_cast<int>(problem.in_channels / problem.groups) * shape.packed_groups;
     for (const WinogradAxis &axis : shape.axes) {
-        shape.depth *= shape.merges_folds ? axis.folds : 1;
+        shape.depth *= shape.merges_input_phases ? axis.input_phases : 1;
     }
     if (problem.is_quantized()) {
         shape.pair = 2;
@@ -261,11 +261,11 @@ Halide::Expr WinogradShape::column_of(const Halide::Expr &channel) const {
 // alone, then on both: so the tiles that are whole on either axis, or on both, follow each other.
 std::vector<int> WinogradShape::tile_classes() const {
     std::vector<int> classes;
-    for (const int bits : {1, 0, 2, 3}) {
-        const bool has_x = (bits & 1) == 0 || axes[0].rest > 0;
-        const bool has_y = (bits & 2) == 0 || (axes.size() > 1 && axes[1].rest > 0);
+    for (const int tail_mask : {1, 0, 2, 3}) {
+        const bool has_x = (tail_mask & 1) == 0 || axes[0].rest > 0;
+        const bool has_y = (tail_mask & 2) == 0 || (axes.size() > 1 && axes[1].rest > 0);
         if (has_x && has_y) {
-            classes.push_back(bits);
+            classes.push_back(tail_mask);
         }
     }
     return classes;
@@ -273,21 +273,21 @@ std::vector<int> WinogradShape::tile_classes() const {
 
 bool WinogradShape::shares_weights(size_t axis) const {
     const WinogradAxis &a = axes[axis];
-    return pair == 1 && !merges_folds && a.taps == 2 && a.first_short_fold() < a.folds;
+    return pair == 1 && !merges_input_phases && a.taps == 2 && a.first_short_input_phase() < a.input_phases;
 }
 
-int WinogradShape::tiles(int bits) const {
+int WinogradShape::tiles(int tail_mask) const {
     int count = images;
     for (size_t a = 0; a < axes.size(); a++) {
-        count *= tile_class(bits, a).count * axes[a].subs;
+        count *= tile_class(tail_mask, a).count * axes[a].dilation_phases;
     }
     return count;
 }
 
-int WinogradShape::tiles_before(int bits) const {
+int WinogradShape::tiles_before(int tail_mask) const {
     int before = 0;
     for (const int other : tile_classes()) {
-        if (other == bits) {
+        if (other == tail_mask) {
             break;
         }
         before += tiles(other);
@@ -302,10 +302,10 @@ WinogradShape WinogradShape::plane() const {
     return result;
 }
 
-WinogradShape::Range WinogradShape::tiles_of_points(int bits) const {
+WinogradShape::Range WinogradShape::tiles_of_points(int tail_mask) const {
     Range range = {-1, 0};
     for (const int other : tile_classes()) {
-        if ((bits & other) == 0) {
+        if ((tail_mask & other) == 0) {
             range.begin = range.count == 0 ? tiles_before(other) : range.begin;
             range.count += tiles(other);
         }
@@ -313,9 +313,9 @@ WinogradShape::Range WinogradShape::tiles_of_points(int bits) const {
     return range;
 }
 
-WinogradShape::Range WinogradShape::points(int bits, size_t axis) const {
+WinogradShape::Range WinogradShape::points(int tail_mask, size_t axis) const {
     const int low = axes[axis].rest > 0 ? axes[axis].rest_points : axes[axis].points;
-    return (bits >> axis & 1) != 0 ? Range{low, axes[axis].points - low} : Range{0, low};
+    return (tail_mask >> axis & 1) != 0 ? Range{low, axes[axis].points - low} : Range{0, low};
 }
 
 bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
@@ -336,7 +336,7 @@ bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
 std::vector<int> WinogradShape::packed_extents() const {
     std::vector<int> extents = {pair * panel, steps()};
     for (size_t a = 0; a < axes.size(); a++) {
-        extents.push_back(folds(a));
+        extents.push_back(input_phases(a));
     }
     extents.push_back(panels);
     for (const WinogradAxis &axis : axes) {

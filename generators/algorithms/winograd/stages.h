@@ -9,21 +9,21 @@
 namespace kiln {
 
 // The transform of axis `a` in tiles of a combination.
-const CookToom &transform_of(const WinogradShape &shape, int bits, size_t a);
+const CookToom &transform_of(const WinogradShape &shape, int tail_mask, size_t a);
 
 struct TilePosition {
-    std::vector<Halide::Expr> inner, t, u;  // point or output, tile, sub-image of each axis
+    std::vector<Halide::Expr> inner, t, u;  // point or output, tile, dilation phase of each axis
     Halide::Expr image;
 };
 
 TilePosition position_of(const UpdateLoops &r, size_t rank);
 
-// The number of a tile among those of its combination: (tile, sub-image) of each axis, then the image.
-Halide::Expr tile_number(const WinogradShape &shape, int bits, const std::vector<Halide::Expr> &t,
+// The number of a tile among those of its combination: (tile, dilation phase) of each axis, then the image.
+Halide::Expr tile_number(const WinogradShape &shape, int tail_mask, const std::vector<Halide::Expr> &t,
                          const std::vector<Halide::Expr> &u, const Halide::Expr &image);
 
-// Extents of loops over points or outputs of each axis, then tile and sub-image of each, then the image.
-std::vector<int> tile_domain(const WinogradShape &shape, int bits, bool outputs);
+// Extents of loops over points or outputs of each axis, then tile and dilation phase of each, then the image.
+std::vector<int> tile_domain(const WinogradShape &shape, int tail_mask, bool outputs);
 
 // The transforms of products on the outermost axis, whose tiles are all of one size.
 void define_outer(WinogradStages &s);

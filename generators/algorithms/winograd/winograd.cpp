@@ -20,29 +20,29 @@ using Halide::Func;
 using Halide::RDom;
 using Halide::Var;
 
-const CookToom &transform_of(const WinogradShape &shape, int bits, size_t a) {
+const CookToom &transform_of(const WinogradShape &shape, int tail_mask, size_t a) {
     const WinogradAxis &axis = shape.axes[a];
-    return cook_toom(shape.tile_class(bits, a).outputs, axis.taps, shape.filter_points(a));
+    return cook_toom(shape.tile_class(tail_mask, a).outputs, axis.taps, shape.filter_points(a));
 }
 
-Expr tile_number(const WinogradShape &shape, int bits, const std::vector<Expr> &t, const std::vector<Expr> &u,
+Expr tile_number(const WinogradShape &shape, int tail_mask, const std::vector<Expr> &t, const std::vector<Expr> &u,
                  const Expr &image) {
     Expr number = image;
     for (size_t a = shape.axes.size(); a-- > 0;) {
-        number = (number * shape.tile_class(bits, a).count + t[a]) * shape.axes[a].subs + u[a];
+        number = (number * shape.tile_class(tail_mask, a).count + t[a]) * shape.axes[a].dilation_phases + u[a];
     }
-    return number + shape.tiles_before(bits);
+    return number + shape.tiles_before(tail_mask);
 }
 
-std::vector<int> tile_domain(const WinogradShape &shape, int bits, bool outputs) {
+std::vector<int> tile_domain(const WinogradShape &shape, int tail_mask, bool outputs) {
     std::vector<int> extents;
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        const TileClass tile = shape.tile_class(bits, a);
+        const TileClass tile = shape.tile_class(tail_mask, a);
         extents.push_back(outputs ? tile.outputs : tile.points);
     }
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        extents.push_back(shape.tile_class(bits, a).count);
-        extents.push_back(shape.axes[a].subs);
+        extents.push_back(shape.tile_class(tail_mask, a).count);
+        extents.push_back(shape.axes[a].dilation_phases);
     }
     extents.push_back(shape.images);
     return extents;
@@ -76,7 +76,7 @@ Func widened(const Problem &problem, const Operands &operands, const Func &x) {
     return wide;
 }
 
-// The channels of all folds together, and zeros around them, over (c, position in tiles of each axis, n).
+// The channels of all input phases together, and zeros around them, over (c, position in tiles of each axis, n).
 Func define_folded_image(WinogradStages &s, const Problem &problem, const Operands &operands) {
     const Func x = widened(problem, operands, operands.x);
     const int channels = static_cast<int>(problem.in_channels);
@@ -85,11 +85,11 @@ Func define_folded_image(WinogradStages &s, const Problem &problem, const Operan
     at.push_back(s.n);
     std::vector<Expr> from = {s.c % channels};
     Halide::Region bounds(1);
-    Expr folds = s.c / channels;
+    Expr input_phases = s.c / channels;
     for (size_t a = 0; a < s.shape.axes.size(); a++) {
         const WinogradAxis &axis = s.shape.axes[a];
-        from.push_back(at[a + 1] * axis.step + axis.origin(0, folds % axis.folds, 0));
-        folds = folds / axis.folds;
+        from.push_back(at[a + 1] * axis.stride + axis.origin(0, input_phases % axis.input_phases, 0));
+        input_phases = input_phases / axis.input_phases;
         bounds.emplace_back(0, axis.in);
     }
     from.push_back(s.n);
@@ -107,8 +107,8 @@ Func define_folded_image(WinogradStages &s, const Problem &problem, const Operan
 Func define_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
                   const Operands &operands) {
     const int lanes = schedule.lanes * s.shape.pair, channels = static_cast<int>(problem.in_channels);
-    s.channels = round_up(s.shape.merges_folds ? s.shape.depth : channels, lanes);
-    if (s.shape.merges_folds) {
+    s.channels = round_up(s.shape.merges_input_phases ? s.shape.depth : channels, lanes);
+    if (s.shape.merges_input_phases) {
         return define_folded_image(s, problem, operands);
     }
     std::vector<Var> at = {s.c};
@@ -145,7 +145,7 @@ Func define_image(WinogradStages &s, const Problem &problem, const WinogradSched
 
 // The transform of tiles of one combination whose first input is at given positions: a Func for each axis, over
 // (c, inputs or points of each axis, position of each axis, n).
-std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const WinogradShape &shape, int bits,
+std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const WinogradShape &shape, int tail_mask,
                                               const Func &padded) {
     const size_t rank = shape.axes.size();
     const std::vector<Var> position = vars("position", rank);
@@ -155,7 +155,7 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const Win
     append(at, s.several({s.n}));
     std::vector<WinogradStages::Step> steps;
     for (size_t a = rank; a-- > 0;) {
-        const CookToom &f = transform_of(shape, bits, a);
+        const CookToom &f = transform_of(shape, tail_mask, a);
         std::vector<Expr> inputs;
         for (int l = 0; l < f.points; l++) {
             std::vector<Expr> from(at.begin(), at.end());
@@ -166,7 +166,7 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const Win
             }
             std::vector<Expr> x = {shape.channel_of(s.c)};
             for (size_t b = 0; b < rank; b++) {
-                x.push_back(position[b] + from[1 + b] * (shape.merges_folds ? 1 : shape.axes[b].step));
+                x.push_back(position[b] + from[1 + b] * (shape.merges_input_phases ? 1 : shape.axes[b].stride));
             }
             x.push_back(s.value(s.n));
             inputs.push_back(padded(x));
@@ -198,17 +198,18 @@ void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
     append(at, s.several(of_inner(s.z)));
     append(at, s.several(by_point ? std::vector<Var>{s.images} : std::vector<Var>{s.rows, s.images}));
     s.transformed(at) = Halide::undef(padded.type());
-    for (const int bits : shape.tile_classes()) {
-        WinogradStages::Transform transform = {bits, input_steps(s, shape, bits, padded),
-                                               UpdateLoops(tile_domain(shape, bits, false), rank, "of_input")};
+    for (const int tail_mask : shape.tile_classes()) {
+        WinogradStages::Transform transform = {tail_mask, input_steps(s, shape, tail_mask, padded),
+                                               UpdateLoops(tile_domain(shape, tail_mask, false), rank, "of_input")};
         const TilePosition tile = position_of(transform.r, rank);
         std::vector<Expr> to(at.begin(), at.end()), from = {s.c};
         append(from, tile.inner);
         for (size_t a = 0; a < inner; a++) {
             const WinogradAxis &axis = shape.axes[a];
             const Expr row = axis.chunks > 1 ? s.rows * axis.whole + tile.t[a] : tile.t[a];
-            const Expr start = row * axis.outputs + shape.tile_class(bits, a).start;
-            from.push_back(shape.merges_folds ? start : start * axis.step + axis.origin(tile.u[a], s.e[a], s.z[a]));
+            const Expr start = row * axis.outputs + shape.tile_class(tail_mask, a).start;
+            from.push_back(shape.merges_input_phases ? start
+                                                     : start * axis.stride + axis.origin(tile.u[a], s.e[a], s.z[a]));
             to[first_point + a] = tile.inner[a];
         }
         if (by_point) {
@@ -217,7 +218,7 @@ void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
         if (s.has(s.n)) {
             from.push_back(s.value(s.images) * shape.images + tile.image);
         }
-        to[tile_at] = tile_number(shape, bits, tile.t, tile.u, tile.image);
+        to[tile_at] = tile_number(shape, tail_mask, tile.t, tile.u, tile.image);
         s.transformed(to) = transform.steps.back().f(from);
         s.inputs.push_back(transform);
     }
@@ -240,21 +241,23 @@ std::vector<RDom> gather_planes(const WinogradStages &s, WinogradStages::Product
     std::vector<RDom> gathered;
     product.transformed = Func("transformed");
     product.transformed(at) = Halide::undef(planes.type());
-    for (const int bits : shape.tile_classes()) {
-        if ((bits & product.bits) != 0) {
+    for (const int tail_mask : shape.tile_classes()) {
+        if ((tail_mask & product.tail_mask) != 0) {
             continue;
         }
-        const int tiles = plane.tiles(bits) / shape.images;
+        const int tiles = plane.tiles(tail_mask) / shape.images;
         const TileClass outermost = shape.tile_class(0, outer);
-        const RDom r({{0, tiles}, {0, outermost.count}, {0, axis.subs}, {0, shape.images}}, "of_plane");
+        const RDom r({{0, tiles}, {0, outermost.count}, {0, axis.dilation_phases}, {0, shape.images}}, "of_plane");
         std::vector<Expr> to(at.begin(), at.end()), inputs;
-        to[tile_at] = shape.tiles_before(bits) + ((r[3] * outermost.count + r[1]) * axis.subs + r[2]) * tiles + r[0];
+        to[tile_at] = shape.tiles_before(tail_mask) +
+                      ((r[3] * outermost.count + r[1]) * axis.dilation_phases + r[2]) * tiles + r[0];
         for (int l = 0; l < f.points; l++) {
             const Expr start = r[1] * axis.outputs + l;
             std::vector<Expr> from = {s.c};
             append(from, s.several(std::vector<Var>(s.e.begin(), s.e.end() - 1)));
-            from.push_back(plane.tiles_before(bits) + r[3] * tiles + r[0]);
-            from.push_back(shape.merges_folds ? start : start * axis.step + axis.origin(r[2], s.e[outer], s.z[outer]));
+            from.push_back(plane.tiles_before(tail_mask) + r[3] * tiles + r[0]);
+            from.push_back(shape.merges_input_phases ? start
+                                                     : start * axis.stride + axis.origin(r[2], s.e[outer], s.z[outer]));
             append(from, std::vector<Var>(s.j.begin(), s.j.end() - 1));
             append(from, s.several(std::vector<Var>(s.z.begin(), s.z.end() - 1)));
             append(from, s.several({s.images}));
@@ -289,7 +292,7 @@ void define_sum(Func &acc, const std::vector<Var> &at, int pair, const Func &tra
 // The planes that products by points transform, with zeros around them on the outermost axis.
 Func padded_planes(const WinogradStages &s) {
     const WinogradAxis &outermost = s.shape.axes.back();
-    if (!outermost.reads_outside() || s.shape.merges_folds) {
+    if (!outermost.reads_outside() || s.shape.merges_input_phases) {
         return s.transformed;
     }
     Halide::Region bounds(s.transformed.dimensions());
@@ -297,8 +300,8 @@ Func padded_planes(const WinogradStages &s) {
     return Halide::BoundaryConditions::constant_exterior(s.transformed, zero_of(s.transformed), bounds);
 }
 
-// Where the product of point j and phase p at step r[0] and folds r[1...] finds its weight and its input. Adds to the
-// sum's domain which folds it has.
+// Where the product of point j and phase p at step r[0] and input phases r[1...] finds its weight and its input. Adds
+// to the sum's domain which input phases it has.
 struct Factors {
     std::vector<Expr> weight, input;
 };
@@ -321,12 +324,12 @@ Factors factors_of(const WinogradStages &s, const Problem &problem, UpdateLoops 
     f.weight.push_back(s.c / shape.panel);
     for (size_t a = 0; a < rank; a++) {
         const WinogradAxis &axis = shape.axes[a];
-        const Expr has_last_tap = r[a + 1] < axis.first_short_fold();
+        const Expr has_last_tap = r[a + 1] < axis.first_short_input_phase();
         f.weight.push_back(shape.shares_weights(a) ? Halide::select(has_last_tap, s.j[a], 0) : Expr(s.j[a]));
         if (s.has(s.z[a])) {
-            f.input.push_back(axis.shift_of(s.p[a]));
+            f.input.push_back(axis.phase_offset(s.p[a]));
         }
-        if (axis.taps > 1 && axis.first_short_fold() < shape.folds(a)) {
+        if (axis.taps > 1 && axis.first_short_input_phase() < shape.input_phases(a)) {
             r.domain().where(s.j[a] != cook_toom_infinity || has_last_tap);
         }
     }
@@ -342,23 +345,24 @@ void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
     const Func planes = by_point ? padded_planes(s) : s.transformed;
     std::vector<int> extents = {shape.steps()};
     for (size_t a = 0; a < shape.axes.size(); a++) {
-        extents.push_back(shape.folds(a));
+        extents.push_back(shape.input_phases(a));
     }
     std::vector<Var> at = {s.c, s.tile};
     append(at, s.j);
     append(at, s.several(s.p));
     append(at, s.several({s.rows, s.images}));
     int most = 0;
-    for (const int bits : shape.tile_classes()) {
-        most |= bits;
+    for (const int tail_mask : shape.tile_classes()) {
+        most |= tail_mask;
     }
-    for (int bits = 0; bits <= most; bits++) {
-        if ((bits & ~most) != 0) {
+    for (int tail_mask = 0; tail_mask <= most; tail_mask++) {
+        if ((tail_mask & ~most) != 0) {
             continue;
         }
         UpdateLoops r(extents, 1, "r");
         const Factors factors = factors_of(s, problem, r);
-        WinogradStages::Product product = {bits, s.transformed, r.domain(), Func("acc"), Func("product"), std::nullopt};
+        WinogradStages::Product product = {tail_mask,   s.transformed,   r.domain(),
+                                           Func("acc"), Func("product"), std::nullopt};
         if (by_point) {
             product.outer = {Func(), gather_planes(s, product, planes)};
         }
@@ -409,8 +413,8 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
         }
     };
     for (size_t a = 0; a < rank; a++) {
-        has_values(s.e[a], s.shape.folds(a));
-        has_values(s.z[a], s.shape.axes[a].shifts);
+        has_values(s.e[a], s.shape.input_phases(a));
+        has_values(s.z[a], s.shape.axes[a].phase_offsets);
         has_values(s.p[a], s.shape.phases(a));
     }
     has_values(s.n, static_cast<int>(problem.batch));

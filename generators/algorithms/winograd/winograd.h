@@ -1,7 +1,7 @@
 // The Winograd algorithm: tiles of outputs by fewer products than their sums have, F(m, r) on each axis (cook_toom.h).
 //
 //   transformed = B^T x B   for every tile, on each axis
-//   product     = packed * transformed, summed over input channels (and folds), for each point
+//   product     = packed * transformed, summed over input channels (and input phases), for each point
 //   y           = A^T product A
 //
 // Applies to Conv and ConvTranspose of numbers summed in float32, float16 and bfloat16 widened, with sums of 2 to 7
@@ -11,9 +11,9 @@
 // channels or there is one of several, with tiles for which integers are exact: winograd_exact.h.
 //
 // Few output channels are no vector: then columns are channels and the innermost axis' phases together. Nor are few
-// input channels: then all folds of a position lie together in a copy of the input. Groups of few channels join in a
-// panel, whose weights are block-diagonal; panels that share no input pass all stages one after the other. Where groups
-// are no whole panels, those are filled up with zeros. Groups that fill a vector may be interleaved instead: one
+// input channels: then all input phases of a position lie together in a copy of the input. Groups of few channels join
+// in a panel, whose weights are block-diagonal; panels that share no input pass all stages one after the other. Where
+// groups are no whole panels, those are filled up with zeros. Groups that fill a vector may be interleaved instead: one
 // channel of each after the other, so that a step of the sum multiplies a channel of each group, and nothing by zeros.
 //
 // Of three axes, the outermost may be transformed apart: planes of the input on the other two, and then, one point of
@@ -85,7 +85,7 @@ inline constexpr double most_amplification = 111;
 double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
 
 // Whether tiles are of sizes whose errors are bounded so or, of 8-bit numbers, exact (winograd_exact.h).
-bool suits_tiles(const Problem &problem, const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
+bool tiles_are_accurate(const Problem &problem, const std::vector<WinogradAxis> &axes, const std::vector<int> &tile);
 
 // Whether the algorithm applies at all.
 bool winograd_applies(const Problem &problem);
@@ -106,12 +106,12 @@ struct WinogradShape {
     int panel, panels;               // of columns; the last panel, of each group_columns, is filled up with zeros
     int packed_groups;               // groups that share a panel, whose weights are zero between them
     int interleaved = 1;             //   or, where those are so many and not 1, which lie in it lane by lane
-    int depth;                       // input channels of a group, times those or, where those are merged, folds
+    int depth;                       // input channels of a group, times those or, where those are merged, input phases
     int group_columns;               // columns that read the same inputs: of the groups of a panel
     int group_panels;                // panels of those
     int group_chunks;                // 1, or how many times those, with their inputs, pass all stages by themselves
     bool panel_inputs;               // whether panels follow one another and each reads inputs that no other does
-    bool merges_phases, merges_folds;
+    bool merges_phases, merges_input_phases;
     bool channels_first;        // whether merged columns number channels first, then phases, or the other way around
     int images, image_chunks;   // the batch
     int pair = 1;               // neighbours along depth that one lane sums: 2 of 8-bit problems
@@ -124,26 +124,28 @@ struct WinogradShape {
     Halide::Expr channel_of(const Halide::Expr &column) const;
     Halide::Expr column_of(const Halide::Expr &channel) const;
 
-    // Combinations of axes that have a smaller last tile, as bits.
+    // Combinations of axes that have a smaller last tile, as masks: bit a of axis a.
     std::vector<int> tile_classes() const;
-    TileClass tile_class(int bits, size_t axis) const { return axes[axis].tile_class((bits >> axis & 1) != 0); }
+    TileClass tile_class(int tail_mask, size_t axis) const {
+        return axes[axis].tile_class((tail_mask >> axis & 1) != 0);
+    }
     // Of an axis, but for those that are merged into columns and depth.
     int phases(size_t axis) const { return merges_phases && axis == 0 ? 1 : axes[axis].phases; }
-    int folds(size_t axis) const { return merges_folds ? 1 : axes[axis].folds; }
-    // Whether an axis has folds of one tap beside those of two: that tap is the weight at each finite point, if the
-    // transform of weights does not scale it (cook_toom.h), and so read once for all.
+    int input_phases(size_t axis) const { return merges_input_phases ? 1 : axes[axis].input_phases; }
+    // Whether an axis has input phases of one tap beside those of two: that tap is the weight at each finite point, if
+    // the transform of weights does not scale it (cook_toom.h), and so read once for all.
     bool shares_weights(size_t axis) const;
     int filter_points(size_t axis) const { return shares_weights(axis) ? 0 : axes[axis].points; }  // for cook_toom()
-    int tiles(int bits) const;  // of a combination, in a chunk
+    int tiles(int tail_mask) const;  // of a combination, in a chunk
     // The tiles of one position on the outermost axis, which is then one of one output and one point.
     WinogradShape plane() const;
-    int tiles_before(int bits) const;  // in the order that makes each point's tiles contiguous
+    int tiles_before(int tail_mask) const;  // in the order that makes each point's tiles contiguous
     // The same for points: bit a tells whether a point on axis a is one that the smaller tile lacks.
     struct Range {
         int begin, count;
     };
-    Range tiles_of_points(int bits) const;
-    Range points(int bits, size_t axis) const;
+    Range tiles_of_points(int tail_mask) const;
+    Range points(int tail_mask, size_t axis) const;
     // Whether products have more columns than channels in each group, or in those of a panel.
     bool pads_groups() const { return panels > group_panels && group_columns % panel != 0; }
     // Whether the innermost axis' phases are channels of y too.
@@ -151,7 +153,7 @@ struct WinogradShape {
     // Whether the output's tiles are those of y, dense and whole, so that y can be written in place.
     bool covers_exactly(const Problem &problem, int lanes) const;
 
-    // [panel lane, pair][steps][folds...][panels][points...][phases...], the innermost first.
+    // [panel lane, pair][steps][input phases...][panels][points...][phases...], the innermost first.
     std::vector<int> packed_extents() const;
 };
 WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule);
@@ -184,7 +186,7 @@ class UpdateLoops {
 // (UpdateLoops).
 struct WinogradStages {
     Halide::Var c{"c"}, tile{"tile"}, n{"n"}, rows{"rows"}, images{"images"}, depth{"depth"};
-    std::vector<Halide::Var> i, j, e, z, p, q;  // output of a tile, point, fold, shift, phase, output
+    std::vector<Halide::Var> i, j, e, z, p, q;  // output of a tile, point, input phase, phase offset, phase, output
     std::set<std::string> single;               // names of those that have a single value, 0
 
     bool has(const Halide::Var &var) const { return !single.contains(var.name()); }
@@ -201,21 +203,21 @@ struct WinogradStages {
     };
     // One combination of tile sizes.
     struct Transform {
-        int bits = 0;
+        int tail_mask = 0;
         std::vector<Step> steps;  // in order of computation
-        UpdateLoops r;            // points or outputs of a tile, then tile and sub-image of each axis, then image,
+        UpdateLoops r;            // points or outputs of a tile, then tile and dilation phase of each axis, then image,
                                   //   then, of outputs in place, the chunks of rows and of images
     };
     // Where the outermost axis is transformed by points of the others: the transform of products on it, and the domains
-    // of the updates of what they multiply: tile of a plane, tile and sub-image of the outermost axis, image.
+    // of the updates of what they multiply: tile of a plane, tile and dilation phase of the outermost axis, image.
     struct OuterTransform {
         Halide::Func f;
         std::vector<Halide::RDom> gathered;
     };
     struct Product {
-        int bits = 0;
+        int tail_mask = 0;
         Halide::Func transformed;  // what it multiplies
-        Halide::RDom r;            // of what its sums add: input channels, folds
+        Halide::RDom r;            // of what its sums add: input channels, input phases
         Halide::Func acc, product;
         std::optional<OuterTransform> outer;
     };

@@ -44,8 +44,8 @@ struct Stages {
     std::vector<int> tiles;  // on each axis
     int all_tiles = 1;       // of the batch
     Var c{"c"}, k{"k"}, tile{"tile"}, n{"n"};
-    std::vector<Var> i, j, z, e, p, q;  // input or output of a tile, point, shift, fold, phase, output
-    Halide::RDom r;                     // input channel, folds
+    std::vector<Var> i, j, z, e, p, q;  // input or output of a tile, point, phase offset, input phase, phase, output
+    Halide::RDom r;                     // input channel, input phases
     std::vector<Func> inputs;           // of a tile, then transformed on each axis; the last is of all tiles
     Func acc, product;
     std::vector<Func> outputs;  // transformed on each axis
@@ -70,7 +70,7 @@ void define_inputs(Stages &s, const Func &x) {
     std::vector<Expr> from = {s.k};
     for (size_t a = 0; a < rank; a++) {
         const WinogradAxis &axis = s.shape.axes[a];
-        from.push_back((at[a] * axis.outputs + s.i[a]) * axis.step + axis.origin(0, s.e[a], s.z[a]));
+        from.push_back((at[a] * axis.outputs + s.i[a]) * axis.stride + axis.origin(0, s.e[a], s.z[a]));
         bounds.emplace_back(0, axis.in);
     }
     from.push_back(at[rank]);
@@ -95,22 +95,22 @@ void define_products(Stages &s, const Func &packed) {
     const size_t rank = s.f.size();
     Halide::Region domain = {{0, s.shape.depth}};
     for (const WinogradAxis &axis : s.shape.axes) {
-        domain.emplace_back(0, axis.folds);
+        domain.emplace_back(0, axis.input_phases);
     }
     s.r = Halide::RDom(domain, "r");
     std::vector<Expr> weight = {s.c % s.shape.panel, s.r[0]}, input = {s.r[0], s.tile};
-    std::vector<Expr> folds, shifts;
+    std::vector<Expr> input_phases, phase_offsets;
     for (size_t a = 0; a < rank; a++) {
-        folds.emplace_back(s.r[static_cast<int>(a) + 1]);
-        shifts.push_back(s.shape.axes[a].phases == 1 ? Expr(0) : s.shape.axes[a].shift_of(s.p[a]));
+        input_phases.emplace_back(s.r[static_cast<int>(a) + 1]);
+        phase_offsets.push_back(s.shape.axes[a].phases == 1 ? Expr(0) : s.shape.axes[a].phase_offset(s.p[a]));
     }
-    append(weight, folds);
+    append(weight, input_phases);
     weight.push_back(s.c / s.shape.panel);
     append(weight, s.j);
     append(weight, s.p);
     append(input, s.j);
-    append(input, shifts);
-    append(input, folds);
+    append(input, phase_offsets);
+    append(input, input_phases);
     std::vector<Var> args = {s.c, s.tile};
     append(args, s.j);
     append(args, s.p);
@@ -171,8 +171,8 @@ void schedule_inputs(Stages &s) {
     f.compute_root().bound(s.k, 0, s.shape.depth).bound(s.tile, 0, s.all_tiles);
     for (size_t a = 0; a < s.f.size(); a++) {
         f.bound(s.j[a], 0, s.f[a].points)
-            .bound(s.z[a], 0, s.shape.axes[a].shifts)
-            .bound(s.e[a], 0, s.shape.axes[a].folds);
+            .bound(s.z[a], 0, s.shape.axes[a].phase_offsets)
+            .bound(s.e[a], 0, s.shape.axes[a].input_phases);
     }
     f.reorder(order);
     for (const Var &point : s.j) {
@@ -302,9 +302,9 @@ bool winograd_gpu_applies(const Problem &problem) {
         return false;
     }
     const WinogradShape shape = winograd_shape(problem, WinogradSchedule());
-    bool plain = !shape.merges_phases && !shape.merges_folds;
+    bool plain = !shape.merges_phases && !shape.merges_input_phases;
     for (const WinogradAxis &axis : shape.axes) {
-        plain = plain && axis.subs == 1 && axis.out % axis.phases == 0;
+        plain = plain && axis.dilation_phases == 1 && axis.out % axis.phases == 0;
     }
     return plain;
 }

@@ -2,7 +2,7 @@
 // packed weights for every point, a tile of channels and tiles a thread, and one transforms the products to y. What
 // lies between them is in the workspace.
 //
-//   transformed = B^T x B,   product = packed * transformed, summed over channels and folds,   y = A^T product A
+//   transformed = B^T x B,   product = packed * transformed, summed over channels and input phases,   y = A^T product A
 //
 // Applies as winograd.h says, on one or two axes and without groups, dilation or phases of unequal sizes; all tiles of
 // an axis are of one size. Weights are packed as there. Multiplications and error are the Winograd algorithm's.

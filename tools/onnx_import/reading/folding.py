@@ -344,7 +344,7 @@ class Folder:
                     onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
     def asked_shape(self, node):
-        """A stand-in with the shape of what Shape or Size read, if what they ask for is known."""
+        """A value with the shape of what Shape or Size read, if what they ask for is known."""
         sizes = dims_of(self.types.get(input_name(node, 0)))
         attributes = attribute_values(node)
         asked = sizes and sizes[attributes.get("start", 0):attributes.get("end", len(sizes))]

@@ -21,25 +21,26 @@ TileClass WinogradAxis::tile_class(bool is_rest) const {
     return is_rest ? TileClass{rest, rest_points, whole * outputs, 1} : TileClass{outputs, points, 0, whole};
 }
 
-Expr WinogradAxis::origin(const Expr &u, const Expr &e, const Expr &shift) const {
+Expr WinogradAxis::origin(const Expr &u, const Expr &e, const Expr &offset) const {
     Expr at = begin_;
-    at = subs > 1 ? at + u * sub_step_ : at;
-    at = folds > 1 ? at + e * fold_step_ : at;
-    return shifts > 1 ? at + shift : at;
+    at = dilation_phases > 1 ? at + u * dilation_phase_stride_ : at;
+    at = input_phases > 1 ? at + e * input_phase_stride_ : at;
+    return phase_offsets > 1 ? at + offset : at;
 }
 
-Expr WinogradAxis::shift_of(const Expr &p) const {
-    return shifts > 1 ? (p + skew_) / phases : Expr(0);
+Expr WinogradAxis::phase_offset(const Expr &p) const {
+    return phase_offsets > 1 ? (p + skew_) / phases : Expr(0);
 }
 
 Expr WinogradAxis::tap(const Expr &p, const Expr &e, const Expr &j) const {
     const Expr first = phases > 1 ? (p + skew_) % phases + first_tap_ : Expr(first_tap_);
-    return first + (folds > 1 ? e : Expr(0)) + j * tap_step_;
+    return first + (input_phases > 1 ? e : Expr(0)) + j * tap_step_;
 }
 
 bool WinogradAxis::reads_outside() const {
-    const int last_tile = (chunks * (whole * outputs) + rest - 1 + taps - 1) * step;
-    const int last = begin_ + (subs - 1) * sub_step_ + (folds - 1) * fold_step_ + shifts - 1 + last_tile;
+    const int last_tile = (chunks * (whole * outputs) + rest - 1 + taps - 1) * stride;
+    const int last = begin_ + (dilation_phases - 1) * dilation_phase_stride_ +
+                     (input_phases - 1) * input_phase_stride_ + phase_offsets - 1 + last_tile;
     return begin_ < 0 || last >= in;
 }
 
@@ -52,16 +53,16 @@ WinogradAxis WinogradAxis::conv(const Problem &problem, int axis) {
     map.in = static_cast<int>(problem.in[axis]);
     map.out = static_cast<int>(problem.out[axis]);
     map.kernel = static_cast<int>(problem.kernel[axis]);
-    map.fold_stride_ = stride / divisor;
-    map.folds = std::min(map.fold_stride_, map.kernel);
-    map.subs = std::min(dilation / divisor, map.out);
-    map.step = std::lcm(stride, dilation);
-    map.taps = ceil_div(map.kernel, map.fold_stride_);
-    map.length = ceil_div(map.out, map.subs);
-    map.sub_step_ = stride;
-    map.fold_step_ = dilation;
+    map.input_residues_ = stride / divisor;
+    map.input_phases = std::min(map.input_residues_, map.kernel);
+    map.dilation_phases = std::min(dilation / divisor, map.out);
+    map.stride = std::lcm(stride, dilation);
+    map.taps = ceil_div(map.kernel, map.input_residues_);
+    map.length = ceil_div(map.out, map.dilation_phases);
+    map.dilation_phase_stride_ = stride;
+    map.input_phase_stride_ = dilation;
     map.begin_ = -static_cast<int>(problem.pad_begin[axis]);
-    map.tap_step_ = map.fold_stride_;
+    map.tap_step_ = map.input_residues_;
     return map;
 }
 
@@ -78,11 +79,11 @@ WinogradAxis WinogradAxis::conv_transpose(const Problem &problem, int axis) {
     map.phases = stride;
     map.taps = ceil_div(map.kernel, stride);
     const int phase_extent = ceil_div(map.out, stride);
-    map.subs = std::min(dilation, phase_extent);
-    map.step = dilation;
-    map.length = ceil_div(phase_extent, map.subs);
+    map.dilation_phases = std::min(dilation, phase_extent);
+    map.stride = dilation;
+    map.length = ceil_div(phase_extent, map.dilation_phases);
     map.skew_ = floor_mod(pad, stride);
-    map.shifts = (stride - 1 + map.skew_) / stride + 1;
+    map.phase_offsets = (stride - 1 + map.skew_) / stride + 1;
     map.begin_ = (pad - map.skew_) / stride - (map.taps - 1) * dilation;
     map.first_tap_ = (map.taps - 1) * stride;
     map.tap_step_ = -stride;

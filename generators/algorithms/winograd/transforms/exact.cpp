@@ -42,7 +42,7 @@ bool is_exact(const Problem &problem, const std::vector<WinogradAxis> &axes, con
         }
         x *= std::max(whole.input_growth, last.input_growth);
         w *= whole.filter_growth;
-        sum *= taps * axes[a].folds;
+        sum *= taps * axes[a].input_phases;
     }
     const double scaled = sum * static_cast<double>(power_of_two_in(exact_scale(axes, tile)));
     return x <= INT16_MAX && w <= INT16_MAX && 2 * x * w <= INT32_MAX && scaled <= INT32_MAX;

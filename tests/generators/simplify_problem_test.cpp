@@ -1,31 +1,32 @@
-// Reduced problems: the taps that are left out, and the axes that become one.
+// Simplified problems: the taps that are left out, and the axes that become one.
+#include "axes/simplify_problem.h"
+
 #include <gtest/gtest.h>
 
 #include "../parsed.h"
-#include "axes/simplify_problem.h"
 
 namespace kiln {
 namespace {
 
-std::string reduced_text(const char *text) {
+std::string simplified_text(const char *text) {
     return std::string(std::string_view(print(simplify_problem(parsed(text)))));
 }
 
-TEST(Reduced, leaves_out_taps_that_read_padding_alone) {
+TEST(SimplifyProblem, leaves_out_taps_that_read_padding_alone) {
     const char *point = "conv2d-f32-n1-c256-i1x1-m256-o1x1-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias";
-    EXPECT_EQ(reduced_text(point), "conv1d-f32-n1-c256-i1-m256-o1-k1-s1-d1-p0,0-g1-nxc,nxc-bias");
+    EXPECT_EQ(simplified_text(point), "conv1d-f32-n1-c256-i1-m256-o1-k1-s1-d1-p0,0-g1-nxc,nxc-bias");
     EXPECT_EQ(first_taps_left_out(parsed(point))[0], 1);
     EXPECT_EQ(first_taps_left_out(parsed(point))[1], 1);
-    EXPECT_EQ(reduced_text("conv2d-f32-n1-c8-i9x9-m8-o9x9-k3x3-s1x1-d12x12-p12x12,12x12-g1-nxc,nxc"),
+    EXPECT_EQ(simplified_text("conv2d-f32-n1-c8-i9x9-m8-o9x9-k3x3-s1x1-d12x12-p12x12,12x12-g1-nxc,nxc"),
               "conv1d-f32-n1-c8-i81-m8-o81-k1-s1-d1-p0,0-g1-nxc,nxc");
-    EXPECT_EQ(reduced_text("conv1d-f32-n1-c8-i3-m8-o3-k9-s1-d1-p4,4-g1-nxc,nxc"),
+    EXPECT_EQ(simplified_text("conv1d-f32-n1-c8-i3-m8-o3-k9-s1-d1-p4,4-g1-nxc,nxc"),
               "conv1d-f32-n1-c8-i3-m8-o3-k5-s1-d1-p2,2-g1-nxc,nxc");
 }
 
-TEST(Reduced, keeps_every_tap_that_reads_something) {
+TEST(SimplifyProblem, keeps_every_tap_that_reads_something) {
     for (const char *text : {"conv2d-f32-n1-c8-i5x5-m8-o5x5-k9x9-s1x1-d1x1-p4x4,4x4-g1-nxc,nxc",
                              "convtranspose1d-f32-n1-c8-i1-m8-o1-k3-s1-d1-p1,1-g1-nxc,nxc"}) {
-        EXPECT_EQ(reduced_text(text), text);
+        EXPECT_EQ(simplified_text(text), text);
         EXPECT_EQ(first_taps_left_out(parsed(text)), Axes{});
     }
 }
