@@ -1,13 +1,6 @@
 #include "library/library.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -15,7 +8,6 @@
 #include <optional>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 
 #include "archive.h"
 #include "fmt/format.h"
@@ -60,68 +52,6 @@ std::string symbol_of(const std::string &library, const Problem &problem, const 
                                    static_cast<uint32_t>(digest ^ digest >> 32), target.name);
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
-}
-
-// Holds a folder for one writer at a time, where its file system can. Another kiln waits, but not for ever: whoever
-// started kiln may hold the folder for as long as that runs.
-class FolderLock {
-  public:
-    explicit FolderLock(const std::string &folder) : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-        constexpr int tries = 200;
-        for (int i = 0; i < tries && folder_ >= 0 && flock(folder_, LOCK_EX | LOCK_NB) != 0; i++) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        }
-    }
-    ~FolderLock() {
-        if (folder_ >= 0) {
-            close(folder_);
-        }
-    }
-    FolderLock(const FolderLock &) = delete;
-    FolderLock &operator=(const FolderLock &) = delete;
-
-  private:
-    int folder_;
-};
-
-struct OutputFile {
-    std::string path, bytes;
-};
-
-std::string part_of(const OutputFile &file) {
-    return file.path + ".part";
-}
-
-[[noreturn]] void refuse(const std::string &path, const std::string &why) {
-    throw Error(fmt::format("{} cannot be written: {}", path, why), StatusCode::failed);
-}
-
-// All of them or none, unless the process is killed between two renames. A part that a killed process left behind is
-// written over.
-void write_files(const std::string &folder, const std::vector<OutputFile> &files) try {
-    const FolderLock lock(folder);
-    for (const OutputFile &output : files) {
-        errno = 0;
-        std::ofstream file(part_of(output), std::ios::binary);
-        file.write(output.bytes.data(), static_cast<std::streamsize>(output.bytes.size()));
-        file.close();
-        if (!file) {
-            refuse(output.path, std::strerror(errno));
-        }
-    }
-    for (const OutputFile &output : files) {
-        std::error_code error;
-        fs::rename(part_of(output), output.path, error);
-        if (error) {
-            refuse(output.path, error.message());
-        }
-    }
-} catch (const Error &) {
-    for (const OutputFile &output : files) {
-        std::error_code ignored;
-        fs::remove(part_of(output), ignored);
-    }
-    throw;
 }
 
 std::string read_file(const std::string &path) {
@@ -231,14 +161,10 @@ class Compilation {
                         StatusCode::unsupported);
                 }
                 const Decision decision = decisions_.decide(resolution.problem, *target, &result_.warnings);
-                const auto size =
-                    spec.optimize == Goal::size ? sizes_.find(key_of(resolution.problem, *target)) : sizes_.end();
-                if (size == sizes_.end()) {
-                    pending.kernels.push_back(kernel_index(resolution.problem, decision, *target, std::nullopt));
-                } else {
-                    pending.kernels.push_back(
-                        kernel_index(resolution.problem, size->second.taken.decision, *target, size->second));
-                }
+                const SizeChoice *size =
+                    spec.optimize == Goal::size ? sizes_.find(resolution.problem, *target) : nullptr;
+                pending.kernels.push_back(kernel_index(resolution.problem, size ? size->taken.decision : decision,
+                                                       *target, size ? std::optional(*size) : std::nullopt));
             }
             pending.unfinished = pending.kernels.size();
         } catch (const Error &error) {
@@ -247,43 +173,29 @@ class Compilation {
         pending_.push_back(std::move(pending));
     }
 
-    // By which sizes_ has its choices.
-    static std::string key_of(const Problem &problem, const TargetModel &target) {
-        return std::string(print(problem)) + " " + target.name;
-    }
-
     // Fills sizes_, for the layers whose goal is size. What is wrong with a layer is told when it is resolved.
     void choose_for_size() {
-        std::map<std::string, SizeQuestion> questions;
         for (const LayerSpec &spec : request_.layers) {
-            if (spec.optimize != Goal::size) {
-                continue;
-            }
             for (const TargetModel *target : contents_.targets) {
                 try {
-                    const Problem problem = resolve(spec).problem;
-                    if (const std::string why = no_size_goal(problem, *target); !why.empty()) {
-                        result_.warnings.push_back(
-                            fmt::format("layer {}: it is not optimized for size: {}", spec.name, why));
-                        continue;
+                    if (spec.optimize == Goal::size) {
+                        add_for_size(spec, *target);
                     }
-                    std::vector<std::string> told_later;
-                    const Decision usual = decisions_.decide(problem, *target, &told_later);
-                    questions.insert({key_of(problem, *target), {problem, usual, target}});
                 } catch (const Error &) {
                 }
             }
         }
-        std::vector<SizeQuestion> asked;
-        for (const auto &[key, question] : questions) {
-            asked.push_back(question);
+        sizes_.choose(request_.jobs, request_.time_limit);
+    }
+
+    void add_for_size(const LayerSpec &spec, const TargetModel &target) {
+        const Problem problem = resolve(spec).problem;
+        if (const std::string why = no_size_goal(problem, target); !why.empty()) {
+            result_.warnings.push_back(fmt::format("layer {}: it is not optimized for size: {}", spec.name, why));
+            return;
         }
-        const auto choices = smallest_decisions(asked, request_.jobs, request_.time_limit);
-        for (size_t i = 0; i < asked.size(); i++) {
-            if (choices[i]) {
-                sizes_.insert({key_of(asked[i].problem, *asked[i].target), *choices[i]});
-            }
-        }
+        std::vector<std::string> told_later;
+        sizes_.ask({problem, decisions_.decide(problem, target, &told_later), &target});
     }
 
     void resolve_layers() {
@@ -563,7 +475,7 @@ class Compilation {
     TempFolder temporary_;
     Decisions decisions_;
     LibraryContents contents_;
-    std::map<std::string, SizeChoice> sizes_;  // for layers whose goal is size, by key_of their problems and targets
+    SizeChoices sizes_;  // for layers whose goal is size
     std::vector<std::shared_ptr<LibraryKernel>> kernels_;
     std::vector<Pending> pending_;
     std::vector<std::string> objects_;

@@ -20,6 +20,10 @@ constexpr double code_worth_a_look = 0.02;
 constexpr double gain_worth_a_round = 0.01;
 constexpr int most_rounds = 3;
 
+std::string key_of(const Problem &problem, const TargetModel &target) {
+    return std::string(print(problem)) + " " + target.name;
+}
+
 // The candidates of one question, and which of them is the best so far.
 class SizeSearch {
   public:
@@ -217,6 +221,28 @@ std::vector<std::optional<SizeChoice>> smallest_decisions(const std::vector<Size
         choices.push_back(search.choice());
     }
     return choices;
+}
+
+void SizeChoices::ask(const SizeQuestion &question) {
+    questions_.insert({key_of(question.problem, *question.target), question});
+}
+
+void SizeChoices::choose(int jobs, double time_limit) {
+    std::vector<SizeQuestion> asked;
+    for (const auto &[key, question] : questions_) {
+        asked.push_back(question);
+    }
+    const auto choices = smallest_decisions(asked, jobs, time_limit);
+    for (size_t i = 0; i < asked.size(); i++) {
+        if (choices[i]) {
+            choices_.insert({key_of(asked[i].problem, *asked[i].target), *choices[i]});
+        }
+    }
+}
+
+const SizeChoice *SizeChoices::find(const Problem &problem, const TargetModel &target) const {
+    const auto found = choices_.find(key_of(problem, target));
+    return found == choices_.end() ? nullptr : &found->second;
 }
 
 }  // namespace kiln::tools

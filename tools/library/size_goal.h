@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,5 +50,19 @@ std::string no_size_goal(const Problem &problem, const TargetModel &target);
 // of the processor's.
 std::vector<std::optional<SizeChoice>> smallest_decisions(const std::vector<SizeQuestion> &questions, int jobs,
                                                           double time_limit);
+
+// The choices of many layers' problems: each is asked for once, whatever the number of layers that have it.
+class SizeChoices {
+  public:
+    void ask(const SizeQuestion &question);
+    // Answers what was asked, as smallest_decisions() does.
+    void choose(int jobs, double time_limit);
+    // Null where nothing was asked or there is no choice.
+    const SizeChoice *find(const Problem &problem, const TargetModel &target) const;
+
+  private:
+    std::map<std::string, SizeQuestion> questions_;  // by the problem's text and the target's name
+    std::map<std::string, SizeChoice> choices_;      //   and their answers
+};
 
 }  // namespace kiln::tools
