@@ -1,10 +1,11 @@
-"""floors.py on the checkout, and on folders that break its rules."""
+"""floors.py and function_lengths.py on the checkout, and on sources that break their rules."""
 
 import pathlib
 import tempfile
 import unittest
 
 import floors
+import function_lengths
 
 
 class Floors(unittest.TestCase):
@@ -51,6 +52,25 @@ class Floors(unittest.TestCase):
         scripts = {f"onnx_import/rewriting/node{i}.py": "" for i in range(13)}
         self.assertEqual(["onnx_import/rewriting: 13 units, which is more than 12: divide the folder"],
                          self.check(scripts, "tools"))  # fmt: skip
+
+
+class FunctionLengths(unittest.TestCase):
+    BODY = "    call({1, 2}, \"{\");  // {\n" * 59
+
+    def test_the_checkout(self):
+        self.assertEqual([], function_lengths.check(pathlib.Path(__file__).resolve().parents[2]))
+
+    def test_a_long_function(self):
+        source = "namespace kiln {\nstruct Holder {\n    int member(int a,\n               int b) const {\n" + self.BODY + "    }\n};\n}\n"
+        self.assertEqual(
+            ["a.cpp:3: 62 lines, more than 60, and no comment says why it is long: int member(int a, int b) const"],
+            function_lengths.check_source("a.cpp", source))  # fmt: skip
+        told = source.replace("    int member", "    // Longer than a screen: it is a list.\n    int member")
+        self.assertEqual([], function_lengths.check_source("a.cpp", told))
+
+    def test_what_is_no_function(self):
+        for text in ("void one() {\n" + self.BODY[: len(self.BODY) // 59 * 58] + "}\n", "constexpr int table[] = {\n" + self.BODY + "};\n"):
+            self.assertEqual([], function_lengths.check_source("a.cpp", text))
 
 
 if __name__ == "__main__":

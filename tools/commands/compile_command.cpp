@@ -64,6 +64,19 @@ void report(const CompiledLibrary &library, const std::string &count) {
     }
 }
 
+// kiln explain of what is compiled.
+int explain_too(const CompileOptions &options, const std::string &target) {
+    ExplainOptions explain;
+    explain.spec = options.spec;
+    explain.target = target;
+    explain.decisions = options.decisions;
+    explain.spec_options = options.spec_options;
+    explain.layers = options.layers;
+    explain.jobs = options.jobs;
+    explain.time_limit = options.time_limit;
+    return explain_command(explain, describe_choice);
+}
+
 }  // namespace
 
 int compile_command(const CompileOptions &options) {
@@ -114,15 +127,7 @@ int compile_command(const CompileOptions &options) {
         }
     }
     if (options.explain) {
-        ExplainOptions explain;
-        explain.spec = options.spec;
-        explain.target = targets[0];
-        explain.decisions = options.decisions;
-        explain.spec_options = options.spec_options;
-        explain.layers = options.layers;
-        explain.jobs = options.jobs;
-        explain.time_limit = options.time_limit;
-        const int explained = explain_command(explain, describe_choice);
+        const int explained = explain_too(options, targets[0]);
         return options.skip_unsupported ? !good : std::max(explained, good ? 0 : 1);
     }
     return good ? 0 : 1;

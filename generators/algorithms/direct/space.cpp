@@ -27,6 +27,7 @@ bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, const
 
 }  // namespace
 
+// Longer than a screen, for it is a list: a number of the schedule after the other, and what each is limited by.
 ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int64_t out_of_group = problem.out_channels / problem.groups;
