@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Builds the examples for ARM against an installation on this machine, as users cross-compile: with the toolchain file that comes
-# with Kiln. Runs them under qemu-user, and the one without an operating system under qemu-system.
+# Builds the examples for ARM or RISC-V against an installation on this machine, as users cross-compile: with the toolchain
+# files that come with Kiln. Runs them under qemu-user, and the one for ARM without an operating system under qemu-system.
 #
-#     CMAKE=... NINJA=... cross_arm.sh BUILD
+#     CMAKE=... NINJA=... cross_compile.sh BUILD arm|riscv
 set -euo pipefail
 
-build=$1
+build=$1 architecture=$2
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 prefix=$temp/kiln
 examples=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../examples" && pwd)
 
 fail() {
-    printf 'cross_arm.sh: %s\n' "$*" >&2
+    printf 'cross_compile.sh: %s\n' "$*" >&2
     exit 1
 }
 
@@ -35,23 +35,35 @@ says() {
 
 "$CMAKE" --install "$build" --prefix "$prefix" >"$temp/install.log" || fail "$(<"$temp/install.log")"
 
-# The checksums are what the same programs print on x86, and what the inputs give by the operators' definitions.
-toolchain=$prefix/lib/cmake/Kiln/toolchains/aarch64-linux-gnu.cmake
-while read -r example program checksum; do
-    configure "$example" "$toolchain" -DCMAKE_BUILD_TYPE=Release
-    "$CMAKE" --build "$temp/$example"
-    file=$temp/$example/$program
-    [[ $(od -An -tu2 -j18 -N2 "$file") -eq 183 ]] || fail "$program is no program for AArch64"
-    says "$example" "checksum: $checksum" qemu-aarch64 -L /usr/aarch64-linux-gnu "$file"
-done <<'END'
+# build_examples TOOLCHAIN ELF_MACHINE NAME EMULATOR...: the checksums are what the same programs print on x86, and what the
+# inputs give by the operators' definitions.
+build_examples() {
+    local toolchain=$prefix/lib/cmake/Kiln/toolchains/$1.cmake machine=$2 name=$3 example program checksum file
+    shift 3
+    while read -r example program checksum; do
+        configure "$example" "$toolchain" -DCMAKE_BUILD_TYPE=Release
+        "$CMAKE" --build "$temp/$example"
+        file=$temp/$example/$program
+        [[ $(od -An -tu2 -j18 -N2 "$file") -eq $machine ]] || fail "$program is no program for $name"
+        says "$example" "checksum: $checksum" "$@" "$file" <&-
+    done <<'END'
 minimal minimal 114089
 c minimal_c -173
 generic generic 186828
 END
+    "$CMAKE" --build "$temp/minimal" --target edges_test
+}
+
+if [[ $architecture == riscv ]]; then
+    emulator=(qemu-riscv64 -cpu rv64,v=true,vlen=128,vext_spec=v1.0 -L /usr/riscv64-linux-gnu)
+    build_examples riscv64-linux-gnu 243 RISC-V "${emulator[@]}"
+    says minimal "1 checks, 0 failed, 0 skipped" "${emulator[@]}" "$temp/minimal/edges_test"
+    exit
+fi
+build_examples aarch64-linux-gnu 183 AArch64 qemu-aarch64 -L /usr/aarch64-linux-gnu
 # Without dot products and float16 arithmetic, as on the first processors.
 says minimal "checksum: 114089" qemu-aarch64 -cpu cortex-a57 -L /usr/aarch64-linux-gnu "$temp/minimal/minimal"
 # Where the processor has dot products the library's second kernel can be checked too.
-"$CMAKE" --build "$temp/minimal" --target edges_test
 says minimal "2 checks, 0 failed, 0 skipped" qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu "$temp/minimal/edges_test"
 says minimal "1 checks, 0 failed, 1 skipped" qemu-aarch64 -cpu cortex-a57 -L /usr/aarch64-linux-gnu "$temp/minimal/edges_test"
 
