@@ -42,7 +42,7 @@ int inverse_modulo(int value, int modulus) {
 
 template <typename T>
 T AxisMap::first_tap(const T &phase) const {
-    return floor_mod(T(floor_div(floor_mod(T(phase + pad_), phases), divisor_) * inverse_), tap_stride_);
+    return floor_mod(T(floor_div(floor_mod(T(phase + pad_), phases), divisor_) * inverse_), tap_stride);
 }
 
 template <typename T>
@@ -54,19 +54,27 @@ T AxisMap::offset_of(const T &phase) const {
 }
 
 Expr AxisMap::tap(const Expr &phase, const Expr &j) const {
-    return phases == 1 ? j : first_tap(phase) + j * tap_stride_;
+    return phases == 1 ? j : first_tap(phase) + j * tap_stride;
 }
 
 Expr AxisMap::offset(const Expr &phase) const {
     return phases == 1 ? Expr(-pad_) : offset_of(phase);
 }
 
+int AxisMap::first_offset() const {
+    return phases == 1 ? -pad_ : floor_div(pad_, phases);
+}
+
+int AxisMap::skew() const {
+    return floor_mod(pad_, phases);
+}
+
 bool AxisMap::has_uneven_phases() const {
-    return phases > 1 && (divisor_ > 1 || kernel % tap_stride_ != 0);
+    return phases > 1 && (divisor_ > 1 || kernel % tap_stride != 0);
 }
 
 Expr AxisMap::is_tap(const Expr &phase, const Expr &j) const {
-    Expr inside = first_tap(phase) + j * tap_stride_ < kernel;
+    Expr inside = first_tap(phase) + j * tap_stride < kernel;
     return divisor_ > 1 ? inside && (phase + pad_) % divisor_ == 0 : inside;
 }
 
@@ -77,7 +85,7 @@ AxisMap::Range AxisMap::reads() const {
             continue;
         }
         const int first = phases == 1 ? 0 : first_tap(phase);
-        const int count = first < kernel ? (kernel - 1 - first) / tap_stride_ + 1 : 0;
+        const int count = first < kernel ? (kernel - 1 - first) / tap_stride + 1 : 0;
         const int at = phases == 1 ? -pad_ : offset_of(phase), reach = (count - 1) * tap_step;
         if (count > 0) {
             low = std::min(low, at + std::min(0, reach));
@@ -118,9 +126,9 @@ AxisMap AxisMap::conv_transpose(const Problem &problem, int axis) {
     map.pad_ = to_int(problem.pad_begin[axis]);
     map.phase_extent = ceil_div(map.out, map.phases);
     map.divisor_ = std::gcd(map.phases, map.dilation_);
-    map.tap_stride_ = map.phases / map.divisor_;
-    map.inverse_ = inverse_modulo(map.dilation_ / map.divisor_ % map.tap_stride_, map.tap_stride_);
-    map.taps = ceil_div(map.kernel, map.tap_stride_);
+    map.tap_stride = map.phases / map.divisor_;
+    map.inverse_ = inverse_modulo(map.dilation_ / map.divisor_ % map.tap_stride, map.tap_stride);
+    map.taps = ceil_div(map.kernel, map.tap_stride);
     map.tap_step = -map.dilation_ / map.divisor_;
     if (map.phases == 1) {  // a convolution with its taps reversed: written so, offset() and tap() stay plain
         map.pad_ = -map.pad_;

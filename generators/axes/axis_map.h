@@ -21,9 +21,13 @@ struct AxisMap {
     int phases = 1, phase_extent = 0;
     int taps = 0;  // of the phase that has the most
     int stride = 1, tap_step = 1;
+    int tap_stride = 1;  // in w, between the taps of one phase
 
     Halide::Expr tap(const Halide::Expr &phase, const Halide::Expr &j) const;
     Halide::Expr offset(const Halide::Expr &phase) const;
+    // Where dilation is 1, offset(phase) is first_offset() + (phase + skew()) / phases.
+    int first_offset() const;
+    int skew() const;
     // Whether phases differ in their number of taps, so that is_tap is needed.
     bool has_uneven_phases() const;
     Halide::Expr is_tap(const Halide::Expr &phase, const Halide::Expr &j) const;
@@ -44,9 +48,8 @@ struct AxisMap {
 
   private:
     int pad_ = 0, dilation_ = 1;
-    int tap_stride_ = 1;  // between the taps of one phase
-    int inverse_ = 0;     // of dilation / gcd, modulo tap_step
-    int divisor_ = 1;     // gcd(phases, dilation): other phases have no taps
+    int inverse_ = 0;  // of dilation / gcd, modulo tap_step
+    int divisor_ = 1;  // gcd(phases, dilation): other phases have no taps
 
     template <typename T>
     T first_tap(const T &phase) const;

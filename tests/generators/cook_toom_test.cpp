@@ -159,8 +159,7 @@ TEST(WinogradAxis, has_the_products_of_the_definition) {
         p.dilation[0] = p.op == Operator::conv || p.stride[0] == 1 ? draw(1, 6) : 1;
         p.pad_begin[0] = draw(-3, 6);
         p.out[0] = draw(1, 20);
-        const WinogradAxis axis =
-            p.op == Operator::conv ? WinogradAxis::conv(p, 0) : WinogradAxis::conv_transpose(p, 0);
+        const WinogradAxis axis(p.op == Operator::conv ? AxisMap::conv(p, 0) : AxisMap::conv_transpose(p, 0));
         ASSERT_EQ(mapped(axis), defined(p))
             << "round " << round << " op " << int(p.op) << " kernel " << p.kernel[0] << " stride " << p.stride[0]
             << " dilation " << p.dilation[0] << " pad " << p.pad_begin[0] << " out " << p.out[0];

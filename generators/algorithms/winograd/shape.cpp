@@ -19,9 +19,8 @@ constexpr int least_masked_lanes = 8;  // of vectors that targets store under a 
 
 std::vector<WinogradAxis> winograd_axes(const Problem &problem) {
     std::vector<WinogradAxis> axes;
-    for (int axis = problem.rank - 1; axis >= 0; axis--) {
-        axes.push_back(problem.traits().transposed ? WinogradAxis::conv_transpose(problem, axis)
-                                                   : WinogradAxis::conv(problem, axis));
+    for (const AxisMap &map : axis_maps(problem)) {
+        axes.emplace_back(map);
     }
     return axes;
 }

@@ -2,6 +2,7 @@
 #include "algorithms/winograd/transforms/axis.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "expressions/arithmetic.h"
@@ -10,10 +11,6 @@ namespace kiln {
 namespace {
 
 using Halide::Expr;
-
-int floor_mod(int a, int b) {
-    return (a % b + b) % b;
-}
 
 }  // namespace
 
@@ -44,50 +41,25 @@ bool WinogradAxis::reads_outside() const {
     return begin_ < 0 || last >= in;
 }
 
-// Input q * stride + t * dilation - pad. With g = gcd(stride, dilation), q = v * dilation / g + u and
-// t = j * stride / g + e, that is (v + j) * lcm(stride, dilation) + u * stride + e * dilation - pad.
-WinogradAxis WinogradAxis::conv(const Problem &problem, int axis) {
-    WinogradAxis map;
-    const int stride = static_cast<int>(problem.stride[axis]), dilation = static_cast<int>(problem.dilation[axis]);
-    const int divisor = std::gcd(stride, dilation);
-    map.in = static_cast<int>(problem.in[axis]);
-    map.out = static_cast<int>(problem.out[axis]);
-    map.kernel = static_cast<int>(problem.kernel[axis]);
-    map.input_residues_ = stride / divisor;
-    map.input_phases = std::min(map.input_residues_, map.kernel);
-    map.dilation_phases = std::min(dilation / divisor, map.out);
-    map.stride = std::lcm(stride, dilation);
-    map.taps = ceil_div(map.kernel, map.input_residues_);
-    map.length = ceil_div(map.out, map.dilation_phases);
-    map.dilation_phase_stride_ = stride;
-    map.input_phase_stride_ = dilation;
-    map.begin_ = -static_cast<int>(problem.pad_begin[axis]);
-    map.tap_step_ = map.input_residues_;
-    return map;
-}
-
-// Output o = i * stride + t * dilation - pad. Dilation 1: o = q * stride + p reads inputs q + (p + pad) / stride - j by
-// taps (p + pad) % stride + j * stride. Stride 1: o = v * dilation + u reads inputs (v - j) * dilation + u + pad. Taps
-// are counted from the last, so that inputs ascend.
-WinogradAxis WinogradAxis::conv_transpose(const Problem &problem, int axis) {
-    WinogradAxis map;
-    const int stride = static_cast<int>(problem.stride[axis]), dilation = static_cast<int>(problem.dilation[axis]);
-    const int pad = static_cast<int>(problem.pad_begin[axis]);
-    map.in = static_cast<int>(problem.in[axis]);
-    map.out = static_cast<int>(problem.out[axis]);
-    map.kernel = static_cast<int>(problem.kernel[axis]);
-    map.phases = stride;
-    map.taps = ceil_div(map.kernel, stride);
-    const int phase_extent = ceil_div(map.out, stride);
-    map.dilation_phases = std::min(dilation, phase_extent);
-    map.stride = dilation;
-    map.length = ceil_div(phase_extent, map.dilation_phases);
-    map.skew_ = floor_mod(pad, stride);
-    map.phase_offsets = (stride - 1 + map.skew_) / stride + 1;
-    map.begin_ = (pad - map.skew_) / stride - (map.taps - 1) * dilation;
-    map.first_tap_ = (map.taps - 1) * stride;
-    map.tap_step_ = -stride;
-    return map;
+// The map's input q * stride + offset + t * tap_step: with g = gcd(stride, tap_step), q = v * tap_step / g + u and
+// t = j * stride / g + e it is (v + j) * lcm(stride, tap_step) + u * stride + e * tap_step + offset. Where taps step
+// backwards, as those of a ConvTranspose do, they are counted from the last, so that inputs ascend.
+WinogradAxis::WinogradAxis(const AxisMap &map) : in(map.in), out(map.out), kernel(map.kernel), phases(map.phases) {
+    const bool backwards = map.tap_step < 0;
+    const int tap_step = std::abs(map.tap_step), divisor = std::gcd(map.stride, tap_step);
+    input_residues_ = map.stride / divisor;
+    input_phases = std::min(input_residues_, map.taps);
+    dilation_phases = std::min(tap_step / divisor, map.phase_extent);
+    stride = std::lcm(map.stride, tap_step);
+    taps = ceil_div(map.taps, input_residues_);
+    length = ceil_div(map.phase_extent, dilation_phases);
+    dilation_phase_stride_ = map.stride;
+    input_phase_stride_ = tap_step;
+    skew_ = map.skew();
+    phase_offsets = (phases - 1 + skew_) / phases + 1;
+    begin_ = map.first_offset() - (backwards ? (taps - 1) * tap_step : 0);
+    first_tap_ = backwards ? (taps - 1) * map.tap_stride : 0;
+    tap_step_ = backwards ? -map.tap_stride : input_residues_;
 }
 
 }  // namespace kiln

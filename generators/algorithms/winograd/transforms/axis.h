@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "kiln/problem.h"
+#include "axes/axis_map.h"
 
 namespace kiln {
 
@@ -15,8 +15,9 @@ struct TileClass {
     int start, count;  // the first tile's first output, and how many tiles follow each other
 };
 
-// Output o = q * phases + p is, with q = v * dilation_phases + u, an output of dilation phase u; of each dilation
-// phase, tile by tile, outputs v need a sum over input phases e and taps j of
+// An AxisMap seen so that neighbouring taps lie as far apart in x as neighbouring outputs do. Output o = q * phases + p
+// is, with q = v * dilation_phases + u, an output of dilation phase u; of each dilation phase, tile by tile, outputs v
+// need a sum over input phases e and taps j of
 //   x[(v + j) * stride + origin(u, e, offset)] * w[tap(p, e, j)],   offset = phase_offset(p).
 // A dilated Conv has a dilation phase for each residue of q. A strided Conv has an input phase for each residue of its
 // inputs, summed as if they were channels. A strided ConvTranspose has a phase for each residue of its outputs; a phase
@@ -45,8 +46,8 @@ struct WinogradAxis {
     Halide::Expr tap(const Halide::Expr &p, const Halide::Expr &e, const Halide::Expr &j) const;
     bool reads_outside() const;  // [0, in)
 
-    static WinogradAxis conv(const Problem &problem, int axis);
-    static WinogradAxis conv_transpose(const Problem &problem, int axis);
+    WinogradAxis() = default;
+    explicit WinogradAxis(const AxisMap &map);
 
   private:
     int dilation_phase_stride_ = 1, input_phase_stride_ = 1, input_residues_ = 1;
