@@ -98,15 +98,6 @@ Target host_target(const TargetModel &model) {
         .without_feature(Target::OpenCL);
 }
 
-// The target as pipelines are lowered for it: callers have validated what Halide would assert. Weights are packed on
-// the processor.
-Target lowering_target(const TargetModel &model, const std::string &part) {
-    return (part == "pack" ? host_target(model) : Target(model.halide))
-        .with_feature(Target::NoRuntime)
-        .with_feature(Target::NoAsserts)
-        .with_feature(Target::NoBoundsQuery);
-}
-
 std::unique_ptr<const Implementation> read(const Decision &decision) {
     return find_algorithm(decision.algorithm).read(decision.schedule);
 }
@@ -150,7 +141,9 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
 Halide::Module lower(const KernelRequest &request, const std::string &part, const std::string &name,
                      PlaceInWorkspace *in_workspace = nullptr) {
     using namespace Halide::Internal;  // the only place that needs the registry's internal name
-    const Target target = lowering_target(*request.target, part);
+    // Weights are packed on the processor.
+    const Target target =
+        pipeline_target(part == "pack" ? host_target(*request.target) : Target(request.target->halide));
     AbstractGeneratorPtr generator =
         GeneratorRegistry::create(kernel_generator_name(), Halide::GeneratorContext(target));
     generator->set_generatorparam_value("problem", std::string(print(request.problem)));
@@ -215,10 +208,6 @@ Halide::Expr packed_bytes(const Problem &problem, const Implementation &implemen
         bytes *= extent;
     }
     return Halide::Internal::simplify(bytes);
-}
-
-int64_t constant(const Halide::Expr &value) {
-    return *Halide::Internal::as_const_int(Halide::Internal::simplify(value));
 }
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
@@ -378,9 +367,9 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     if (const int open = open_sizes(request.problem); open > 0) {
         append_bytes_function(module, request.symbol + "_bytes", open, packed, scratch);
     } else {
-        facts.packed_bytes = constant(packed);
-        facts.worker_workspace_bytes = constant(scratch.worker_bytes);
-        facts.workspace_bytes = constant(scratch.bytes) + facts.worker_workspace_bytes + in_workspace.bytes();
+        facts.packed_bytes = constant_value(packed);
+        facts.worker_workspace_bytes = constant_value(scratch.worker_bytes);
+        facts.workspace_bytes = constant_value(scratch.bytes) + facts.worker_workspace_bytes + in_workspace.bytes();
     }
     CollectLaunches collect;
     for (const Halide::Internal::LoweredFunc &function : kernel.functions()) {
@@ -447,9 +436,9 @@ std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decisi
     }
     std::vector<int> extents;
     for (const Halide::Expr &extent : implementation->packed_extents(simplified, sizes)) {
-        extents.push_back(static_cast<int>(constant(extent)));
+        extents.push_back(static_cast<int>(constant_value(extent)));
     }
-    std::vector<uint8_t> packed(constant(bytes));
+    std::vector<uint8_t> packed(constant_value(bytes));
     const Halide::Type type = implementation->packed_type(simplified);
     Halide::Buffer<> result(type, packed.data(), extents);
     const Halide::Func wide =

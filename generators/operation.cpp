@@ -49,11 +49,8 @@ Halide::Module lower(const NetworkOperation &operation, const OperationRequest &
         out.output_buffer().dim(dimension++).set_bounds(0, static_cast<int>(extent)).set_stride(stride);
         stride *= static_cast<int>(extent);
     }
-    const Target target = Target(request.target->halide)
-                              .with_feature(Target::NoRuntime)
-                              .with_feature(Target::NoAsserts)
-                              .with_feature(Target::NoBoundsQuery);
-    Halide::Module module = out.compile_to_module(arguments, request.symbol, target);
+    Halide::Module module =
+        out.compile_to_module(arguments, request.symbol, pipeline_target(Target(request.target->halide)));
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
         if (!request.target->f64_vectors) {
             function.body = interleave_in_registers(function.body);
@@ -69,10 +66,6 @@ FlatSignature signature_of(const NetworkOperation &operation) {
     }
     signature.arguments.insert(signature.arguments.end(), {"out", "workspace", "threads"});
     return signature;
-}
-
-int64_t constant(const Halide::Expr &value) {
-    return *Halide::Internal::as_const_int(Halide::Internal::simplify(value));
 }
 
 OperationOperand operand_of(const OperationTensor &tensor) {
@@ -100,8 +93,8 @@ OperationFacts generate_operation(const OperationRequest &request, const std::st
     OperationFacts facts;
     facts.stack_bytes = compile_module(module, *request.target, object_file, false);
     check_object_symbols(object_file, {request.symbol});
-    facts.worker_workspace_bytes = constant(scratch.worker_bytes);
-    facts.workspace_bytes = constant(scratch.bytes) + facts.worker_workspace_bytes;
+    facts.worker_workspace_bytes = constant_value(scratch.worker_bytes);
+    facts.workspace_bytes = constant_value(scratch.bytes) + facts.worker_workspace_bytes;
     std::remove((object_file + ".s").c_str());
     return facts;
 } catch (const Halide::Error &error) {

@@ -117,6 +117,14 @@ void compile_for_riscv(Halide::Module &module, const std::map<Halide::OutputFile
 
 }  // namespace
 
+Target pipeline_target(const Target &target) {
+    return target.with_feature(Target::NoRuntime).with_feature(Target::NoAsserts).with_feature(Target::NoBoundsQuery);
+}
+
+int64_t constant_value(const Halide::Expr &value) {
+    return *Halide::Internal::as_const_int(Halide::Internal::simplify(value));
+}
+
 int64_t compile_module(Halide::Module &module, const TargetModel &target, const std::string &object_file, bool lists) {
     const LlvmProcessor &processor = target.llvm;
     const std::string assembly_file = object_file + ".s";
