@@ -70,7 +70,7 @@ Func accumulator_init_of(const DirectStages &s, const Problem &problem, const Op
     if (pixel_lanes) {
         at.insert(at.begin(), Var("lane"));
     }
-    Func init("accumulator_init");
+    Func init("start");  // on which AMX's code depends: by another name its frame is laid out otherwise
     init(at) = value;
     return init;
 }
