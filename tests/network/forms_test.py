@@ -263,6 +263,54 @@ class Forms(ImportTest):
         process = kiln("verify", self.path, "--network", "--cxx", compiler, ok=(1,))
         self.assertIn("--runner names an emulator", process.stderr)
 
+    def test_parts_that_are_assigned(self):
+        """Scatters to places that are constants: a box of the tensor, and any places, the last of several counting. None of it
+        is left to C, and a box takes no gather."""
+        node, rng = helper.make_node, np.random.default_rng(1)
+        box = np.stack(np.meshgrid(np.arange(2), np.arange(1, 5), np.arange(2, 6), indexing="ij"), -1)
+        places = np.broadcast_to(rng.permutation(7)[:2][:, None], [2, 6, 2, 3]).copy()
+        shapes = {"x": [2, 6, 7, 3], "u": [2, 4, 4, 3], "v": [3, 7, 3], "w": [2, 6, 2, 3], "r": [6, 7, 3]}
+        inputs = [value(name, shape) for name, shape in shapes.items()]
+        constants = [numpy_helper.from_array(np.asarray(array, np.int64), name)
+                     for name, array in (("box", box), ("rows", [[1, 0], [0, 3], [-1, 0]]), ("places", places), ("whole", [1]))]
+        box_node = node("ScatterND", ["x", "box", "u"], ["a"])
+        others = [node("ScatterND", ["x", "rows", "v"], ["b"]), node("ScatterElements", ["x", "places", "w"], ["c"], axis=2),
+                  node("ScatterND", ["x", "whole", "r"], ["d"])]
+        kinds, network = self.kinds(model_of([box_node], inputs, [value("a", None)], constants, opset=16))
+        self.assertEqual(set(kinds), {"operation"})
+        self.assertFalse(any("-t" in step["operation"] for step in network["steps"]))
+        model = model_of([box_node, *others], inputs, [value(name, None) for name in "abcd"], constants, opset=16)
+        self.assertEqual(set(self.kinds(model)[0]), {"operation"})
+        self.verify(model)
+
+    def test_scatters_that_stay(self):
+        """Those that add, and those to places that the model computes."""
+        node = helper.make_node
+        inputs = [value("x", [4, 3]), value("u", [2, 3]), value("i", [2, 1], TensorProto.INT64)]
+        constants = [numpy_helper.from_array(np.int64([[1], [1]]), "k")]
+        for nodes in ([node("ScatterND", ["x", "k", "u"], ["y"], reduction="add")], [node("ScatterND", ["x", "i", "u"], ["y"])]):
+            self.assertIn("c", self.kinds(model_of(nodes, inputs, [value("y", None)], constants, opset=16))[0])
+
+    def test_nodes_that_give_what_they_read(self):
+        """They are nothing, so that what is behind them is fused; others of their kind stay."""
+        node = helper.make_node
+        nodes = [node("Pad", ["x", "none"], ["a"]), node("Conv", ["a", "k"], ["b"], pads=[1, 1]),
+                 node("Slice", ["b", "from", "to", "axis"], ["c"]), node("Mul", ["c", "one"], ["d"]),
+                 node("Cast", ["d"], ["e"], to=TensorProto.FLOAT), node("Expand", ["e", "shape"], ["f"]),
+                 node("Concat", ["f"], ["g"], axis=1), node("Add", ["g", "x"], ["h"]), node("Relu", ["h"], ["y"])]
+        constants = [random_tensor(np.random.default_rng(1), "k", 4, 4, 3), numpy_helper.from_array(np.float32([1]), "one"),
+                     *(numpy_helper.from_array(np.int64(array), name) for name, array in
+                       (("none", [0] * 6), ("from", [0]), ("to", [99]), ("axis", [2]), ("shape", [1, 1, 8])))]
+        model = model_of(nodes, [value("x", [1, 4, 8])], [value("y", None)], constants)
+        self.assertEqual(self.kinds(model)[0]["layer"], 1)
+        self.assertFalse(any(not step["operation"].startswith("copy") for step in self.kinds(model)[1]["steps"]
+                             if "operation" in step))
+        self.verify(model)
+        back = [node("Slice", ["x", "last", "before", "axis", "down"], ["y"])]
+        constants = [numpy_helper.from_array(np.int64(array), name) for name, array in
+                     (("last", [-1]), ("before", [-99]), ("axis", [2]), ("down", [-1]))]
+        self.verify(model_of(back, [value("x", [1, 4, 8])], [value("y", None)], constants))
+
     def test_types_that_onnxruntime_lacks(self):
         """Convolutions of doubles are compared with onnx's own evaluator."""
         w = numpy_helper.from_array(np.random.default_rng(3).standard_normal([4, 3, 3, 3]), "w")

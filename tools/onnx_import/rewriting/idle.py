@@ -1,0 +1,130 @@
+"""Nodes that give what they read, the shapes being known: exporters write a Pad by nothing, a Slice of everything, and the like."""
+
+import numpy as np
+import onnx
+
+from reading.folding import rename_captured
+from terms import NodeError, attribute_values, input_name, is_onnx, outer_names
+
+# Those of whose constants nothing matters where the shape stays: more elements cannot come of them, nor others.
+SAME_IF_SHAPE_STAYS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile", "Split", "DepthToSpace", "SpaceToDepth",
+                       "Identity", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}
+ONE_INPUT = {"Concat", "Sum", "Max", "Min", "Mean"}
+
+
+def without_idle_nodes(graph):
+    """Lets readers of what such nodes make read what they read; those that make outputs of the model stay."""
+    names, nodes = {}, []
+    captured = {name for node in graph.nodes for name in outer_names(node)}
+    for node in graph.nodes:
+        node = renamed(node, names)
+        if is_idle(graph, node) and node.output[0] not in graph.outputs and node.output[0] not in captured:
+            names[node.output[0]] = node.input[0]
+            graph.copies[node.op_type] += 1
+        else:
+            nodes.append(node)
+    if names:
+        graph.set_nodes(nodes)
+
+
+def renamed(node, names):
+    inside = {name: names[name] for name in outer_names(node) if name in names}
+    if not inside and not any(name in names for name in node.input):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.input[:] = [names.get(name, name) for name in node.input]
+    rename_captured(copy, inside)
+    return copy
+
+
+def is_idle(graph, node):
+    if not is_onnx(node) or not node.input or not node.input[0] or any(node.output[1:]) or not node.output[0]:
+        return False
+    x, y = node.input[0], node.output[0]
+    shape = graph.shape(x)
+    if shape is None or shape != graph.shape(y) or graph.element_type(x) != graph.element_type(y) or x in graph.constants \
+            or graph.element_type(x) is None:
+        return False
+    if node.op_type in SAME_IF_SHAPE_STAYS:
+        return True
+    if node.op_type in ONE_INPUT:
+        return len(node.input) == 1
+    try:
+        return node.op_type in CHECKS and CHECKS[node.op_type](graph, node, attribute_values(node))
+    except NodeError:  # a constant that cannot be computed: whoever takes the node tells it
+        return False
+
+
+# ---- What attributes and constants must be
+
+
+def constant(graph, node, index):
+    """The value of an input, which must be a constant; None where it is left out or is none."""
+    name = input_name(node, index)
+    return np.asarray(graph.value(name)) if name in graph.constants else None
+
+
+def pads_nothing(graph, node, attributes):
+    pads = constant(graph, node, 1) if input_name(node, 1) else attributes.get("pads", attributes.get("paddings"))
+    return pads is not None and not np.any(pads)
+
+
+def goes_forwards(graph, node, attributes):
+    """Of a Slice whose result is as large as what it reads."""
+    if not input_name(node, 4):
+        return True
+    steps = constant(graph, node, 4)
+    return steps is not None and bool(np.all(steps == 1))
+
+
+def permutes_nothing(graph, node, attributes):
+    rank = len(graph.shape(node.input[0]))
+    return list(attributes.get("perm", range(rank)[::-1])) == list(range(rank))
+
+
+def casts_to_same(graph, node, attributes):
+    return True
+
+
+def picks_all(graph, node, attributes):
+    axis = attributes.get("axis", 0) % max(len(graph.shape(node.input[0])), 1)
+    indices = constant(graph, node, 1)
+    return indices is not None and indices.ndim == 1 and \
+        np.array_equal(indices, np.arange(graph.shape(node.input[0])[axis]))
+
+
+def resizes_nothing(graph, node, attributes):
+    """By scales of exactly 1, or to sizes that are the same."""
+    if attributes.get("coordinate_transformation_mode") == b"tf_crop_and_resize":
+        return False
+    places = {"Upsample": [1]}.get(node.op_type, [1] if len(node.input) == 2 else [2])
+    if node.op_type == "Resize" and input_name(node, 3):
+        return True
+    scales = constant(graph, node, places[0]) if input_name(node, places[0]) else attributes.get("scales")
+    return scales is not None and np.size(scales) > 0 and bool(np.all(np.asarray(scales) == 1))
+
+
+def pools_nothing(graph, node, attributes):
+    numbers = [attributes.get(name, [1]) for name in ("kernel_shape", "strides", "dilations")]
+    return all(number == 1 for row in numbers for number in row) and not any(attributes.get("pads", [0])) \
+        and "kernel_shape" in attributes
+
+
+def neutral(number, sides):
+    """Of a sum or a product with a constant of that number alone, on one of these sides."""
+    def check(graph, node, attributes):
+        if len(node.input) != 2 or node.input[0] == node.input[1]:
+            return False
+        for side in sides:
+            value = constant(graph, node, side)
+            if value is not None and value.dtype.kind in "fiu" and value.size and bool(np.all(value == number)):
+                return True
+        return False
+    return check
+
+
+CHECKS = {"Pad": pads_nothing, "Slice": goes_forwards, "Transpose": permutes_nothing, "Cast": casts_to_same,
+          "CastLike": casts_to_same, "Gather": picks_all, "Resize": resizes_nothing, "Upsample": resizes_nothing,
+          "MaxPool": pools_nothing, "AveragePool": pools_nothing, "Mul": neutral(1, [1]), "Div": neutral(1, [1]),
+          "Add": neutral(0, [1]), "Sub": neutral(0, [1])}
