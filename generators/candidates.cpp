@@ -23,8 +23,7 @@ bool CandidateSpace::allows(const Problem &problem, const ScheduleNumbers &numbe
     }
 }
 
-std::vector<ScheduleNumbers> CandidateSpace::neighbours(const Problem &problem, const ScheduleNumbers &from,
-                                                        int numbers) const {
+std::vector<ScheduleNumbers> CandidateSpace::points_near(const ScheduleNumbers &from, int numbers) const {
     std::vector<ScheduleNumbers> result;
     const auto vary = [&](const ScheduleNumbers &at, size_t first, int left, const auto &again) -> void {
         for (size_t k = first; k < space.choices.size(); k++) {
@@ -35,16 +34,21 @@ std::vector<ScheduleNumbers> CandidateSpace::neighbours(const Problem &problem, 
                 }
                 ScheduleNumbers next = at;
                 next.set(choice.name, value);
-                if (allows(problem, next)) {
-                    result.push_back(next);
-                }
-                if (left > 1) {  // from a point that is itself none, too: two numbers may have to change together
+                result.push_back(next);
+                if (left > 1) {
                     again(next, k + 1, left - 1, again);
                 }
             }
         }
     };
     vary(from, 0, numbers, vary);
+    return result;
+}
+
+std::vector<ScheduleNumbers> CandidateSpace::neighbours(const Problem &problem, const ScheduleNumbers &from,
+                                                        int numbers) const {
+    std::vector<ScheduleNumbers> result = points_near(from, numbers);
+    std::erase_if(result, [&](const ScheduleNumbers &point) { return !allows(problem, point); });
     return result;
 }
 

@@ -21,7 +21,10 @@ struct CandidateSpace {
 
     // Whether the schedule's own check takes it, and the space.
     bool allows(const Problem &problem, const ScheduleNumbers &numbers) const;
-    // All candidates that differ from `from` in one number or in two.
+    // All points of the space that differ from `from` in one number or in two, whether they are allowed or not: to ask
+    // takes longer than to name them.
+    std::vector<ScheduleNumbers> points_near(const ScheduleNumbers &from, int numbers) const;
+    // Those that are candidates.
     std::vector<ScheduleNumbers> neighbours(const Problem &problem, const ScheduleNumbers &from, int numbers) const;
     // One candidate, each number drawn by itself; nothing where none of `tries` such points is one.
     std::optional<ScheduleNumbers> draw(const Problem &problem, std::mt19937_64 &random, int tries) const;

@@ -53,73 +53,80 @@ void Search::learn(const Decision &decision, double ratio) {
     }
 }
 
+// Of equal ratios the one that was learnt first.
+std::vector<const Search::Point *> Search::fastest(size_t count) const {
+    std::vector<const Point *> sorted;
+    for (const Point &point : points_) {
+        sorted.push_back(&point);
+    }
+    std::stable_sort(sorted.begin(), sorted.end(), [](const Point *a, const Point *b) { return a->ratio < b->ratio; });
+    sorted.resize(std::min(sorted.size(), count));
+    return sorted;
+}
+
 std::vector<Search::Result> Search::best(size_t count) const {
-    std::vector<Point> sorted = points_;
-    std::stable_sort(sorted.begin(), sorted.end(), [](const Point &a, const Point &b) { return a.ratio < b.ratio; });
     std::vector<Result> result;
-    for (const Point &point : sorted) {
-        if (result.size() < count) {
-            result.push_back({decision_of(point.space, point.numbers), point.ratio});
-        }
+    for (const Point *point : fastest(count)) {
+        result.push_back({decision_of(point->space, point->numbers), point->ratio});
     }
     return result;
 }
 
-bool Search::take(size_t space, const ScheduleNumbers &numbers, std::vector<Point> &to) {
-    const Decision decision = decision_of(space, numbers);
-    if (knows(decision)) {
-        return false;
-    }
-    for (const Point &point : to) {
-        if (point.space == space && point.numbers == numbers) {
-            return false;
-        }
-    }
-    to.push_back({space, numbers, 0});
-    return true;
+double Search::best_ratio() const {
+    return std::min_element(points_.begin(), points_.end(),
+                            [](const Point &a, const Point &b) { return a.ratio < b.ratio; })
+        ->ratio;
 }
 
-// Candidates near the best ones.
+// Whether it is a candidate that was neither tried nor chosen before.
+bool Search::is_new(const Point &point, const std::vector<Point> &chosen) const {
+    const auto is_same = [&](const Point &other) {
+        return other.space == point.space && other.numbers == point.numbers;
+    };
+    return std::none_of(chosen.begin(), chosen.end(), is_same) && !knows(decision_of(point.space, point.numbers)) &&
+           spaces_[point.space].allows(problem_, point.numbers);
+}
+
+// Points near the best ones, some of them known or no candidates: a few of hundreds are chosen, and only of these is
+// that asked, since it takes most of the search's time.
 std::vector<Search::Point> Search::pool() {
-    std::vector<Point> sorted = points_, result;
-    std::stable_sort(sorted.begin(), sorted.end(), [](const Point &a, const Point &b) { return a.ratio < b.ratio; });
-    sorted.erase(sorted.begin() + static_cast<std::ptrdiff_t>(std::min(sorted.size(), elites)), sorted.end());
-    for (const Point &elite : sorted) {
-        const CandidateSpace &space = spaces_[elite.space];
-        for (const ScheduleNumbers &numbers : space.neighbours(problem_, elite.numbers, 1)) {
-            take(elite.space, numbers, result);
+    std::vector<Point> result;
+    for (const Point *elite : fastest(elites)) {
+        const CandidateSpace &space = spaces_[elite->space];
+        for (ScheduleNumbers &numbers : space.points_near(elite->numbers, 1)) {
+            result.push_back({elite->space, std::move(numbers), 0});
         }
         const auto &choices = space.space.choices;
         for (int draw = 0; draw < random_pairs && choices.size() > 1; draw++) {
-            ScheduleNumbers numbers = elite.numbers;
+            ScheduleNumbers numbers = elite->numbers;
             for (int k = 0; k < 2; k++) {
                 const ScheduleSpace::Choice &choice = choices[random_() % choices.size()];
                 numbers.set(choice.name, choice.values[random_() % choice.values.size()]);
             }
-            if (space.allows(problem_, numbers)) {
-                take(elite.space, numbers, result);
-            }
+            result.push_back({elite->space, std::move(numbers), 0});
         }
     }
     return result;
 }
 
 Search::Effects Search::effects() const {
-    Effects effects;
+    Effects effects(spaces_.size());
     // A few sweeps: each number's effect is the mean of what the others leave unexplained.
     for (int sweep = 0; sweep < 5; sweep++) {
-        std::map<std::string, std::map<int, std::pair<double, int>>> sums;
+        std::vector<std::map<std::string, std::map<int, std::pair<double, int>>>> sums(spaces_.size());
         for (const Point &point : points_) {
             const double rest = std::log(point.ratio) - expectation(point, effects);
             for (const auto &[name, value] : point.numbers.all()) {
-                auto &[sum, count] = sums[key(point.space, name)][value];
-                sum += rest + effects[key(point.space, name)][value];
+                auto &[sum, count] = sums[point.space][name][value];
+                sum += rest + effects[point.space][name][value];
                 count++;
             }
         }
-        for (const auto &[name, values] : sums) {
-            for (const auto &[value, sum] : values) {
-                effects[name][value] = sum.first / (sum.second + shrinkage);
+        for (size_t space = 0; space < sums.size(); space++) {
+            for (const auto &[name, values] : sums[space]) {
+                for (const auto &[value, sum] : values) {
+                    effects[space][name][value] = sum.first / (sum.second + shrinkage);
+                }
             }
         }
     }
@@ -129,8 +136,8 @@ Search::Effects Search::effects() const {
 double Search::expectation(const Point &point, const Effects &effects) const {
     double sum = 0;
     for (const auto &[name, value] : point.numbers.all()) {
-        const auto known = effects.find(key(point.space, name));
-        if (known == effects.end() || known->second.empty()) {
+        const auto known = effects[point.space].find(name);
+        if (known == effects[point.space].end() || known->second.empty()) {
             continue;
         }
         // The nearest value that was seen stands in for one that was not.
@@ -147,24 +154,29 @@ double Search::expectation(const Point &point, const Effects &effects) const {
 
 std::vector<Decision> Search::propose(int count) {
     std::vector<Point> chosen;
+    const auto take = [&](const Point &point) {
+        if (is_new(point, chosen)) {
+            chosen.push_back(point);
+        }
+    };
     while (!first_.empty() && static_cast<int>(chosen.size()) < count) {
-        take(first_.front().space, first_.front().numbers, chosen);
+        take(first_.front());
         first_.erase(first_.begin());
     }
     if (static_cast<int>(chosen.size()) < count) {
-        std::vector<Point> candidates = pool();
+        std::vector<Point> points = pool();
         const Effects known = effects();
-        for (Point &point : candidates) {
+        for (Point &point : points) {
             point.ratio = expectation(point, known);
         }
-        std::shuffle(candidates.begin(), candidates.end(), random_);
-        std::stable_sort(candidates.begin(), candidates.end(),
+        std::shuffle(points.begin(), points.end(), random_);
+        std::stable_sort(points.begin(), points.end(),
                          [](const Point &a, const Point &b) { return a.ratio < b.ratio; });
-        while (!candidates.empty() && static_cast<int>(chosen.size()) < count) {
+        while (!points.empty() && static_cast<int>(chosen.size()) < count) {
             const bool any = random_() % 1000 < adventurous * 1000;
-            const size_t at = any ? random_() % candidates.size() : 0;
-            take(candidates[at].space, candidates[at].numbers, chosen);
-            candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(at));
+            const size_t at = any ? random_() % points.size() : 0;
+            take(points[at]);
+            points.erase(points.begin() + static_cast<std::ptrdiff_t>(at));
         }
     }
     std::vector<Decision> result;

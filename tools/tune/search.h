@@ -36,6 +36,7 @@ class Search {
     };
     // The best so far, the fastest first; the default is among them from the start.
     std::vector<Result> best(size_t count) const;
+    double best_ratio() const;                                         // of the first of them
     int tried() const { return static_cast<int>(tried_.size()) - 1; }  // but for the default
 
   private:
@@ -44,17 +45,17 @@ class Search {
         ScheduleNumbers numbers;
         double ratio;
     };
-    // What the logarithm of the ratio gains by each value of each number of each algorithm.
-    using Effects = std::map<std::string, std::map<int, double>>;
+    // What the logarithm of the ratio gains by each value of each number, of each space.
+    using Effects = std::vector<std::map<std::string, std::map<int, double>>>;
 
     Decision decision_of(size_t space, const ScheduleNumbers &numbers) const {
         return {spaces_[space].algorithm, numbers.print()};
     }
-    bool take(size_t space, const ScheduleNumbers &numbers, std::vector<Point> &to);
+    bool is_new(const Point &point, const std::vector<Point> &chosen) const;
+    std::vector<const Point *> fastest(size_t count) const;
     std::vector<Point> pool();
     Effects effects() const;
     double expectation(const Point &point, const Effects &effects) const;
-    std::string key(size_t space, const std::string &name) const { return spaces_[space].algorithm + ":" + name; }
 
     Problem problem_;
     std::vector<CandidateSpace> spaces_;
