@@ -50,7 +50,7 @@ void Tuning::settle(TunedProblem &problem) {
     }
     if (predictor_) {
         problem.decision = best[0];
-        problem.ratio = problem.search->best(1)[0].ratio;
+        problem.ratio = problem.search->best_ratio();
         finish_settling(problem);
         return;
     }
@@ -169,29 +169,27 @@ bool Tuning::is_to_be_settled(const TunedProblem &problem) const {
     return !problem.settled && !problem.batch && !(candidates_by_layer() && may_go_on() && may_search(problem));
 }
 
-// Settles a problem that is searched no more. Where the budget is one of candidates for each layer, that may be as soon
-// as its own is spent, and what is settled needs no memory any more; any other budget belongs to all, so that nobody is
-// settled before the search is over.
-//
-// A search takes several batches, one after the other, but to settle takes one: as many problems as have a batch under
-// way are kept for the end, where they fill the machines that would wait for the last searches.
-bool Tuning::begin_settling() {
+// Settles a problem that is searched no more, where more than `keep` of them wait. Where the budget is one of
+// candidates for each layer, that may be as soon as its own is spent, and what is settled needs no memory any more; any
+// other budget belongs to all, so that nobody is settled before the search is over.
+bool Tuning::begin_settling(int keep) {
     if (!candidates_by_layer() && searching_ > 0) {
         return false;
     }
     TunedProblem *first = nullptr;
     int waiting = 0;
-    bool searches_are_left = false;
-    for (size_t i = settled_; i < problems_.size() && !searches_are_left; i++) {
+    for (size_t i = settled_; i < problems_.size(); i++) {
         TunedProblem &problem = problems_[i];
         if (is_to_be_settled(problem)) {
             first = first == nullptr ? &problem : first;
             waiting++;
         }
         // Problems are begun in their order: those behind the first that is not have nothing to settle.
-        searches_are_left = candidates_by_layer() && may_go_on() && !problem.search && may_search(problem);
+        if (candidates_by_layer() && may_go_on() && !problem.search && may_search(problem)) {
+            break;
+        }
     }
-    if (first == nullptr || (searches_are_left && waiting <= under_way_)) {
+    if (waiting <= keep) {
         return false;
     }
     keep_records();

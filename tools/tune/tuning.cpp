@@ -20,6 +20,12 @@ namespace {
 
 constexpr int batch_size = 6;
 
+// A search takes several batches, one after the other, but to settle takes one, which needs no compiler: as many
+// problems as there were batches under way, times this, are kept for the end, where they fill the machines that would
+// wait for the last searches. The most that were ever under way, since fewer are where many are settled: more would be
+// settled then.
+constexpr int kept_for_the_end = 2;
+
 const TargetModel &checked_target(const TuneOptions &options) try {
     if (options.cold && !options.predict.empty()) {
         throw Error("--cold has no meaning with --predict: nothing is timed");
@@ -278,10 +284,10 @@ void Tuning::compile(TunedProblem &problem, const std::vector<Decision> &decisio
     batch.kind = kind;
     batch.proposed = proposed;
     batch.begin = elapsed();
-    batch.best_before = problem.search->best(1)[0].ratio;
+    batch.best_before = problem.search->best_ratio();
     batch.candidates.resize(decisions.size());
     batch.compiling = decisions.size();
-    under_way_++;
+    most_under_way_ = std::max(most_under_way_, ++under_way_);
     searching_ += kind == Batch::Kind::search;
     for (size_t i = 0; i < decisions.size(); i++) {
         tasks_[next_task_] = {&problem, i};
@@ -382,10 +388,13 @@ void Tuning::end_batch(TunedProblem &problem) {
     }
     problem.seconds += elapsed() - batch.begin;
     problem.batches++;
-    const double after = problem.search->best(1)[0].ratio, before = batch.best_before;
+    const double after = problem.search->best_ratio(), before = batch.best_before;
     problem.gain = 0.5 * problem.gain + (problem.batches > 1 || after < before ? 1 - after / before : 0);
     release_slow(problem);
     show(problem);
+    if (candidates_by_layer() && is_to_be_settled(problem) && finalists(problem).empty()) {
+        settle(problem);  // no machine is needed for it
+    }
 }
 
 // Keeps the default, and what may be timed again.
@@ -405,7 +414,7 @@ void Tuning::release_slow(TunedProblem &problem) {
 }
 
 void Tuning::show(const TunedProblem &problem) {
-    const double ratio = problem.search->best(1)[0].ratio;
+    const double ratio = problem.search->best_ratio();
     std::string text = fmt::format("{}: ", problem.layers[0]);
     if (!problem.error.empty()) {
         text += problem.error;
@@ -446,7 +455,7 @@ void Tuning::take_batch(TunedProblem &problem) {
 }
 
 bool Tuning::begin_something() {
-    if (candidates_by_layer() && begin_settling()) {
+    if (candidates_by_layer() && begin_settling(kept_for_the_end * most_under_way_)) {
         return true;
     }
     TunedProblem *problem = may_go_on() ? most_promising() : nullptr;
@@ -455,7 +464,7 @@ bool Tuning::begin_something() {
         take_batch(*problem);
         return true;
     }
-    return begin_settling();
+    return begin_settling(0);
 }
 
 // Each record is on the disk before the next candidate is chosen.

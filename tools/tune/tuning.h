@@ -103,7 +103,7 @@ class Tuning : private Pool::Listener {
 
     // What is begun, and what follows when it is done.
     bool begin_something();
-    bool begin_settling();
+    bool begin_settling(int keep);
     bool is_to_be_settled(const TunedProblem &problem) const;
     void work();
     void keep_records();
@@ -149,6 +149,7 @@ class Tuning : private Pool::Listener {
     std::map<Pool::Task, Work> tasks_;
     Pool::Task next_task_ = 0;
     int under_way_ = 0, searching_ = 0;  // batches, and those of them that search
+    int most_under_way_ = 0;             // at any time so far
     size_t settled_ = 0;                 // problems, without a gap, from the first on
     std::unique_ptr<Progress> progress_;
     bool good_ = true;
