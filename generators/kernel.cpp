@@ -28,6 +28,7 @@
 #include "lowering/prefetch.h"
 #include "lowering/wide_interleaves.h"
 #include "tensors.h"
+#include "weight_packer.h"
 
 namespace kiln {
 
@@ -405,46 +406,72 @@ std::optional<int64_t> packed_weight_bytes(const Problem &problem, const Decisio
     throw std::runtime_error(error.what());
 }
 
-std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,
-                                  const int64_t *strides, const int32_t *zero_points) try {
-    const Problem simplified = simplify_problem(problem);
+struct WeightPacker::Function {
+    Halide::Type w_type, type;
     std::vector<halide_dimension_t> shape;
+    int64_t first = 0;  // what is packed begins so many bytes behind where the weights do
+    int channels = 0;
+    Halide::ImageParam weights, points;
+    std::unique_ptr<const Implementation> implementation;
+    std::vector<int> extents;
+    int64_t bytes = 0;
+    Halide::Func pack;
+};
+
+WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, const int64_t *strides,
+                           bool has_zero_points) try
+    : function_(std::make_unique<Function>()) {
+    Function &function = *function_;
+    const Problem simplified = simplify_problem(problem);
     for (size_t d = 0; d < 2; d++) {
-        shape.emplace_back(0, static_cast<int>(problem.w_channels()[d]), static_cast<int>(strides[d]));
+        function.shape.emplace_back(0, static_cast<int>(problem.w_channels()[d]), static_cast<int>(strides[d]));
     }
     for (int axis = 0; axis < simplified.rank; axis++) {
-        shape.emplace_back(0, static_cast<int>(simplified.kernel[axis]), static_cast<int>(strides[2 + axis]));
+        function.shape.emplace_back(0, static_cast<int>(simplified.kernel[axis]), static_cast<int>(strides[2 + axis]));
     }
-    const Halide::Type w_type = halide_type(problem.w_type);
-    Halide::ImageParam weights(w_type, static_cast<int>(shape.size())), points(Halide::Int(32), 1);
-    weights.dim(0).set_stride(Halide::Expr());
-    const auto *first = static_cast<const uint8_t *>(w);
+    function.w_type = halide_type(problem.w_type);
+    function.weights = Halide::ImageParam(function.w_type, static_cast<int>(function.shape.size()));
+    function.weights.dim(0).set_stride(Halide::Expr());
+    function.points = Halide::ImageParam(Halide::Int(32), 1);
+    function.channels = static_cast<int>(problem.out_channels);
     const std::vector<int64_t> origin = first_weight(problem);
     for (size_t d = 0; d < origin.size(); d++) {
-        first += origin[d] * strides[d] * w_type.bytes();
+        function.first += origin[d] * strides[d] * function.w_type.bytes();
     }
-    weights.set(Halide::Buffer<>(w_type, const_cast<uint8_t *>(first), static_cast<int>(shape.size()), shape.data()));
-    if (zero_points != nullptr) {
-        points.set(Halide::Buffer<>(Halide::Int(32), const_cast<int32_t *>(zero_points),
-                                    {static_cast<int>(problem.out_channels)}));
-    }
-    const std::unique_ptr<const Implementation> implementation = read(decision);
+    function.implementation = read(decision);
     const Sizes sizes(simplified);
-    const Halide::Expr bytes = packed_bytes(simplified, *implementation);
+    const Halide::Expr bytes = packed_bytes(simplified, *function.implementation);
     if (!Halide::Internal::as_const_int(bytes)) {
         throw std::runtime_error("weights of open sizes are packed at run time: they cannot be embedded");
     }
-    std::vector<int> extents;
-    for (const Halide::Expr &extent : implementation->packed_extents(simplified, sizes)) {
-        extents.push_back(static_cast<int>(constant_value(extent)));
+    function.bytes = constant_value(bytes);
+    for (const Halide::Expr &extent : function.implementation->packed_extents(simplified, sizes)) {
+        function.extents.push_back(static_cast<int>(constant_value(extent)));
     }
-    std::vector<uint8_t> packed(constant_value(bytes));
-    const Halide::Type type = implementation->packed_type(simplified);
-    Halide::Buffer<> result(type, packed.data(), extents);
+    function.type = function.implementation->packed_type(simplified);
     const Halide::Func wide =
-        widen_weights(simplified, sizes, type, weights, zero_points != nullptr ? Halide::Func(points) : Halide::Func(),
-                      Halide::Internal::const_true());
-    implementation->pack(simplified, sizes, wide).realize(result);
+        widen_weights(simplified, sizes, function.type, function.weights,
+                      has_zero_points ? Halide::Func(function.points) : Halide::Func(), Halide::Internal::const_true());
+    function.pack = function.implementation->pack(simplified, sizes, wide);
+} catch (const Halide::Error &error) {
+    throw std::runtime_error(error.what());
+}
+
+WeightPacker::WeightPacker(WeightPacker &&) noexcept = default;
+
+WeightPacker::~WeightPacker() = default;
+
+std::vector<uint8_t> WeightPacker::pack(const void *w, const int32_t *zero_points) try {
+    Function &function = *function_;
+    uint8_t *first = const_cast<uint8_t *>(static_cast<const uint8_t *>(w)) + function.first;
+    function.weights.set(
+        Halide::Buffer<>(function.w_type, first, static_cast<int>(function.shape.size()), function.shape.data()));
+    if (zero_points != nullptr) {
+        function.points.set(Halide::Buffer<>(Halide::Int(32), const_cast<int32_t *>(zero_points), {function.channels}));
+    }
+    std::vector<uint8_t> packed(static_cast<size_t>(function.bytes));
+    Halide::Buffer<> result(function.type, packed.data(), function.extents);
+    function.pack.realize(result);
     return packed;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -7,6 +7,7 @@
 #include "../parsed.h"
 #include "algorithms/deformable/deformable.h"
 #include "kernel.h"
+#include "weight_packer.h"
 
 namespace kiln::deformable {
 namespace {
@@ -54,7 +55,7 @@ TEST(DeformConv, weights_are_packed_in_panels) {
         w.push_back(static_cast<float>(i / 4 * 100 + i / 2 % 2 * 10 + i % 2));
     }
     const int64_t strides[] = {4, 2, 2, 1};
-    const std::vector<uint8_t> bytes = pack_weights(problem, decision, w.data(), strides, nullptr);
+    const std::vector<uint8_t> bytes = WeightPacker(problem, decision, strides, false).pack(w.data(), nullptr);
     const auto *packed = reinterpret_cast<const float *>(bytes.data());
     EXPECT_THAT(std::vector<float>(packed, packed + bytes.size() / sizeof(float)),
                 testing::ElementsAre(0, 100, 10, 110, 1, 101, 11, 111, 200, 0, 210, 0, 201, 0, 211, 0));

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
+#include <tuple>
 
 #include "archive.h"
 #include "fmt/format.h"
@@ -18,6 +20,7 @@
 #include "library/jobs.h"
 #include "library/output_folder.h"
 #include "system/temp_folder.h"
+#include "weight_packer.h"
 
 namespace kiln::tools {
 namespace {
@@ -354,8 +357,8 @@ class Compilation {
         return {bytes, bytes + values.data.size()};
     }
 
-    // In a child process.
-    void embed(LayerFunctions &functions, const Pending &pending) const {
+    // In a child process. `packers` are those of the layer's kernels, made for the first of several layers.
+    void embed(LayerFunctions &functions, const Pending &pending, std::vector<WeightPacker> &packers) const {
         const Problem &problem = pending.layer.resolution.problem;
         const std::vector<uint8_t> weights =
             read_values("weights", pending.spec->weights_file, problem.w_type, problem.w_elements());
@@ -369,8 +372,11 @@ class Compilation {
         }
         const int32_t *zero_points = functions.zero_points.empty() ? nullptr : functions.zero_points.data();
         for (size_t i = 0; i < pending.kernels.size(); i++) {
-            functions.kernels[i].embedded = pack_weights(problem, kernels_[pending.kernels[i]]->decision,
-                                                         weights.data(), functions.weight_strides.data(), zero_points);
+            if (packers.size() == i) {
+                packers.emplace_back(problem, kernels_[pending.kernels[i]]->decision, functions.weight_strides.data(),
+                                     zero_points != nullptr);
+            }
+            functions.kernels[i].embedded = packers[i].pack(weights.data(), zero_points);
         }
     }
 
@@ -392,9 +398,72 @@ class Compilation {
         }
     }
 
-    void compile_layers() {
+    // Layers whose weights one packer packs, as many as one child shall make.
+    std::vector<std::vector<Pending *>> layers_alike() {
+        constexpr size_t most = 8;
+        using Key = std::tuple<std::vector<size_t>, Embedding, std::vector<int64_t>, bool>;
+        std::map<Key, size_t> open;  // the group that is not full
+        std::vector<std::vector<Pending *>> groups;
+        for (Pending &pending : pending_) {
+            if (pending.failed) {
+                continue;
+            }
+            const LayerFunctions &functions = pending.layer.functions;
+            const Key key(pending.kernels, pending.layer.embedded, functions.weight_strides,
+                          functions.zero_points.empty());
+            const auto [place, is_new] = open.try_emplace(key, groups.size());
+            if (is_new || groups[place->second].size() == most) {
+                place->second = groups.size();
+                groups.emplace_back();
+            }
+            groups[place->second].push_back(&pending);
+        }
+        return groups;
+    }
+
+    // In a child process.
+    void compile_group(const std::vector<Pending *> &group) const {
+        std::vector<WeightPacker> packers;
+        for (const Pending *pending : group) {
+            LayerFunctions functions = pending->layer.functions;
+            if (pending->layer.embedded != Embedding::none) {
+                embed(functions, *pending, packers);
+            }
+            generate_layer_functions(functions, object_file(functions.symbol));
+        }
+    }
+
+    // Of a group that fails each layer is tried alone.
+    void compile_groups(const std::vector<std::vector<Pending *>> &groups) {
         std::vector<Job> jobs;
-        std::vector<Pending *> whose;
+        for (const std::vector<Pending *> &group : groups) {
+            jobs.push_back([this, &group] {
+                compile_group(group);
+                return std::string();
+            });
+        }
+        std::vector<std::vector<Pending *>> alone;
+        run_jobs(jobs, request_.jobs, request_.time_limit, [&](size_t index, const JobResult &result) {
+            if (result.ok) {
+                return;
+            }
+            if (groups[index].size() > 1) {
+                for (Pending *pending : groups[index]) {
+                    alone.push_back({pending});
+                }
+                return;
+            }
+            Pending &pending = *groups[index].front();
+            pending.failed = true;
+            result_.failures.push_back(
+                {pending.spec->name, StatusCode::failed, result.text, pending.spec->source.node});
+        });
+        if (!alone.empty()) {
+            compile_groups(alone);
+        }
+    }
+
+    void compile_layers() {
         for (Pending &pending : pending_) {
             if (pending.failed) {
                 continue;
@@ -404,24 +473,8 @@ class Compilation {
             }
             choose_embedding(pending);
             pending.layer.functions = layer_functions(pending);
-            whose.push_back(&pending);
-            jobs.push_back([this, &pending] {
-                LayerFunctions functions = pending.layer.functions;
-                if (pending.layer.embedded != Embedding::none) {
-                    embed(functions, pending);
-                }
-                generate_layer_functions(functions, object_file(functions.symbol));
-                return std::string();
-            });
         }
-        run_jobs(jobs, request_.jobs, request_.time_limit, [&](size_t index, const JobResult &result) {
-            if (!result.ok) {
-                Pending &pending = *whose[index];
-                pending.failed = true;
-                result_.failures.push_back(
-                    {pending.spec->name, StatusCode::failed, result.text, pending.spec->source.node});
-            }
-        });
+        compile_groups(layers_alike());
     }
 
     // What succeeded: the layers, and the kernels that one of them needs.
