@@ -36,13 +36,18 @@ def check_file(path, text, known, floors):
     return problems
 
 
+def sources(part, suffixes=SUFFIXES):
+    """The sources in a folder, but for those in hidden ones: they were installed there."""
+
+    def is_hidden(file):
+        return any(name.startswith(".") for name in file.relative_to(part).parts)
+
+    return sorted(file for file in part.rglob("*") if file.suffix in suffixes and not is_hidden(file))
+
+
 def check(part, floors):
     """What is wrong with the sources in a folder, a line each."""
-    texts = {
-        file.relative_to(part).as_posix(): file.read_text()
-        for file in sorted(part.rglob("*"))
-        if file.suffix in SUFFIXES
-    }
+    texts = {file.relative_to(part).as_posix(): file.read_text() for file in sources(part)}
     problems = [
         problem
         for path, text in texts.items()

@@ -44,6 +44,9 @@ class Floors(unittest.TestCase):
         found = self.check({"drawer/things.h": ""})
         self.assertEqual(["drawer/things.h: its folder is on no floor: name it in floors.py"], found)
 
+    def test_what_is_installed_is_no_source(self):
+        self.assertEqual([], self.check({".venv/lib/things.h": "", "moves/.cache/things.py": ""}))
+
     def test_a_drawer(self):
         files = {f"moves/move{i}.{suffix}": "" for i in range(13) for suffix in ("h", "cpp")}
         self.assertEqual(["moves: 13 units, which is more than 12: divide the folder"], self.check(files))

@@ -7,6 +7,8 @@ import pathlib
 import re
 import sys
 
+import floors
+
 PARTS = ("generators", "runtime", "tools", "python")
 MOST_LINES = 60
 REASON = re.compile(r"//[^\n]*\blong(er)?\b", re.IGNORECASE)  # "Longer than a screen, for it is a list"
@@ -60,7 +62,7 @@ def check_source(path, source):
 
 
 def sources(root):
-    return [file for part in PARTS for file in sorted((root / part).rglob("*")) if file.suffix in (".h", ".cpp")]
+    return [file for part in PARTS for file in floors.sources(root / part, (".h", ".cpp"))]
 
 
 def check(root):

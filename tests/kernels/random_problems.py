@@ -33,7 +33,7 @@ CELLS = [cell for cell in problems.CELLS if not ON_GPU or cell[1] in trials.GPU_
 # What kiln verify runs as well, with threads: one in so many problems; of the generic engine, so many draws of each row.
 VERIFIED_SHARE = 8
 GENERIC_ROWS = ["conv2d_f32", "convtranspose2d_f32", "deformconv2d_f32", "conv1d_bf16", "conv3d_s8"]
-GENERIC_DRAWS = min(40, COUNT // 50)
+GENERIC_DRAWS = min(40, max(1, COUNT // 50))
 
 
 class RandomProblems(unittest.TestCase):
