@@ -48,6 +48,7 @@ make_venv() {
 build_wheel() {
     local folder=$1
     mkdir -p "$folder"
+    find "$folder" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +  # sources that have moved since are no sources
     tar -C "$folder" --strip-components=1 -xzf "$dist/kiln_conv-$version.tar.gz"
     rm -rf "$folder/wheel"
     quietly env PATH="$venv/bin:$PATH" "$venv/bin/python" -m build --wheel --no-isolation -o "$folder/wheel" \
