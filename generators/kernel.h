@@ -97,8 +97,4 @@ std::vector<LoopCount> count_loops(const KernelRequest &request);
 // How many bytes a problem's packed weights have; nothing where that depends on sizes left open.
 std::optional<int64_t> packed_weight_bytes(const Problem &problem, const Decision &decision);
 
-// The packed weights, computed here and now; w, strides and zero_points as for kiln_pack_function.
-std::vector<uint8_t> pack_weights(const Problem &problem, const Decision &decision, const void *w,
-                                  const int64_t *strides, const int32_t *zero_points);
-
 }  // namespace kiln

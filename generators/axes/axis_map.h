@@ -48,7 +48,7 @@ struct AxisMap {
 
   private:
     int pad_ = 0, dilation_ = 1;
-    int inverse_ = 0;  // of dilation / gcd, modulo tap_step
+    int inverse_ = 0;  // of dilation / gcd, modulo tap_stride
     int divisor_ = 1;  // gcd(phases, dilation): other phases have no taps
 
     template <typename T>

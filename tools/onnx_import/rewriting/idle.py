@@ -6,9 +6,9 @@ import onnx
 from reading.folding import rename_captured
 from terms import NodeError, attribute_values, input_name, is_onnx, outer_names
 
-# Those of whose constants nothing matters where the shape stays: more elements cannot come of them, nor others.
+# Those of whose constants nothing matters where shape and type stay: more elements cannot come of them, nor others.
 SAME_IF_SHAPE_STAYS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile", "Split", "DepthToSpace", "SpaceToDepth",
-                       "Identity", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}
+                       "Identity", "Cast", "CastLike", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}
 ONE_INPUT = {"Concat", "Sum", "Max", "Min", "Mean"}
 
 
@@ -83,10 +83,6 @@ def permutes_nothing(graph, node, attributes):
     return list(attributes.get("perm", range(rank)[::-1])) == list(range(rank))
 
 
-def casts_to_same(graph, node, attributes):
-    return True
-
-
 def picks_all(graph, node, attributes):
     axis = attributes.get("axis", 0) % max(len(graph.shape(node.input[0])), 1)
     indices = constant(graph, node, 1)
@@ -98,10 +94,10 @@ def resizes_nothing(graph, node, attributes):
     """By scales of exactly 1, or to sizes that are the same."""
     if attributes.get("coordinate_transformation_mode") == b"tf_crop_and_resize":
         return False
-    places = {"Upsample": [1]}.get(node.op_type, [1] if len(node.input) == 2 else [2])
     if node.op_type == "Resize" and input_name(node, 3):
         return True
-    scales = constant(graph, node, places[0]) if input_name(node, places[0]) else attributes.get("scales")
+    place = 1 if node.op_type == "Upsample" or len(node.input) == 2 else 2
+    scales = constant(graph, node, place) if input_name(node, place) else attributes.get("scales")
     return scales is not None and np.size(scales) > 0 and bool(np.all(np.asarray(scales) == 1))
 
 
@@ -111,20 +107,14 @@ def pools_nothing(graph, node, attributes):
         and "kernel_shape" in attributes
 
 
-def neutral(number, sides):
-    """Of a sum or a product with a constant of that number alone, on one of these sides."""
+def neutral(number):
+    """Of a sum or a product: whether the second input is a constant of that number alone."""
     def check(graph, node, attributes):
-        if len(node.input) != 2 or node.input[0] == node.input[1]:
-            return False
-        for side in sides:
-            value = constant(graph, node, side)
-            if value is not None and value.dtype.kind in "fiu" and value.size and bool(np.all(value == number)):
-                return True
-        return False
+        value = constant(graph, node, 1)
+        return value is not None and value.dtype.kind in "fiu" and value.size > 0 and bool(np.all(value == number))
     return check
 
 
-CHECKS = {"Pad": pads_nothing, "Slice": goes_forwards, "Transpose": permutes_nothing, "Cast": casts_to_same,
-          "CastLike": casts_to_same, "Gather": picks_all, "Resize": resizes_nothing, "Upsample": resizes_nothing,
-          "MaxPool": pools_nothing, "AveragePool": pools_nothing, "Mul": neutral(1, [1]), "Div": neutral(1, [1]),
-          "Add": neutral(0, [1]), "Sub": neutral(0, [1])}
+CHECKS = {"Pad": pads_nothing, "Slice": goes_forwards, "Transpose": permutes_nothing, "Gather": picks_all, "Resize": resizes_nothing,
+          "Upsample": resizes_nothing, "MaxPool": pools_nothing, "AveragePool": pools_nothing, "Mul": neutral(1), "Div": neutral(1),
+          "Add": neutral(0), "Sub": neutral(0)}
