@@ -190,11 +190,11 @@ Expr activate(const Problem &problem, const Operands &operands, const Expr &v, c
                                                         : make_const(v.type(), params[0]);
         return activation_formula(problem.activation, v, a, make_const(v.type(), params[1]));
     }
-    const Expr a = Halide::cast(v.type(), sizes.activation_params[0]);
-    const Expr b = Halide::cast(v.type(), sizes.activation_params[1]);
+    const Expr a = Halide::cast(v.type(), sizes.activation->a);
+    const Expr b = Halide::cast(v.type(), sizes.activation->b);
     Expr result = v;
     for (const ActivationRow &row : activation_rows) {
-        const Expr chosen = sizes.activation == static_cast<int>(row.activation);
+        const Expr chosen = sizes.activation->number == static_cast<int>(row.activation);
         const Expr first = row.takes_slopes ? Halide::cast(v.type(), operands.slope(c)) : a;
         result = where_chosen(chosen, activation_formula(row.activation, v, first, b), result);
     }

@@ -34,7 +34,7 @@ Expr rescales_once(const Problem &problem, const Sizes &sizes) {
     if (!problem.open_epilogue) {
         return problem.rescales_once() ? Halide::Internal::const_true() : Halide::Internal::const_false();
     }
-    const Expr simple = sizes.activation <= static_cast<int>(Activation::relu);
+    const Expr simple = sizes.activation->number <= static_cast<int>(Activation::relu);
     return problem.bias_type == DType::f32 ? simple && !sizes.has_bias : simple;
 }
 

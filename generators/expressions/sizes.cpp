@@ -71,7 +71,7 @@ std::array<Expr, 2> Sizes::w_channels(const OperatorTraits &traits) const {
     if (traits.has_input_channels_first()) {
         return {in_channels, out_of_group()};
     }
-    return {out_channels, depth()};
+    return {out_channels, reduction_channels()};
 }
 
 Sizes::Sizes(const Problem &problem) : Sizes(problem, variables(open_sizes(problem))) {}
@@ -108,10 +108,8 @@ Sizes::Sizes(const Problem &problem, const std::vector<Expr> &open) {
     has_bias = reader.next() != 0;
     has_residual = reader.next() != 0;
     has_mask = reader.next() != 0;
-    activation = reader.next();
-    for (int i = 0; i < 2; i++) {
-        activation_params.push_back(Halide::reinterpret<float>(reader.next()));
-    }
+    const Expr number = reader.next(), a = reader.next(), b = reader.next();
+    activation = {number, Halide::reinterpret<float>(a), Halide::reinterpret<float>(b)};
 }
 
 }  // namespace kiln

@@ -4,6 +4,7 @@
 #include <Halide.h>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,11 @@ struct Sizes {
     std::vector<Halide::Expr> in, out, kernel, stride, dilation, pad_begin;
     Halide::Expr x_is_nxc, y_is_nxc;                // bool
     Halide::Expr has_bias, has_residual, has_mask;  // bool
-    Halide::Expr activation;                        // its number; undefined unless the epilogue is open,
-    std::vector<Halide::Expr> activation_params;    //   and so are these two
+    // The activation's number and its two parameters.
+    struct OpenActivation {
+        Halide::Expr number, a, b;
+    };
+    std::optional<OpenActivation> activation;  // where the epilogue is open
 
     // `open` holds what the problem leaves open, in the order of kiln_run_function's sizes.
     Sizes(const Problem &problem, const std::vector<Halide::Expr> &open);
@@ -30,7 +34,7 @@ struct Sizes {
     explicit Sizes(const Problem &problem);
 
     // Of a group.
-    Halide::Expr depth() const { return in_channels / groups; }
+    Halide::Expr reduction_channels() const { return in_channels / groups; }
     Halide::Expr out_of_group() const { return out_channels / groups; }
 
     // The sizes of w before its spatial ones (Problem::w_channels).

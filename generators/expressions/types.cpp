@@ -99,7 +99,8 @@ Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::T
     Halide::Expr wide = Halide::cast(type, w(at));
     if (zero_points.defined()) {
         const bool in_first = problem.traits().has_input_channels_first();
-        const Halide::Expr channel = in_first ? at[0] / sizes.depth() * sizes.out_of_group() + at[1] : at[0];
+        const Halide::Expr channel =
+            in_first ? at[0] / sizes.reduction_channels() * sizes.out_of_group() + at[1] : at[0];
         const Halide::Expr point = Halide::cast(wide.type(), zero_points(channel));
         wide -= Halide::select(has_zero_points, point, Halide::Internal::make_zero(wide.type()));
     }

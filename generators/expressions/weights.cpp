@@ -4,9 +4,10 @@ namespace kiln {
 
 using Halide::Expr;
 
-std::vector<Expr> weight_at(const Problem &problem, const OutputChannel &out, const Expr &k, const Expr &depth) {
+std::vector<Expr> weight_at(const Problem &problem, const OutputChannel &out, const Expr &k,
+                            const Expr &reduction_channels) {
     if (problem.traits().has_input_channels_first()) {
-        return {out.group * depth + k, out.of_group};
+        return {out.group * reduction_channels + k, out.of_group};
     }
     return {out.channel, k};
 }

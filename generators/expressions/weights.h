@@ -14,9 +14,10 @@ struct OutputChannel {
     Halide::Expr channel, group, of_group;
 };
 
-// The first two coordinates in w of an output channel's weight for input channel `k` of its group, which has `depth`.
+// The first two coordinates in w of an output channel's weight for input channel `k` of its group, which has
+// `reduction_channels`.
 std::vector<Halide::Expr> weight_at(const Problem &problem, const OutputChannel &out, const Halide::Expr &k,
-                                    const Halide::Expr &depth);
+                                    const Halide::Expr &reduction_channels);
 
 // Of these two coordinates. The problem's channels and groups are known.
 Halide::Region weight_bounds(const Problem &problem);

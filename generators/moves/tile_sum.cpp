@@ -24,8 +24,8 @@ std::vector<VarOrRVar> unroll_tile(Stage stage, const TileLoops &tile, TailStrat
 }
 
 SumSteps schedule_tile_sum(Halide::Func sum, const TileLoops &tile, const SumLoops &sums, TailStrategy tail) {
-    Stage start = sum, update = sum.update();
-    start.reorder(unroll_tile(start, tile, tail));
+    Stage init = sum, update = sum.update();
+    init.reorder(unroll_tile(init, tile, tail));
 
     std::vector<VarOrRVar> order = unroll_tile(update, tile);
     if (sums.neighbours) {

@@ -37,8 +37,8 @@ struct SumSteps {
     Halide::RVar innermost;  // over a step's iterations or, where that is one, over steps
 };
 
-// Schedules the start and the update of a sum that is computed a tile at a time. `tail`: where the start's vectors do
-// not divide the tile.
+// Schedules the definition and the update of a sum that is computed a tile at a time. `tail`: where the former's
+// vectors do not divide the tile.
 SumSteps schedule_tile_sum(Halide::Func sum, const TileLoops &tile, const SumLoops &sums,
                            Halide::TailStrategy tail = Halide::TailStrategy::Auto);
 

@@ -11,7 +11,7 @@ Definition conv(const Problem &problem, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const Coordinates at(problem, sizes);
     Halide::RDom r(channels_and_taps(sizes), "r");  // k, then t of each axis
-    std::vector<Expr> x = {at.group * sizes.depth() + r[0]}, w;
+    std::vector<Expr> x = {at.group * sizes.reduction_channels() + r[0]}, w;
     for (size_t a = 0; a < at.o.size(); a++) {
         const Expr t = r[static_cast<int>(a) + 1];
         const Expr i = at.o[a] * sizes.stride[a] + t * sizes.dilation[a] - sizes.pad_begin[a];

@@ -12,7 +12,7 @@ Definition conv_transpose(const Problem &problem, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const Coordinates at(problem, sizes);
     Halide::RDom r(channels_and_taps(sizes), "r");  // k, then t of each axis
-    const Expr k = at.group * sizes.depth() + r[0];
+    const Expr k = at.group * sizes.reduction_channels() + r[0];
     std::vector<Expr> x = {k}, w;
     for (size_t a = 0; a < at.o.size(); a++) {
         const Expr t = r[static_cast<int>(a) + 1];

@@ -76,7 +76,7 @@ Func weights_in_order(const Problem &problem, const Func &w) {
 }
 
 Halide::Region channels_and_taps(const Sizes &sizes) {
-    Halide::Region terms = {{0, sizes.depth()}};
+    Halide::Region terms = {{0, sizes.reduction_channels()}};
     for (const Expr &taps : sizes.kernel) {
         terms.emplace_back(0, taps);
     }

@@ -20,7 +20,7 @@ Definition deform_conv(const Problem &problem, const Operands &operands) {
     for (int a = 0; a < problem.rank; a++) {
         w.push_back(r[a + 1]);
     }
-    const Expr k = at.group * sizes.depth() + r[0];
+    const Expr k = at.group * sizes.reduction_channels() + r[0];
     const Expr offset_group = k / (sizes.in_channels / sizes.offset_groups);
     const Expr sample = offset_group * product(sizes.kernel) + number_of(w, sizes.kernel);
 

@@ -17,8 +17,8 @@
 #include "algorithms/kn2row/kn2row.h"
 #include "algorithms/schedule_text.h"
 #include "algorithms/strassen/strassen.h"
+#include "algorithms/winograd/schedule_gpu.h"
 #include "algorithms/winograd/winograd.h"
-#include "algorithms/winograd/winograd_gpu.h"
 #include "expressions/types.h"
 #include "moves/gpu_schedule.h"
 #include "operators/definition.h"
@@ -326,7 +326,9 @@ struct WinogradGpu : PackedLike<Winograd, WinogradGpuSchedule> {
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
-        return winograd_gpu(problem, schedule, operands);
+        WinogradStages stages = winograd(problem, schedule.stages(), operands, TileOrder::numbered);
+        schedule_winograd_gpu(stages, problem, schedule);
+        return stages.y;
     }
 };
 

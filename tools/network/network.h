@@ -54,7 +54,7 @@ struct Network {
         std::string value;
         int64_t bytes;
     };
-    std::vector<Copy> copies;  // of what had to be turned to another order
+    std::vector<Copy> copies;  // of what had to be transposed to another order
     int views = 0;             // nodes that move nothing
 
     // The tensor that a tensor is a part of, or it itself.

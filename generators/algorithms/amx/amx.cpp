@@ -50,7 +50,7 @@ double step_cycles(const AmxSchedule &s, int taps, bool far_weights, bool pixel_
 // Cycles of a whole run.
 double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int depth = ceil_div(ceil_div(static_cast<int>(problem.in_channels), pairs(problem)), s.steps);
+    const int steps = ceil_div(ceil_div(static_cast<int>(problem.in_channels), pairs(problem)), s.steps);
     int taps = 1, phases = 1;
     double tiles =
         ceil_div(static_cast<int>(problem.out_channels), s.vectors * tile_lanes) * static_cast<double>(problem.batch);
@@ -68,7 +68,7 @@ double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
         pixel_lanes ? tile_lanes * std::popcount(static_cast<unsigned>(s.pixels)) : static_cast<double>(s.pixels);
     const double outputs = 6.0 * s.vectors * s.rows * s.blocks * vectors_of_tile;
     // A panel that sweeps the image stays in the first cache.
-    const double blocks = static_cast<double>(taps) * depth;
+    const double blocks = static_cast<double>(taps) * steps;
     const bool far = blocks * s.vectors * s.steps * tile_lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
     const double products = blocks * step_cycles(s, taps, far, pixel_lanes);
     return tiles * (std::max(products, outputs) + change);
@@ -167,10 +167,11 @@ AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &targ
 
 std::optional<TileOperand> streamed_operand(const Problem &problem, const AmxSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int panel = s.vectors * tile_lanes, depth = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
+    const int panel = s.vectors * tile_lanes,
+              channels = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
     // What is read again soon: a panel's weights, or, where phases take turns, those of all panels and phases; and
     // where there are several taps, the rows of pixels that they share.
-    double weights = 4.0 * panel * round_up(depth, s.steps), rows = 4.0 * depth * axes[0].in;
+    double weights = 4.0 * panel * round_up(channels, s.steps), rows = 4.0 * channels * axes[0].in;
     int taps = 1, phases = 1;
     for (size_t a = 0; a < axes.size(); a++) {
         taps *= axes[a].taps;
@@ -238,10 +239,10 @@ void schedule_matrix_tile_sums(DirectStages &s, const DirectSchedule &schedule, 
     unroll(zero);
 
     Halide::Stage sum = split(s.acc.update());
-    const RVar pair(tile_pair), step(tile_step), depth("depth");
-    sum.rename(s.r[0], pair).split(s.r[1], depth, step, amx.steps);
+    const RVar pair(tile_pair), step(tile_step), steps("depth");
+    sum.rename(s.r[0], pair).split(s.r[1], steps, step, amx.steps);
     order.insert(order.begin(), {pair, step});
-    order.push_back(depth);
+    order.push_back(steps);
     for (size_t a = 0; a < s.axes.size(); a++) {
         order.push_back(s.r[static_cast<int>(a) + 2]);
     }

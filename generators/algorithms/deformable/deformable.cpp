@@ -122,7 +122,7 @@ void define_sample(DeformableStages &s, const Problem &problem, const Deformable
     const auto term = [&](const Expr &q) {
         const Expr bits = reinterpret(Halide::Int(32), corner(q)[1]);
         const Expr point = Halide::unsafe_promise_clamped(bits, 0, derived.in_points - 1);
-        return Expr(corner(q)[0]) * image(s.g * derived.offset_depth + s.c, point, s.n);
+        return Expr(corner(q)[0]) * image(s.g * derived.offset_channels + s.c, point, s.n);
     };
     const Expr zero = Halide::Internal::make_zero(sum_type(problem));
     const Expr inside = reinterpret(Halide::Int(32), corner(corners)[1]) != 0;
@@ -145,17 +145,17 @@ void define_sum(DeformableStages &s, const Problem &problem, int panel, const De
                 const Operands &operands) {
     const Sizes &sizes = operands.sizes;
     const bool splits = splits_groups(problem);
-    s.r = Halide::RDom({{0, sizes.depth()}, {0, derived.taps}}, "r");
+    s.r = Halide::RDom({{0, sizes.reduction_channels()}, {0, derived.taps}}, "r");
     Expr channel = s.r.x;
     if (splits) {
-        channel += s.h * sizes.depth();
+        channel += s.h * sizes.reduction_channels();
     } else if (problem.groups != 1) {
         const bool depthwise = problem.in_channels == problem.groups && problem.out_channels == problem.groups;
-        channel = depthwise ? Expr(s.c) : s.c / sizes.out_of_group() * sizes.depth() + s.r.x;
+        channel = depthwise ? Expr(s.c) : s.c / sizes.out_of_group() * sizes.reduction_channels() + s.r.x;
     }
     const Expr one_offset_group = sizes.offset_groups == 1;
-    const Expr of_group = Halide::select(one_offset_group, channel, channel % derived.offset_depth);
-    const Expr group = Halide::select(one_offset_group, 0, channel / derived.offset_depth);
+    const Expr of_group = Halide::select(one_offset_group, channel, channel % derived.offset_channels);
+    const Expr group = Halide::select(one_offset_group, 0, channel / derived.offset_channels);
     std::vector<Var> at = {s.c};
     if (splits) {
         at.push_back(s.h);
@@ -224,20 +224,21 @@ std::vector<Expr> packed_extents(const Problem &problem, const DeformableSchedul
     const bool splits = splits_groups(problem);
     const Expr channels = splits ? sizes.out_of_group() : sizes.out_channels;
     const Expr panels = (channels + schedule.panel() - 1) / schedule.panel();
-    return {schedule.panel(), Halide::Internal::simplify(sizes.depth()), product(sizes.kernel),
+    return {schedule.panel(), Halide::Internal::simplify(sizes.reduction_channels()), product(sizes.kernel),
             Halide::Internal::simplify(panels), splits ? sizes.groups : Expr(1)};
 }
 
 Func pack(const Problem &problem, const DeformableSchedule &schedule, const Sizes &sizes, const Func &w) {
     const bool splits = splits_groups(problem);
-    const Var lane("lane"), depth("depth"), tap("tap"), block("block"), group("group");
+    const Var lane("lane"), channel("depth"), tap("tap"), block("block"), group("group");
     const Expr channels = splits ? sizes.out_of_group() : sizes.out_channels;
     const Expr c = block * schedule.panel() + lane, inside = Halide::min(c, channels - 1);
     const std::vector<Expr> taps = coordinates(tap, sizes.kernel);
-    std::vector<Expr> at = {splits ? group * channels + inside : inside, depth};
+    std::vector<Expr> at = {splits ? group * channels + inside : inside, channel};
     at.insert(at.end(), taps.rbegin(), taps.rend());
     Func result("packed");
-    result(lane, depth, tap, block, group) = Halide::select(c < channels, w(at), Halide::Internal::make_zero(w.type()));
+    result(lane, channel, tap, block, group) =
+        Halide::select(c < channels, w(at), Halide::Internal::make_zero(w.type()));
     return result;
 }
 
@@ -245,7 +246,7 @@ DeformableSizes::DeformableSizes(const Problem &problem, const DeformableSchedul
     : in_points(product(sizes.in)),
       out_points(product(sizes.out)),
       taps(product(sizes.kernel)),
-      offset_depth(Halide::Internal::simplify(sizes.in_channels / sizes.offset_groups)),
+      offset_channels(Halide::Internal::simplify(sizes.in_channels / sizes.offset_groups)),
       whole_chunks(known(out_points) && problem.out_points() >= schedule.chunk()) {}
 
 DeformableStages deformable(const Problem &problem, const DeformableSchedule &schedule, const Operands &operands) {

@@ -59,8 +59,8 @@ Halide::Func pack(const Problem &problem, const DeformableSchedule &schedule, co
 // What stages and schedule both need of the sizes.
 struct DeformableSizes {
     Halide::Expr in_points, out_points, taps;
-    Halide::Expr offset_depth;  // input channels of an offset group
-    bool whole_chunks;          // whether chunks lie within the output; else the last may reach beyond its last point
+    Halide::Expr offset_channels;  // input channels of an offset group
+    bool whole_chunks;  // whether chunks lie within the output; else the last may reach beyond its last point
 
     DeformableSizes(const Problem &problem, const DeformableSchedule &schedule, const Sizes &sizes);
 };

@@ -191,11 +191,11 @@ void schedule_sum(const Context &at) {
 // A block's samples: vectors over the channels of an offset group share the weights and points of the corners.
 void schedule_samples(const Context &at) {
     DeformableStages &s = at.s;
-    const Vectors vectors(at.derived.offset_depth, at.schedule.sample_lanes);
-    const int several = lanes_within(std::max(known(at.derived.offset_depth) / vectors.lanes, 1), 8, true);
+    const Vectors vectors(at.derived.offset_channels, at.schedule.sample_lanes);
+    const int several = lanes_within(std::max(known(at.derived.offset_channels) / vectors.lanes, 1), 8, true);
     const Var vector("vector"), strip("strip");
     s.sample.compute_at(s.product, at.block)
-        .bound(s.c, 0, at.derived.offset_depth)
+        .bound(s.c, 0, at.derived.offset_channels)
         .bound(s.g, 0, at.sizes.offset_groups)
         .bound(s.k, 0, at.derived.taps)
         .bound_extent(s.p, at.schedule.block());
@@ -203,11 +203,11 @@ void schedule_samples(const Context &at) {
         // The last panel's empty lanes read samples of groups that do not exist, and drop what they make of them.
         const int panel = at.schedule.panel();
         const Expr lanes = (at.sizes.out_channels + panel - 1) / panel * panel;
-        const Expr channels = ((lanes - 1) / at.sizes.out_of_group() + 1) * at.sizes.depth();
+        const Expr channels = ((lanes - 1) / at.sizes.out_of_group() + 1) * at.sizes.reduction_channels();
         if (at.problem.offset_groups == 1) {
-            s.sample.bound_storage(s.c, max(at.derived.offset_depth, channels));
+            s.sample.bound_storage(s.c, max(at.derived.offset_channels, channels));
         } else {
-            s.sample.bound_storage(s.g, max(at.sizes.offset_groups, (channels - 1) / at.derived.offset_depth + 1));
+            s.sample.bound_storage(s.g, max(at.sizes.offset_groups, (channels - 1) / at.derived.offset_channels + 1));
         }
     }
     const auto split = [&](Halide::Stage stage, TailStrategy tail) {

@@ -110,7 +110,7 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     if (problem.x_layout != Layout::ncx || problem.x_type != DType::f32 || copied || target.lane_indexed_fma) {
         return 0;
     }
-    const double depth = static_cast<double>(problem.in_channels / problem.groups);
+    const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
     const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * 4 / line_bytes);  // of a step
     double taps = 1, outputs = static_cast<double>(s.panel()) * s.width() * s.rows;            // of a tile
     int64_t plane_bytes = sizeof(float);
@@ -124,11 +124,13 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
     // Of the cache's sets, lines that are a multiple of so much apart share one in as many as it has.
     const auto together = static_cast<double>(plane_bytes & -plane_bytes);
-    if (depth * lines * std::max(line_bytes, together) > far_share * static_cast<double>(target.l2_bytes)) {
+    if (reduction_channels * lines * std::max(line_bytes, together) >
+        far_share * static_cast<double>(target.l2_bytes)) {
         return steps * lines * cycles_of_far_line;
     }
-    const bool near = depth * (lines * std::max(line_bytes, together) + taps * s.panel() * sizeof(float)) <=
-                      near_share * first_cache_bytes;
+    const bool near =
+        reduction_channels * (lines * std::max(line_bytes, together) + taps * s.panel() * sizeof(float)) <=
+        near_share * first_cache_bytes;
     // Vectors of rows are loaded ahead of their products, elements with them.
     return near ? 0 : steps * lines * (s.has_row_lanes() ? cycles_of_row_line : cycles_of_near_line);
 }
@@ -196,10 +198,10 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
 // processor fetches nothing ahead by itself: C4 takes 5% less where it is told to, and 13% where the core is shared.
 DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int depth = static_cast<int>(problem.in_channels / problem.groups);
+    const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     DirectSchedule best, s;
-    s.unroll = largest_divisor(depth, 4);
+    s.unroll = largest_divisor(reduction_channels, 4);
     s.parallel = problem.flops() > 2e6;
     best.tile = RowLanes();
     double least = 0;
@@ -229,7 +231,7 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     }
     // What a block of flattened rows reads stays in a cache while all panels pass.
     s.rows = 1;
-    const int64_t row_bytes = static_cast<int64_t>(width) * depth * halide_type(problem.x_type).bytes();
+    const int64_t row_bytes = static_cast<int64_t>(width) * reduction_channels * halide_type(problem.x_type).bytes();
     const int most_rows_together =
         flattens_rows(problem) ? std::min<int64_t>(height, target.l2_bytes / 2 / row_bytes) : 0;
     for (int rows = 2; rows <= most_rows_together; rows++) {
@@ -258,15 +260,15 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     // AVX-512, 10% with AVX2), and elsewhere gain nothing.
     const bool steps_by_pages =
         problem.x_layout == Layout::ncx && problem.x_type == DType::f32 && !target.lane_indexed_fma;
-    const int depth = static_cast<int>(problem.in_channels / problem.groups);
-    best.unroll = largest_divisor(ceil_div(depth, best.dot_width), steps_by_pages ? 8 : 4);
+    const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
+    best.unroll = largest_divisor(ceil_div(reduction_channels, best.dot_width), steps_by_pages ? 8 : 4);
     const int64_t weights = dot_types(problem, best.dot_width).w.bytes() * problem.w_elements();
     best.panels_outside = weights > target.l2_bytes / 2;
     best = channel_lanes_schedule(problem, channels, best, target);
     if (reads_planes(problem, best) && best.dot_width == 1 && !target.lane_indexed_fma) {
         DirectSchedule transposed = best;
         transposed.transposed_x = true;
-        transposed.unroll = largest_divisor(depth, 4);
+        transposed.unroll = largest_divisor(reduction_channels, 4);
         if (output_cycles(problem, axes, channels, transposed, target) <
             output_cycles(problem, axes, channels, best, target)) {
             best = transposed;

@@ -20,7 +20,7 @@ int channels_read(const Problem &problem, const PackedWeights &packed) {
     const int groups = problem.groups == 1 ? 1
                        : packed.groups > 1 ? packed.groups
                                            : (packed.panels * packed.panel - 1) / out + 1;
-    return (groups - 1) * packed.depth + packed.steps() * packed.dot_width;
+    return (groups - 1) * packed.reduction_channels + packed.steps() * packed.dot_width;
 }
 
 // Of each axis q, and phase where there are several.

@@ -105,7 +105,7 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
                                      const Operands &operands, Halide::Type type) {
     const Var pair("pair"), step("step");
     const std::vector<Var> i = vars("i", s.axes.size());
-    const int depth = static_cast<int>(problem.in_channels);
+    const int reduction_channels = static_cast<int>(problem.in_channels);
     const AxisMap::Range row = s.axes[0].reads_inside();
     const int width = row.last - row.first + 1, lanes = lanes_within(width, tile_lanes);
     Halide::Region domain = {{0, lanes}, {0, ceil_div(width, lanes)}};
@@ -117,9 +117,9 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
     // The last vector of a row overlaps the one before.
     const Expr x0 = row.first + Halide::min(rows[1] * lanes, width - lanes) + rows[0];
     const Expr channel = step * dot_width + pair;
-    const bool whole = s.input_channels == depth;
+    const bool whole = s.input_channels == reduction_channels;
     std::vector<Var> at = {pair};
-    std::vector<Expr> to = {pair}, from = {whole ? channel : Halide::min(channel, depth - 1)};
+    std::vector<Expr> to = {pair}, from = {whole ? channel : Halide::min(channel, reduction_channels - 1)};
     for (size_t a = 0; a < s.axes.size(); a++) {
         at.push_back(i[a]);
         to.push_back(a == 0 ? x0 : Expr(rows[static_cast<int>(a) + 1]));
@@ -132,7 +132,7 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
     const bool pads = std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
     Func pairs("padded");
     pairs(at) = pads ? zero : Halide::undef(type);
-    pairs(to) = whole ? x : Halide::select(channel < depth, x, zero);
+    pairs(to) = whole ? x : Halide::select(channel < reduction_channels, x, zero);
     return {pairs, rows};
 }
 

@@ -16,7 +16,7 @@ PackedWeights packed_weights(const Problem &problem, const DirectSchedule &sched
                             .panels = ceil_div(channels, panel),
                             .groups = schedule.panels_of_groups ? static_cast<int>(problem.groups) : 1,
                             .channels = channels,
-                            .depth = static_cast<int>(problem.in_channels / problem.groups),
+                            .reduction_channels = static_cast<int>(problem.in_channels / problem.groups),
                             .dot_width = schedule.dot_width,
                             .axes = axis_maps(problem)};
     if (const auto *amx = schedule.with<AmxLanes>()) {
@@ -68,7 +68,7 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
         order = {j0, step, lane, steps};
     }
     std::vector<Expr> at =
-        weight_at(problem, {channel, channel / out_of_group, channel % out_of_group}, k, packed.depth);
+        weight_at(problem, {channel, channel / out_of_group, channel % out_of_group}, k, packed.reduction_channels);
     // Outside these bounds, in the last panel's empty lanes and beyond an uneven phase's taps, weights are zero.
     Halide::Region bounds = weight_bounds(problem);
     for (size_t a = rank; a-- > 0;) {
@@ -82,7 +82,8 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     const Expr zero = Halide::Internal::make_zero(w.type());
     const Expr value = Halide::BoundaryConditions::constant_exterior(w, zero, bounds)(at);
     // A transposed convolution's next input channel may be the next group's, and so may a panel's next output channel.
-    Expr is_weight = packed.steps() * packed.dot_width > packed.depth ? k < packed.depth : Expr();
+    Expr is_weight =
+        packed.steps() * packed.dot_width > packed.reduction_channels ? k < packed.reduction_channels : Expr();
     if (packed.groups > 1 && packed.panels * packed.panel > packed.channels) {
         const Expr is_channel = of_group < packed.channels;
         is_weight = is_weight.defined() ? is_weight && is_channel : is_channel;

@@ -13,18 +13,20 @@
 namespace kiln {
 
 struct PackedWeights {
-    int panel;      // output channels of a panel
-    int panels;     // of a group where those have panels of their own, else of all channels; the last is filled up with
-                    // zeros
-    int groups;     // that have panels of their own; else 1
-    int channels;   // output channels of such a group, or all
-    int depth;      // input channels of a group
-    int dot_width;  // neighbouring input channels that one lane sums
+    int panel;     // output channels of a panel
+    int panels;    // of a group where those have panels of their own, else of all channels; the last is filled up with
+                   // zeros
+    int groups;    // that have panels of their own; else 1
+    int channels;  // output channels of such a group, or all
+    int reduction_channels;  // input channels of a group
+    int dot_width;           // neighbouring input channels that one lane sums
     std::vector<AxisMap> axes;
     int tile_steps = 1;          // that one instruction takes
     bool lanes_outside = false;  // whether those steps lie side by side within a lane
 
-    int steps() const { return round_up(ceil_div(depth, dot_width), tile_steps); }  // of the sum over input channels
+    int steps() const {
+        return round_up(ceil_div(reduction_channels, dot_width), tile_steps);
+    }  // of the sum over input channels
     // [dot_width][panel lane][steps][taps...][panels of all groups][phases...], the innermost first; with lanes
     // outside, [dot_width][tile_steps][panel lane][steps / tile_steps][taps...] and so on.
     std::vector<int> extents() const;

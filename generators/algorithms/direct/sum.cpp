@@ -31,7 +31,7 @@ std::vector<Expr> taps_of(const DirectStages &s, const RDom &r) {
     return taps;
 }
 
-// The input channel that output channel c's group reads at depth k.
+// The input channel that output channel c's group reads as its channel k.
 Expr input_channel(const DirectStages &s, const Problem &problem, const Expr &k) {
     if (problem.groups == 1) {
         return k;

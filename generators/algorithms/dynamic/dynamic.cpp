@@ -18,26 +18,26 @@ using Halide::Var;
 // group, and a panel holds channels of one group; elsewhere it holds any.
 struct Panels {
     bool splits_groups;
-    int panel, pair;
+    int panel, dot_width;
     Expr channels, panels, groups;  // of one group where they are split, of all where not (groups is then 1)
-    Expr depth, steps;
+    Expr reduction_channels, steps;
 
     Panels(const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes)
         : splits_groups(kiln::splits_groups(problem)),
           panel(schedule.panel()),
-          pair(products_per_lane(problem)),
+          dot_width(products_per_lane(problem)),
           channels(splits_groups ? sizes.out_of_group() : sizes.out_channels),
           panels(ceil_div<Expr>(channels, panel)),
           groups(splits_groups ? sizes.groups : Expr(1)),
-          depth(sizes.depth()),
-          steps(ceil_div<Expr>(depth, pair)) {}
+          reduction_channels(sizes.reduction_channels()),
+          steps(ceil_div<Expr>(reduction_channels, dot_width)) {}
 
-    // The input channel that output channel c (of group g, where they are split) reads at depth k.
+    // The input channel that output channel c (of group g, where they are split) reads as its group's channel k.
     Expr input_channel(const Problem &problem, const Sizes &sizes, const Expr &c, const Expr &g, const Expr &k) const {
         if (splits_groups) {
-            return g * depth + k;
+            return g * reduction_channels + k;
         }
-        return problem.groups == 1 ? k : c / sizes.out_of_group() * depth + k;
+        return problem.groups == 1 ? k : c / sizes.out_of_group() * reduction_channels + k;
     }
 
     // How many input channels are reached: those of the last panel's last lane, which need not exist.
@@ -45,7 +45,7 @@ struct Panels {
         const Expr last = splits_groups         ? groups - 1
                           : problem.groups == 1 ? Expr(0)
                                                 : (panels * panel - 1) / sizes.out_of_group();
-        return last * depth + steps * pair;
+        return last * reduction_channels + steps * dot_width;
     }
 };
 
@@ -65,21 +65,10 @@ Func pad(const Problem &problem, const DynamicStages &s, const Operands &operand
     return padded;
 }
 
-// What q and the taps reach of the input on the innermost axis: the first position, and how many.
-std::pair<Expr, Expr> reach(const Problem &problem, const DynamicStages &s, const Sizes &sizes, int pixels) {
-    const Expr last = ceil_div<Expr>(s.phase_extent[0], pixels) * pixels - 1;
-    const Expr k_reach = (sizes.kernel[0] - 1) * sizes.dilation[0];
-    if (!problem.traits().transposed) {
-        return {-sizes.pad_begin[0], last * sizes.stride[0] + k_reach + 1};
-    }
-    const Expr first = (sizes.pad_begin[0] - k_reach) / s.phases[0];
-    return {first, last + (s.phases[0] - 1 + sizes.pad_begin[0]) / s.phases[0] - first + 1};
-}
-
 // acc += weight * input, over q and phase of every axis.
 void define_sum(DynamicStages &s, const Problem &problem, const Panels &panels, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
-    const Expr k = s.r[1] * panels.pair + s.r[0];
+    const Expr k = s.r[1] * panels.dot_width + s.r[0];
     std::vector<Var> at = {s.c};
     std::vector<Expr> weight = {s.r[0], s.c % panels.panel, s.r[1]};
     std::vector<Expr> position = {panels.input_channel(problem, sizes, s.c, s.g, k)};
@@ -87,16 +76,15 @@ void define_sum(DynamicStages &s, const Problem &problem, const Panels &panels, 
         at.push_back(s.g);
     }
     for (size_t a = 0; a < s.q.size(); a++) {
+        const DynamicAxisMap &axis = s.axes[a];
         const Expr tap = s.r[static_cast<int>(a) + 2];
-        Expr in = s.q[a] * sizes.stride[a] + tap * sizes.dilation[a] - sizes.pad_begin[a];
-        if (problem.traits().transposed) {
-            const Expr from = s.phase[a] + sizes.pad_begin[a] - tap * sizes.dilation[a];
-            s.r.where(from % s.phases[a] == 0);
-            in = s.q[a] + from / s.phases[a];
+        Expr in = axis.input(s.q[a], s.phase[a], tap);
+        if (!axis.has_all_taps()) {
+            s.r.where(axis.is_tap(s.phase[a], tap));
         }
         if (a > 0) {
-            s.r.where(in >= 0 && in < sizes.in[a]);
-            in = Halide::clamp(in, 0, sizes.in[a] - 1);
+            s.r.where(in >= 0 && in < axis.in);
+            in = Halide::clamp(in, 0, axis.in - 1);
         }
         weight.push_back(tap);
         position.push_back(in);
@@ -126,8 +114,8 @@ void define_output(DynamicStages &s, const Problem &problem, const Operands &ope
     }
     Halide::Region domain;
     for (size_t a = 0; a < s.q.size(); a++) {
-        if (!is_one(s.phases[a])) {
-            domain.insert(domain.end(), {{0, s.phase_extent[a]}, {0, s.phases[a]}});
+        if (!is_one(s.axes[a].phases)) {
+            domain.insert(domain.end(), {{0, s.axes[a].phase_extent}, {0, s.axes[a].phases}});
         }
     }
     if (!domain.empty()) {
@@ -136,14 +124,15 @@ void define_output(DynamicStages &s, const Problem &problem, const Operands &ope
     int next = 0;
     for (size_t a = 0; a < s.q.size(); a++) {
         pure.push_back(s.q[a]);
-        if (is_one(s.phases[a])) {
+        const DynamicAxisMap &axis = s.axes[a];
+        if (is_one(axis.phases)) {
             at.push_back(s.q[a]);
             sum_at.insert(sum_at.end(), {s.q[a], 0});
             continue;
         }
         pure.push_back(s.phase[a]);
         const Expr q = (*s.out)[next], phase = (*s.out)[next + 1];
-        s.out->where(q * s.phases[a] + phase < operands.sizes.out[a]);
+        s.out->where(q * axis.phases + phase < axis.out);
         at.insert(at.end(), {q, phase});
         sum_at.insert(sum_at.end(), {q, phase});
         next += 2;
@@ -170,7 +159,7 @@ void DynamicSchedule::list(ScheduleText &text) {
 
 std::vector<Expr> dynamic_packed_extents(const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes) {
     const Panels panels(problem, schedule, sizes);
-    std::vector<Expr> extents = {panels.pair, panels.panel, panels.steps};
+    std::vector<Expr> extents = {panels.dot_width, panels.panel, panels.steps};
     extents.insert(extents.end(), sizes.kernel.begin(), sizes.kernel.end());
     extents.insert(extents.end(), {panels.panels, panels.groups});
     return extents;
@@ -178,17 +167,17 @@ std::vector<Expr> dynamic_packed_extents(const Problem &problem, const DynamicSc
 
 Func dynamic_pack(const Problem &problem, const DynamicSchedule &schedule, const Sizes &sizes, const Func &w) {
     const Panels panels(problem, schedule, sizes);
-    const Var pair("pair"), lane("lane"), step("step"), block("block"), g("g");
+    const Var dot_width("pair"), lane("lane"), step("step"), block("block"), g("g");
     const std::vector<Var> tap = vars("tap", sizes.kernel.size());
-    const Expr c = block * panels.panel + lane, k = step * panels.pair + pair;
-    const Expr inside = c < panels.channels && k < panels.depth;
-    const Expr c_in = Halide::min(c, panels.channels - 1), k_in = Halide::min(k, panels.depth - 1);
+    const Expr c = block * panels.panel + lane, k = step * panels.dot_width + dot_width;
+    const Expr inside = c < panels.channels && k < panels.reduction_channels;
+    const Expr c_in = Halide::min(c, panels.channels - 1), k_in = Halide::min(k, panels.reduction_channels - 1);
     const OutputChannel channel = panels.splits_groups
                                       ? OutputChannel{g * panels.channels + c_in, g, c_in}
                                       : OutputChannel{c_in, c_in / sizes.out_of_group(), c_in % sizes.out_of_group()};
-    std::vector<Expr> at = weight_at(problem, channel, k_in, panels.depth);
+    std::vector<Expr> at = weight_at(problem, channel, k_in, panels.reduction_channels);
     at.insert(at.end(), tap.rbegin(), tap.rend());
-    std::vector<Var> order = {pair, lane, step};
+    std::vector<Var> order = {dot_width, lane, step};
     order.insert(order.end(), tap.begin(), tap.end());
     order.insert(order.end(), {block, g});
     Func packed("packed");
@@ -203,11 +192,10 @@ DynamicStages dynamic(const Problem &problem, const DynamicSchedule &schedule, c
     s.splits_groups = panels.splits_groups;
     s.q = vars("q", sizes.in.size());
     s.phase = vars("phase", sizes.in.size());
+    s.axes = dynamic_axis_maps(problem, sizes);
     Expr points = 1;
-    for (size_t a = 0; a < s.q.size(); a++) {
-        s.phases.push_back(problem.traits().transposed ? sizes.stride[a] : Expr(1));
-        s.phase_extent.push_back(is_one(s.phases[a]) ? sizes.out[a] : ceil_div(sizes.out[a], s.phases[a]));
-        points *= sizes.in[a];
+    for (const DynamicAxisMap &axis : s.axes) {
+        points *= axis.in;
     }
     if (!Halide::Internal::as_const_int(Halide::Internal::simplify(points))) {
         s.x_is_empty = points == 0;
@@ -215,14 +203,14 @@ DynamicStages dynamic(const Problem &problem, const DynamicSchedule &schedule, c
     s.padded = pad(problem, s, operands);
     s.padded_min = {0};
     s.padded_extent = {panels.channels_read(problem, sizes)};
-    const auto [first, extent] = reach(problem, s, sizes, schedule.pixels);
+    const auto [first, extent] = s.axes[0].reads(schedule.pixels);
     for (size_t a = 0; a < s.q.size(); a++) {
         s.padded_min.push_back(a == 0 ? first : Expr(0));
         s.padded_extent.push_back(a == 0 ? extent : sizes.in[a]);
     }
     s.padded_min.push_back(0);
     s.padded_extent.push_back(sizes.batch);
-    Halide::Region domain = {{0, panels.pair}, {0, panels.steps}};
+    Halide::Region domain = {{0, panels.dot_width}, {0, panels.steps}};
     for (const Expr &taps : sizes.kernel) {
         domain.emplace_back(0, taps);
     }

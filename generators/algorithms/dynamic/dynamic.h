@@ -11,6 +11,7 @@
 
 #include "algorithms/algorithm.h"
 #include "algorithms/schedule_text.h"
+#include "axes/dynamic_axis_map.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -34,10 +35,9 @@ struct DynamicSchedule {
 struct DynamicStages {
     Halide::Var c{"c"}, g{"g"}, n{"n"};
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
-    std::vector<Halide::Expr> phases;   // of each axis: the stride of a ConvTranspose, else 1
-    std::vector<Halide::Expr> phase_extent;
+    std::vector<DynamicAxisMap> axes;
     bool splits_groups = false;
-    Halide::RDom r;  // pair and step of the input channel, taps
+    Halide::RDom r;  // dot and step of the input channel, taps
     // q and phase of the axes that have several phases, where there are any: y is written where they are in the image.
     std::optional<Halide::RDom> out;
     Halide::Func padded;  // the input with channels innermost and zeros around its innermost axis
@@ -54,7 +54,7 @@ void schedule_dynamic(DynamicStages &stages, const Problem &problem, const Dynam
 DynamicSchedule default_dynamic_schedule(const Problem &problem, const TargetModel &target);
 ScheduleSpace dynamic_space(const Problem &problem, const TargetModel &target);
 
-// [pair][panel lane][steps][taps...][panels][groups], the innermost first; panels and steps are of a group where
+// [dot][panel lane][steps][taps...][panels][groups], the innermost first; panels and steps are of a group where
 // their number is open, and the last dimension is 1 where it is not.
 std::vector<Halide::Expr> dynamic_packed_extents(const Problem &problem, const DynamicSchedule &schedule,
                                                  const Sizes &sizes);

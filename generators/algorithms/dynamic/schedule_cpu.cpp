@@ -63,9 +63,9 @@ namespace {
 VarOrRVar output_loop(const DynamicStages &s, size_t axis, bool phase) {
     int next = 0;
     for (size_t a = 0; a < axis; a++) {
-        next += is_one(s.phases[a]) ? 0 : 2;
+        next += is_one(s.axes[a].phases) ? 0 : 2;
     }
-    if (is_one(s.phases[axis])) {
+    if (is_one(s.axes[axis].phases)) {
         return s.q[axis];
     }
     return RVar((*s.out)[next + (phase ? 1 : 0)]);
@@ -82,7 +82,7 @@ VarOrRVar schedule_output(DynamicStages &s, const Problem &problem, const Dynami
     y.split(s.c, vector, s.c, schedule.lanes);
     std::vector<VarOrRVar> order = {s.c, vector};
     VarOrRVar tile = Var("tile"), pixel = s.q[0];
-    if (is_one(s.phases[0])) {
+    if (is_one(s.axes[0].phases)) {
         y.split(s.q[0], Var(tile.name()), s.q[0], schedule.pixels, TailStrategy::GuardWithIf);
     } else {
         const RVar outer("tile"), inner("pixel");
@@ -93,7 +93,7 @@ VarOrRVar schedule_output(DynamicStages &s, const Problem &problem, const Dynami
     order.insert(order.end(), {pixel, tile, panel});
     VarOrRVar outermost = s.n;
     for (size_t a = 0; a < s.q.size(); a++) {
-        if (!is_one(s.phases[a])) {
+        if (!is_one(s.axes[a].phases)) {
             order.push_back(output_loop(s, a, true));
         }
     }

@@ -120,10 +120,11 @@ double rate(int vectors, int positions, const TargetModel &target) {
 StrassenSchedule default_strassen_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int width = axes[0].phase_extent / 2, height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    const int columns = static_cast<int>(problem.out_channels / 2), depth = static_cast<int>(problem.in_channels / 2);
+    const int columns = static_cast<int>(problem.out_channels / 2),
+              reduction_channels = static_cast<int>(problem.in_channels / 2);
     StrassenSchedule best;
     best.lanes = lanes_within(columns, target.lanes(sum_type(problem).bits()), true);
-    best.unroll = depth % 4 == 0 ? 4 : depth % 2 == 0 ? 2 : 1;
+    best.unroll = reduction_channels % 4 == 0 ? 4 : reduction_channels % 2 == 0 ? 2 : 1;
     // A vector by many positions loads more than it multiplies: slow behind the first cache.
     const int least_vectors = columns % (2 * best.lanes) == 0 ? 2 : 1;
     const RegisterTile tile = best_tile(least_vectors, 4, height, width, [&](const RegisterTile &t) {

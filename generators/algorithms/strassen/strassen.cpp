@@ -44,7 +44,7 @@ Expr signed_sum(int count, const Sign &sign, const Term &term) {
     return sum;
 }
 
-int depth(const Problem &problem) {
+int reduction_channels(const Problem &problem) {
     return static_cast<int>(problem.in_channels / 2);
 }
 
@@ -83,7 +83,7 @@ void define_sums(StrassenStages &s, const Problem &problem, const StrassenSchedu
             4, [&](int quarter) { return signs[quarter]; },
             [&](int quarter) {
                 std::vector<Expr> position = from;
-                position[0] += quarter % 2 * depth(problem);
+                position[0] += quarter % 2 * reduction_channels(problem);
                 position[1] += quarter / 2 * width;
                 return x(position);
             }));
@@ -95,8 +95,8 @@ void define_sums(StrassenStages &s, const Problem &problem, const StrassenSchedu
 // x of the products' own problem.
 Func sums_as_x(const StrassenStages &s, const Problem &problem, const StrassenSchedule &schedule) {
     const std::vector<Var> at = vars("i", s.products.axes.size() + 2);
-    std::vector<Expr> from = {at[0] % depth(problem), at[0] / depth(problem), at[1] % schedule.pixels,
-                              at[1] / schedule.pixels};
+    std::vector<Expr> from = {at[0] % reduction_channels(problem), at[0] / reduction_channels(problem),
+                              at[1] % schedule.pixels, at[1] / schedule.pixels};
     from.insert(from.end(), at.begin() + 2, at.end());
     Func x("sums_as_x");
     x(at) = s.sums(from);
@@ -296,7 +296,7 @@ bool strassen_applies(const Problem &problem) {
 Problem strassen_products(const Problem &problem, const StrassenSchedule &schedule) {
     Problem p = problem;
     p.groups = products;
-    p.in_channels = products * depth(problem);
+    p.in_channels = products * reduction_channels(problem);
     p.out_channels = products * columns(problem);
     p.x_layout = p.y_layout = Layout::nxc;
     p.bias = p.residual = false;
@@ -315,14 +315,14 @@ Func strassen_weights(const Problem &problem, const Func &w) {
     const std::vector<Var> at = vars("i", static_cast<size_t>(w.dimensions()));
     const std::string_view order = problem.traits().weight_layout;
     const size_t in = order.find('I'), out = order.find('O');
-    const Expr product = at[0] / (in == 0 ? depth(problem) : columns(problem));
+    const Expr product = at[0] / (in == 0 ? reduction_channels(problem) : columns(problem));
     std::vector<Expr> sums;
     for (const Signs &signs : of_w) {
         sums.push_back(signed_sum(
             4, [&](int quarter) { return signs[quarter]; },
             [&](int quarter) {
                 std::vector<Expr> from(at.begin(), at.end());
-                from[in] = from[in] % depth(problem) + quarter / 2 * depth(problem);
+                from[in] = from[in] % reduction_channels(problem) + quarter / 2 * reduction_channels(problem);
                 from[out] = from[out] % columns(problem) + quarter % 2 * columns(problem);
                 return w(from);
             }));

@@ -95,8 +95,8 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
             continue;
         }
         const int count = shape.tiles_of_points(tail_mask).count, block = block_of(count, schedule.block);
-        double steps =
-            static_cast<double>(shape.depth) / shape.interleaved * shape.panels;  // of sums, for one block of tiles
+        double steps = static_cast<double>(shape.reduction_channels) / shape.interleaved *
+                       shape.panels;  // of sums, for one block of tiles
         for (size_t a = 0; a < shape.axes.size(); a++) {
             const int short_phases = std::max(0, shape.input_phases(a) - shape.axes[a].first_short_input_phase());
             const bool at_infinity = (tail_mask >> a & 1) == 0 && shape.axes[a].taps > 1;
@@ -105,7 +105,7 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         }
         const double fmas = schedule.vectors * block;
         // Two 16-bit products take an instruction for both and another to add them, or one where bytes have one, too.
-        const int summed = shape.pair == 2 && target.int8_products == 4 ? 2 : 1;
+        const int summed = shape.dot_width == 2 && target.int8_products == 4 ? 2 : 1;
         const double step = fmas / (summed * target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
         work.products += steps * ceil_div(count, block) * step;
         const double bytes = schedule.panel() * shape.weight_bytes();
@@ -174,8 +174,8 @@ struct TileVectors {
             inputs *= shape.input_phases(a) * shape.axes[a].phase_offsets;
             phases *= shape.phases(a);
         }
-        inputs *= ceil_div(shape.merges_input_phases ? shape.depth : static_cast<int>(problem.in_channels),
-                           lanes * shape.pair);
+        inputs *= ceil_div(shape.merges_input_phases ? shape.reduction_channels : static_cast<int>(problem.in_channels),
+                           lanes * shape.dot_width);
         columns = ceil_div(shape.pads_groups() ? shape.panels * shape.panel : shape.columns, lanes) * phases;
         plane_inputs = inputs / (shape.input_phases(shape.axes.size() - 1) * shape.axes.back().phase_offsets);
     }

@@ -106,6 +106,44 @@ Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const 
     return epilogue(problem, sum, s.of_columns->operands, at, column);
 }
 
+// Where an update of y, or of what y is copied from, or a numbered tile's output lies.
+struct OutputPosition {
+    TilePosition tile;
+    Expr rows, images;           // the chunks, of outputs in place
+    Expr n;                      // of y or, of a chunk of images, of what it is copied from
+    std::vector<Expr> position;  // on each axis, of its phase
+};
+
+OutputPosition looped_position(const WinogradStages &s, WinogradStages::Transform &transform) {
+    const WinogradShape &shape = s.shape;
+    const size_t rank = shape.axes.size();
+    OutputPosition at = {
+        position_of(transform.r, rank), transform.r[3 * rank + 1], transform.r[3 * rank + 2], Expr(), {}};
+    at.n = s.in_place ? at.images * shape.images + at.tile.image : at.tile.image;
+    for (size_t a = 0; a < rank; a++) {
+        const WinogradAxis &axis = shape.axes[a];
+        const Expr t = s.in_place && axis.chunks > 1 ? at.rows * axis.whole + at.tile.t[a] : at.tile.t[a];
+        const Expr v = shape.tile_class(transform.tail_mask, a).start + t * axis.outputs + at.tile.inner[a];
+        at.position.push_back(v * axis.dilation_phases + at.tile.u[a]);
+        if (shape.clipped_tail && axis.chunks * axis.covered() > axis.out) {
+            transform.r.domain().where(at.position[a] < axis.out);
+        }
+    }
+    return at;
+}
+
+OutputPosition numbered_position(const WinogradStages &s) {
+    OutputPosition at = {{{}, {}, {}, s.n}, 0, 0, s.n, {s.q.begin(), s.q.end()}};
+    for (size_t a = 0; a < s.q.size(); a++) {
+        const WinogradAxis &axis = s.shape.axes[a];
+        const Expr v = s.q[a] / axis.dilation_phases;
+        at.tile.u.push_back(s.q[a] % axis.dilation_phases);
+        at.tile.t.push_back(v / axis.outputs);
+        at.tile.inner.push_back(v % axis.outputs);
+    }
+    return at;
+}
+
 }  // namespace
 
 void define_outer(WinogradStages &s) {
@@ -135,29 +173,24 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
     Func target(s.in_place ? "y" : "result");
     (s.in_place ? s.y : s.result.emplace()) = target;
     const Halide::Type type = s.finished ? halide_type(problem.y_type) : s.products[0].product.type();
-    target(at) = Halide::undef(type);
+    if (!s.numbered) {
+        target(at) = Halide::undef(type);
+    }
     for (const int tail_mask : shape.tile_classes()) {
-        std::vector<int> extents = tile_domain(shape, tail_mask, true);
-        extents.push_back(s.in_place ? shape.axes.back().chunks : 1);
-        extents.push_back(s.in_place ? shape.image_chunks : 1);
-        // Phases follow one another in the loop over chunks of rows, also where there is a single one.
-        const std::set<size_t> kept = schedule.by_phase ? std::set<size_t>{3 * rank + 1} : std::set<size_t>{};
-        WinogradStages::Transform transform = {tail_mask, output_steps(s, tail_mask),
-                                               UpdateLoops(extents, rank, "of_output", kept)};
-        TilePosition tile = position_of(transform.r, rank);
-        const Expr rows = transform.r[3 * rank + 1], images = transform.r[3 * rank + 2];
-        std::vector<Expr> from = {shape.column_of(s.c)}, position;
+        WinogradStages::Transform transform = {tail_mask, output_steps(s, tail_mask), UpdateLoops()};
+        if (!s.numbered) {
+            std::vector<int> extents = tile_domain(shape, tail_mask, true);
+            extents.push_back(s.in_place ? shape.axes.back().chunks : 1);
+            extents.push_back(s.in_place ? shape.image_chunks : 1);
+            // Phases follow one another in the loop over chunks of rows, also where there is a single one.
+            const std::set<size_t> kept = schedule.by_phase ? std::set<size_t>{3 * rank + 1} : std::set<size_t>{};
+            transform.r = UpdateLoops(extents, rank, "of_output", kept);
+        }
+        const auto [tile, rows, images, n, position] =
+            s.numbered ? numbered_position(s) : looped_position(s, transform);
+        std::vector<Expr> from = {shape.column_of(s.c)};
         append(from, tile.inner);
         from.push_back(tile_number(shape, tail_mask, tile.t, tile.u, tile.image));
-        for (size_t a = 0; a < rank; a++) {
-            const WinogradAxis &axis = shape.axes[a];
-            const Expr t = s.in_place && axis.chunks > 1 ? rows * axis.whole + tile.t[a] : tile.t[a];
-            const Expr v = shape.tile_class(tail_mask, a).start + t * axis.outputs + tile.inner[a];
-            position.push_back(v * axis.dilation_phases + tile.u[a]);
-            if (shape.clipped_tail && axis.chunks * axis.covered() > axis.out) {
-                transform.r.domain().where(position[a] < axis.out);
-            }
-        }
         append(from, s.several(s.p));
         if (s.has(s.rows)) {
             from.push_back(s.in_place ? rows : Expr(s.rows));
@@ -166,7 +199,7 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
             from.push_back(s.in_place ? images : Expr(s.images));
         }
         std::vector<Expr> to = output_coordinates(s, position);
-        to.push_back(s.in_place ? images * shape.images + tile.image : tile.image);
+        to.push_back(n);
         Expr value = transform.steps.back().f(from);
         value = s.finished ? finish(s, problem, value, s.c, operands, to) : value;
         if (!s.in_place) {

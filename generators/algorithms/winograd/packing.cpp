@@ -37,8 +37,8 @@ struct WeightPosition {
 };
 
 WeightPosition position_of(const Problem &problem, const WinogradShape &shape, const PackedVars &at) {
-    const Expr k = shape.pair == 1 ? Expr(at.step) : at.step * shape.pair + at.lane % shape.pair;
-    WeightPosition w = {at.block * shape.panel + (shape.pair == 1 ? Expr(at.lane) : at.lane / shape.pair),
+    const Expr k = shape.dot_width == 1 ? Expr(at.step) : at.step * shape.dot_width + at.lane % shape.dot_width;
+    WeightPosition w = {at.block * shape.panel + (shape.dot_width == 1 ? Expr(at.lane) : at.lane / shape.dot_width),
                         k,
                         {at.p.begin(), at.p.end()},
                         {at.e.begin(), at.e.end()}};
@@ -58,9 +58,9 @@ WeightPosition position_of(const Problem &problem, const WinogradShape &shape, c
                                    w.channel / columns * shape.group_columns + of_groups, channels);
     }
     if (shape.merges_input_phases) {
-        const int depth = static_cast<int>(problem.in_channels / problem.groups);
-        w.input = k % depth;
-        Expr input_phases = k / depth;
+        const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
+        w.input = k % reduction_channels;
+        Expr input_phases = k / reduction_channels;
         for (size_t a = 0; a < shape.axes.size(); a++) {
             w.input_phase[a] = input_phases % shape.axes[a].input_phases;
             input_phases = input_phases / shape.axes[a].input_phases;
@@ -73,15 +73,16 @@ WeightPosition position_of(const Problem &problem, const WinogradShape &shape, c
 // phase's taps and between groups that share a panel.
 Func taps_of(const Problem &problem, const WinogradShape &shape, const PackedVars &at, const Func &w) {
     WeightPosition from = position_of(problem, shape, at);
-    const int depth = static_cast<int>(problem.in_channels / problem.groups);
+    const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
     Expr group = from.channel / out_of_group;
     if (shape.packed_groups > 1 && shape.interleaved == 1) {
-        from.input = Halide::select(from.input / depth == group % shape.packed_groups, from.input % depth, -1);
+        from.input = Halide::select(from.input / reduction_channels == group % shape.packed_groups,
+                                    from.input % reduction_channels, -1);
         group = Halide::select(from.input < 0, static_cast<int>(-problem.groups), group);
     }
     std::vector<Expr> source =
-        weight_at(problem, {from.channel, group, from.channel % out_of_group}, from.input, depth);
+        weight_at(problem, {from.channel, group, from.channel % out_of_group}, from.input, reduction_channels);
     Halide::Region bounds = weight_bounds(problem);
     for (size_t a = shape.axes.size(); a-- > 0;) {
         source.push_back(shape.axes[a].tap(from.phase[a], from.input_phase[a], at.j[a]));
@@ -119,7 +120,7 @@ void schedule_packing(Func &packed, std::vector<Func> &steps, const WinogradShap
     for (const WinogradAxis &axis : shape.axes) {
         points *= axis.points;
     }
-    while (shape.pair * shape.panel % lanes != 0 || lanes * points * sizeof(double) > most_stack_bytes) {
+    while (shape.dot_width * shape.panel % lanes != 0 || lanes * points * sizeof(double) > most_stack_bytes) {
         lanes /= 2;
     }
     const Var vector("vector");

@@ -28,13 +28,13 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
         return;
     }
     const bool chunked = s.shape.group_chunks > 1;
-    const int channels = chunked ? s.shape.depth : static_cast<int>(problem.in_channels);
+    const int channels = chunked ? s.shape.reduction_channels : static_cast<int>(problem.in_channels);
     const int batch = static_cast<int>(problem.batch);
     Func &image = *s.image;
     const std::vector<Var> at = image.args();
     std::vector<int> extents;
     place.compute(image);
-    image.align_storage(s.c, schedule.lanes * s.shape.pair);
+    image.align_storage(s.c, schedule.lanes * s.shape.dot_width);
     for (size_t a = 0; a < s.shape.axes.size(); a++) {
         const WinogradAxis &axis = s.shape.axes[a];
         const int dense_extent = axis.chunks * axis.covered() + axis.taps - 1;
@@ -43,7 +43,7 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     }
     image.bound(s.n, 0, batch);
     if (s.shape.merges_input_phases) {
-        image.bound(s.c, 0, s.shape.depth).unroll(s.c);
+        image.bound(s.c, 0, s.shape.reduction_channels).unroll(s.c);
     } else if (chunked) {
         image.bound_extent(s.c, channels);
     } else {
@@ -51,8 +51,8 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
     }
     Var row_blocks;
     if (s.transposed_x) {
-        row_blocks = schedule_transpose(image, *s.transposed_x, s.c, channels, schedule.lanes * s.shape.pair, at[1],
-                                        s.shape.axes[0].in, 8);
+        row_blocks = schedule_transpose(image, *s.transposed_x, s.c, channels, schedule.lanes * s.shape.dot_width,
+                                        at[1], s.shape.axes[0].in, 8);
     } else if (!s.shape.merges_input_phases) {
         vectorize_channels(image, s.c, channels, schedule.lanes);
     }
@@ -85,9 +85,9 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     place.compute(f);
     TransformLoops loops;
     loops.parallel = parallel && !schedule.by_point;
-    const int lanes = schedule.lanes * shape.pair;
+    const int lanes = schedule.lanes * shape.dot_width;
     if (shape.group_chunks > 1 || shape.panel_inputs) {
-        f.bound_extent(s.c, shape.depth);
+        f.bound_extent(s.c, shape.reduction_channels);
     } else {
         f.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + lanes);
     }
@@ -147,7 +147,7 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
 
     const Place here = {&f, point};
     here.compute(in);
-    const int lanes = schedule.lanes * shape.pair;
+    const int lanes = schedule.lanes * shape.dot_width;
     in.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + lanes);
     in.bound(s.tile, range.begin, range.count).bound(s.j[outermost], 0, shape.axes[outermost].points);
     for (size_t k = 0; k < stage.outer->gathered.size(); k++) {

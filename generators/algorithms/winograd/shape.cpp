@@ -38,8 +38,9 @@ bool winograd_applies(const Problem &p) {
         sum_type(p) == Halide::Float(64) || p.y_elements() == 0 || p.has_open_sizes() || p.x_elements() == 0) {
         return false;
     }
-    const int64_t depth = p.in_channels / p.groups;
-    if (p.is_quantized() && (depth == 1 || (p.groups > 1 && depth % 2 != 0))) {  // pairs are of one group
+    const int64_t reduction_channels = p.in_channels / p.groups;
+    if (p.is_quantized() &&
+        (reduction_channels == 1 || (p.groups > 1 && reduction_channels % 2 != 0))) {  // pairs are of one group
         return false;
     }
     const std::vector<WinogradAxis> axes = winograd_axes(p);
@@ -216,12 +217,12 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.panel = schedule.panel();
     const int of_group = shape.columns / static_cast<int>(problem.groups);
     shape.packed_groups = groups_of_panel(problem, shape.panel);
-    shape.depth = static_cast<int>(problem.in_channels / problem.groups) * shape.packed_groups;
+    shape.reduction_channels = static_cast<int>(problem.in_channels / problem.groups) * shape.packed_groups;
     for (const WinogradAxis &axis : shape.axes) {
-        shape.depth *= shape.merges_input_phases ? axis.input_phases : 1;
+        shape.reduction_channels *= shape.merges_input_phases ? axis.input_phases : 1;
     }
     if (problem.is_quantized()) {
-        shape.pair = 2;
+        shape.dot_width = 2;
         shape.scale = exact_scale(shape.axes, schedule.tile);
     }
     shape.interleaved = schedule.interleaved ? shape.packed_groups : 1;
@@ -231,7 +232,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.panels = shape.group_chunks * shape.group_panels;
     // Pixels of channels last would be read and written in pieces; parts of a vector would be the next chunk's inputs.
     const bool channels_last = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
-    const bool whole_vectors = shape.depth % (schedule.lanes * shape.pair) == 0;
+    const bool whole_vectors = shape.reduction_channels % (schedule.lanes * shape.dot_width) == 0;
     shape.panel_inputs = schedule.by_panel && !schedule.by_phase && shape.panels > 1 &&
                          shape.group_columns == shape.panel && whole_vectors;
     if (shape.group_chunks < fewest_group_chunks || channels_last || !whole_vectors || shape.pads_groups() ||
@@ -272,7 +273,7 @@ std::vector<int> WinogradShape::tile_classes() const {
 
 bool WinogradShape::shares_weights(size_t axis) const {
     const WinogradAxis &a = axes[axis];
-    return pair == 1 && !merges_input_phases && a.taps == 2 && a.first_short_input_phase() < a.input_phases;
+    return dot_width == 1 && !merges_input_phases && a.taps == 2 && a.first_short_input_phase() < a.input_phases;
 }
 
 int WinogradShape::tiles(int tail_mask) const {
@@ -333,7 +334,7 @@ bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
 }
 
 std::vector<int> WinogradShape::packed_extents() const {
-    std::vector<int> extents = {pair * panel, steps()};
+    std::vector<int> extents = {dot_width * panel, steps()};
     for (size_t a = 0; a < axes.size(); a++) {
         extents.push_back(input_phases(a));
     }

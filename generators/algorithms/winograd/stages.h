@@ -18,6 +18,9 @@ struct TilePosition {
 
 TilePosition position_of(const UpdateLoops &r, size_t rank);
 
+// The tile of that number among those of the image (tile_number()), all of one size, and `inner` in it.
+TilePosition position_of(const WinogradShape &shape, const std::vector<Halide::Expr> &inner, Halide::Expr number);
+
 // The number of a tile among those of its combination: (tile, dilation phase) of each axis, then the image.
 Halide::Expr tile_number(const WinogradShape &shape, int tail_mask, const std::vector<Halide::Expr> &t,
                          const std::vector<Halide::Expr> &u, const Halide::Expr &image);

@@ -59,6 +59,18 @@ TilePosition position_of(const UpdateLoops &r, size_t rank) {
     return at;
 }
 
+TilePosition position_of(const WinogradShape &shape, const std::vector<Expr> &inner, Expr number) {
+    TilePosition at = {inner, {}, {}, {}};
+    for (const WinogradAxis &axis : shape.axes) {
+        at.u.push_back(number % axis.dilation_phases);
+        number = number / axis.dilation_phases;
+        at.t.push_back(number % axis.whole);
+        number = number / axis.whole;
+    }
+    at.image = number;
+    return at;
+}
+
 namespace {
 
 Expr zero_of(const Func &f) {
@@ -97,17 +109,30 @@ Func define_folded_image(WinogradStages &s, const Problem &problem, const Operan
     s.image = Func("image");
     (*s.image)(at) = Halide::BoundaryConditions::constant_exterior(x, zero_of(x), bounds)(from);
     from.assign(at.begin(), at.end());
-    from[0] = Halide::unsafe_promise_clamped(s.c, 0, s.shape.depth - 1);  // as below
+    from[0] = Halide::unsafe_promise_clamped(s.c, 0, s.shape.reduction_channels - 1);  // as below
     Func filled_up("filled_up");
     filled_up(at) = (*s.image)(from);
     return filled_up;
 }
 
+// `source`, over (c, position on each axis, n), with zeros outside the image.
+Func pad(const WinogradStages &s, const Func &source) {
+    Halide::Region bounds(s.shape.axes.size() + 2);
+    bool pads = false;
+    for (size_t a = 0; a < s.shape.axes.size(); a++) {
+        if (s.shape.axes[a].reads_outside()) {
+            bounds[a + 1] = {0, s.shape.axes[a].in};
+            pads = true;
+        }
+    }
+    return pads ? Halide::BoundaryConditions::constant_exterior(source, zero_of(source), bounds) : source;
+}
+
 // x with zeros outside it, over (c, position on each axis, n), and s.image where x will not do by itself.
 Func define_image(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
                   const Operands &operands) {
-    const int lanes = schedule.lanes * s.shape.pair, channels = static_cast<int>(problem.in_channels);
-    s.channels = round_up(s.shape.merges_input_phases ? s.shape.depth : channels, lanes);
+    const int lanes = schedule.lanes * s.shape.dot_width, channels = static_cast<int>(problem.in_channels);
+    s.channels = round_up(s.shape.merges_input_phases ? s.shape.reduction_channels : channels, lanes);
     if (s.shape.merges_input_phases) {
         return define_folded_image(s, problem, operands);
     }
@@ -132,27 +157,36 @@ Func define_image(WinogradStages &s, const Problem &problem, const WinogradSched
         source(at) = (*s.image)(from);
         source = problem.is_quantized() ? widened(problem, operands, source) : source;
     }
-    Halide::Region bounds(s.shape.axes.size() + 2);
-    bool pads = false;
-    for (size_t a = 0; a < s.shape.axes.size(); a++) {
-        if (s.shape.axes[a].reads_outside()) {
-            bounds[a + 1] = {0, s.shape.axes[a].in};
-            pads = true;
-        }
-    }
-    return pads ? Halide::BoundaryConditions::constant_exterior(source, zero_of(source), bounds) : source;
+    return pad(s, source);
 }
 
-// The transform of tiles of one combination whose first input is at given positions: a Func for each axis, over
-// (c, inputs or points of each axis, position of each axis, n).
-std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const WinogradShape &shape, int tail_mask,
-                                              const Func &padded) {
+// A tile's first input on each axis, and its image.
+struct FirstInput {
+    std::vector<Expr> position;
+    Expr n;
+};
+
+// The transform of tiles of one combination: a Func for each axis, over (c, inputs or points of each axis, and `keys`,
+// of which the tile's first input follows). Where tiles are numbered, s.taken too.
+std::vector<WinogradStages::Step> input_steps(WinogradStages &s, const WinogradShape &shape, int tail_mask,
+                                              const Func &padded, const std::vector<Var> &keys,
+                                              const FirstInput &first) {
     const size_t rank = shape.axes.size();
-    const std::vector<Var> position = vars("position", rank);
     std::vector<Var> at = {s.c};
     append(at, s.j);
-    append(at, position);
-    append(at, s.several({s.n}));
+    append(at, keys);
+    const auto input = [&](const std::vector<Expr> &of_tile) {
+        std::vector<Expr> x = {shape.channel_of(s.c)};
+        for (size_t a = 0; a < rank; a++) {
+            x.push_back(first.position[a] + of_tile[1 + a] * (shape.merges_input_phases ? 1 : shape.axes[a].stride));
+        }
+        x.push_back(first.n);
+        return Expr(padded(x));
+    };
+    if (s.numbered) {
+        s.taken = Func("taken");
+        (*s.taken)(at) = input({at.begin(), at.end()});
+    }
     std::vector<WinogradStages::Step> steps;
     for (size_t a = rank; a-- > 0;) {
         const CookToom &f = transform_of(shape, tail_mask, a);
@@ -160,16 +194,9 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const Win
         for (int l = 0; l < f.points; l++) {
             std::vector<Expr> from(at.begin(), at.end());
             from[1 + a] = l;
-            if (!steps.empty()) {
-                inputs.push_back(steps.back().f(from));
-                continue;
-            }
-            std::vector<Expr> x = {shape.channel_of(s.c)};
-            for (size_t b = 0; b < rank; b++) {
-                x.push_back(position[b] + from[1 + b] * (shape.merges_input_phases ? 1 : shape.axes[b].stride));
-            }
-            x.push_back(s.value(s.n));
-            inputs.push_back(padded(x));
+            inputs.push_back(!steps.empty() ? Expr(steps.back().f(from))
+                             : s.taken      ? Expr((*s.taken)(from))
+                                            : input(from));
         }
         const std::vector<Expr> points = input_transform(f, inputs);
         Func step("input" + std::to_string(a));
@@ -177,6 +204,41 @@ std::vector<WinogradStages::Step> input_steps(const WinogradStages &s, const Win
         steps.push_back({a, step});
     }
     return steps;
+}
+
+FirstInput first_input(const WinogradStages &s, const WinogradShape &shape, int tail_mask, const TilePosition &tile,
+                       bool by_point) {
+    FirstInput first;
+    for (size_t a = 0; a < shape.axes.size() - (by_point ? 1 : 0); a++) {
+        const WinogradAxis &axis = shape.axes[a];
+        const Expr row = axis.chunks > 1 ? s.rows * axis.whole + tile.t[a] : tile.t[a];
+        const Expr start = row * axis.outputs + shape.tile_class(tail_mask, a).start;
+        first.position.push_back(
+            shape.merges_input_phases ? start : start * axis.stride + axis.origin(tile.u[a], s.e[a], s.z[a]));
+    }
+    if (by_point) {
+        first.position.emplace_back(s.depth);
+    }
+    first.n = s.has(s.n) ? s.value(s.images) * shape.images + tile.image : Expr(0);
+    return first;
+}
+
+// The transform of numbered tiles.
+void define_numbered_inputs(WinogradStages &s, const Func &padded) {
+    const TilePosition tile = position_of(s.shape, {s.j.begin(), s.j.end()}, s.tile);
+    std::vector<Var> keys = {s.tile};
+    append(keys, s.several(s.e));
+    append(keys, s.several(s.z));
+    s.inputs = {{0, input_steps(s, s.shape, 0, padded, keys, first_input(s, s.shape, 0, tile, false)), UpdateLoops()}};
+    std::vector<Var> at = {s.c}, from = {s.c};
+    append(at, s.several(s.e));
+    at.push_back(s.tile);
+    append(at, s.j);
+    append(at, s.several(s.z));
+    append(from, s.j);
+    append(from, keys);
+    s.transformed = Func("transformed");
+    s.transformed(at) = s.inputs[0].steps.back().f(std::vector<Expr>(from.begin(), from.end()));
 }
 
 void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
@@ -198,25 +260,24 @@ void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
     append(at, s.several(of_inner(s.z)));
     append(at, s.several(by_point ? std::vector<Var>{s.images} : std::vector<Var>{s.rows, s.images}));
     s.transformed(at) = Halide::undef(padded.type());
+    const std::vector<Var> position = vars("position", rank);
+    std::vector<Var> keys = position;
+    append(keys, s.several({s.n}));
     for (const int tail_mask : shape.tile_classes()) {
-        WinogradStages::Transform transform = {tail_mask, input_steps(s, shape, tail_mask, padded),
-                                               UpdateLoops(tile_domain(shape, tail_mask, false), rank, "of_input")};
+        WinogradStages::Transform transform = {
+            tail_mask,
+            input_steps(s, shape, tail_mask, padded, keys, {{position.begin(), position.end()}, s.value(s.n)}),
+            UpdateLoops(tile_domain(shape, tail_mask, false), rank, "of_input")};
         const TilePosition tile = position_of(transform.r, rank);
+        const FirstInput first = first_input(s, shape, tail_mask, tile, by_point);
         std::vector<Expr> to(at.begin(), at.end()), from = {s.c};
         append(from, tile.inner);
-        for (size_t a = 0; a < inner; a++) {
-            const WinogradAxis &axis = shape.axes[a];
-            const Expr row = axis.chunks > 1 ? s.rows * axis.whole + tile.t[a] : tile.t[a];
-            const Expr start = row * axis.outputs + shape.tile_class(tail_mask, a).start;
-            from.push_back(shape.merges_input_phases ? start
-                                                     : start * axis.stride + axis.origin(tile.u[a], s.e[a], s.z[a]));
-            to[first_point + a] = tile.inner[a];
-        }
-        if (by_point) {
-            from.push_back(s.depth);
-        }
+        append(from, first.position);
         if (s.has(s.n)) {
-            from.push_back(s.value(s.images) * shape.images + tile.image);
+            from.push_back(first.n);
+        }
+        for (size_t a = 0; a < inner; a++) {
+            to[first_point + a] = tile.inner[a];
         }
         to[tile_at] = tile_number(shape, tail_mask, tile.t, tile.u, tile.image);
         s.transformed(to) = transform.steps.back().f(from);
@@ -270,16 +331,16 @@ std::vector<RDom> gather_planes(const WinogradStages &s, WinogradStages::Product
     return gathered;
 }
 
-// acc += weight * input, of neighbouring pairs in one instruction where they are 16-bit integers: modulo 2^32.
-void define_sum(Func &acc, const std::vector<Var> &at, int pair, const Func &transformed, const std::vector<Expr> &in,
-                const Func &packed, const std::vector<Expr> &weight) {
-    if (pair == 1) {
+// acc += weight * input, of neighbours in one instruction where they are 16-bit integers: modulo 2^32.
+void define_sum(Func &acc, const std::vector<Var> &at, int dot_width, const Func &transformed,
+                const std::vector<Expr> &in, const Func &packed, const std::vector<Expr> &weight) {
+    if (dot_width == 1) {
         acc(at) = zero_of(transformed);
         acc(at) += packed(weight) * transformed(in);
         return;
     }
     Expr sum = 0;
-    for (int k = 0; k < pair; k++) {
+    for (int k = 0; k < dot_width; k++) {
         std::vector<Expr> weight_k = weight, in_k = in;
         weight_k[0] += k;
         in_k[0] += k;
@@ -309,10 +370,10 @@ struct Factors {
 Factors factors_of(const WinogradStages &s, const Problem &problem, UpdateLoops &r) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const Expr depth = r[0] * (shape.pair * shape.interleaved) + s.c % shape.interleaved;
+    const Expr channel = r[0] * (shape.dot_width * shape.interleaved) + s.c % shape.interleaved;
     const Expr group = s.c / (shape.group_panels * shape.panel);
-    Factors f = {{s.c % shape.panel * shape.pair, r[0]},
-                 {problem.groups == 1 ? depth + 0 : group * shape.depth + depth}};
+    Factors f = {{s.c % shape.panel * shape.dot_width, r[0]},
+                 {problem.groups == 1 ? channel + 0 : group * shape.reduction_channels + channel}};
     for (size_t a = 0; a < rank; a++) {
         f.weight.push_back(r[a + 1]);
         if (s.has(s.e[a])) {
@@ -325,11 +386,14 @@ Factors factors_of(const WinogradStages &s, const Problem &problem, UpdateLoops 
     for (size_t a = 0; a < rank; a++) {
         const WinogradAxis &axis = shape.axes[a];
         const Expr has_last_tap = r[a + 1] < axis.first_short_input_phase();
-        f.weight.push_back(shape.shares_weights(a) ? Halide::select(has_last_tap, s.j[a], 0) : Expr(s.j[a]));
+        const bool shares = shape.shares_weights(a) && !s.numbered;
+        f.weight.push_back(shares ? Halide::select(has_last_tap, s.j[a], 0) : Expr(s.j[a]));
         if (s.has(s.z[a])) {
             f.input.push_back(axis.phase_offset(s.p[a]));
         }
-        if (axis.taps > 1 && axis.first_short_input_phase() < shape.input_phases(a)) {
+        // Threads of a GPU would wait for those whose sums are longer: they multiply by the zeros that are packed
+        // there.
+        if (axis.taps > 1 && axis.first_short_input_phase() < shape.input_phases(a) && !s.numbered) {
             r.domain().where(s.j[a] != cook_toom_infinity || has_last_tap);
         }
     }
@@ -366,7 +430,7 @@ void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
         if (by_point) {
             product.outer = {Func(), gather_planes(s, product, planes)};
         }
-        define_sum(product.acc, at, shape.pair, product.transformed, factors.input, s.packed, factors.weight);
+        define_sum(product.acc, at, shape.dot_width, product.transformed, factors.input, s.packed, factors.weight);
         product.product(at) = product.acc(std::vector<Expr>(at.begin(), at.end()));
         s.products.push_back(product);
     }
@@ -401,9 +465,15 @@ UpdateLoops::UpdateLoops(const std::vector<int> &extents, size_t inner, const st
     domain_ = RDom(domain, name);
 }
 
-WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands) {
+WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands,
+                        TileOrder order) {
     WinogradStages s;
+    s.numbered = order == TileOrder::numbered;
     s.shape = winograd_shape(problem, schedule);
+    if (s.numbered) {  // all images' tiles
+        s.shape.images *= s.shape.image_chunks;
+        s.shape.image_chunks = 1;
+    }
     const size_t rank = s.shape.axes.size();
     s.i = vars("i", rank), s.j = vars("j", rank), s.e = vars("e", rank), s.z = vars("z", rank);
     s.p = vars("p", rank), s.q = vars("q", rank);
@@ -421,12 +491,16 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
     has_values(s.rows, s.shape.axes.back().chunks);
     has_values(s.images, s.shape.image_chunks);
     s.seen_phases = winograd_output_phases(problem);
-    s.in_place = s.shape.covers_exactly(problem, schedule.lanes);
-    s.masked = s.in_place && s.shape.columns % schedule.lanes != 0;
+    s.in_place = s.numbered || s.shape.covers_exactly(problem, schedule.lanes);
+    s.masked = s.in_place && !s.numbered && s.shape.columns % schedule.lanes != 0;
     // Bytes are copied rather than sums, unless a vector reaches beyond the channels that have a scale.
     s.finished =
         s.in_place || (problem.is_quantized() && s.shape.columns % schedule.lanes == 0 && !s.shape.pads_groups());
-    define_inputs(s, define_image(s, problem, schedule, operands), schedule.by_point);
+    if (s.numbered) {
+        define_numbered_inputs(s, pad(s, widened(problem, operands, operands.x)));
+    } else {
+        define_inputs(s, define_image(s, problem, schedule, operands), schedule.by_point);
+    }
     s.packed = operands.packed;
     define_products(s, problem, schedule.by_point);
     if (schedule.by_point) {

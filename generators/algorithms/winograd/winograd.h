@@ -106,7 +106,7 @@ struct WinogradShape {
     int panel, panels;               // of columns; the last panel, of each group_columns, is filled up with zeros
     int packed_groups;               // groups that share a panel, whose weights are zero between them
     int interleaved = 1;             //   or, where those are so many and not 1, which lie in it lane by lane
-    int depth;                       // input channels of a group, times those or, where those are merged, input phases
+    int reduction_channels;          // input channels of a group, times those or, where those are merged, input phases
     int group_columns;               // columns that read the same inputs: of the groups of a panel
     int group_panels;                // panels of those
     int group_chunks;                // 1, or how many times those, with their inputs, pass all stages by themselves
@@ -114,12 +114,12 @@ struct WinogradShape {
     bool merges_phases, merges_input_phases;
     bool channels_first;        // whether merged columns number channels first, then phases, or the other way around
     int images, image_chunks;   // the batch
-    int pair = 1;               // neighbours along depth that one lane sums: 2 of 8-bit problems
+    int dot_width = 1;          // neighbouring input channels that one lane sums: 2 of 8-bit problems
     int64_t scale = 1;          // by which products are too large (winograd_exact.h)
     bool clipped_tail = false;  // whether outputs beyond y are computed but not written
 
-    int weight_bytes() const { return 4 / pair; }
-    int steps() const { return (depth + pair - 1) / pair / interleaved; }  // of the sum over depth
+    int weight_bytes() const { return 4 / dot_width; }
+    int steps() const { return (reduction_channels + dot_width - 1) / dot_width / interleaved; }
     // The channel, of x or y, in a column of interleaved groups, and the other way around.
     Halide::Expr channel_of(const Halide::Expr &column) const;
     Halide::Expr column_of(const Halide::Expr &channel) const;
@@ -129,7 +129,7 @@ struct WinogradShape {
     TileClass tile_class(int tail_mask, size_t axis) const {
         return axes[axis].tile_class((tail_mask >> axis & 1) != 0);
     }
-    // Of an axis, but for those that are merged into columns and depth.
+    // Of an axis, but for those that are merged into columns and input channels.
     int phases(size_t axis) const { return merges_phases && axis == 0 ? 1 : axes[axis].phases; }
     int input_phases(size_t axis) const { return merges_input_phases ? 1 : axes[axis].input_phases; }
     // Whether an axis has input phases of one tap beside those of two: that tap is the weight at each finite point, if
@@ -153,7 +153,7 @@ struct WinogradShape {
     // Whether the output's tiles are those of y, dense and whole, so that y can be written in place.
     bool covers_exactly(const Problem &problem, int lanes) const;
 
-    // [panel lane, pair][steps][input phases...][panels][points...][phases...], the innermost first.
+    // [panel lane, dot][steps][input phases...][panels][points...][phases...], the innermost first.
     std::vector<int> packed_extents() const;
 };
 WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule);
@@ -180,6 +180,11 @@ class UpdateLoops {
     Halide::RDom domain_;
     std::vector<int> numbers_;  // in the domain; -1: a single pass
 };
+
+// How tiles are told apart. By loops, which a processor goes through one combination of tile sizes after the other: the
+// transforms are then updates. Or by their numbers, one for each thread of a GPU: tiles are then all of one size, and
+// those that reach beyond y are clipped.
+enum class TileOrder { looped, numbered };
 
 // The stages of the kernel, not scheduled. Each Func's dimensions: c, a coordinate for each axis of what its comment
 // says, then `tile` and whatever else tells tiles apart; but none that has a single value in this problem
@@ -226,15 +231,17 @@ struct WinogradStages {
     std::optional<ChannelCopies> of_columns;                 // where phases are merged, or y is stored under masks
     std::optional<Halide::Func> transposed_x, transposed_y;  // blocks of x and y on their way from or to channels first
     Halide::Func packed;                                     // the operand
-    Halide::Func transformed;       // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
-                                    //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
-    std::vector<Transform> inputs;  // of `transformed`
-    std::vector<Product> products;  // (c, tile, j, p, rows, images)
+    Halide::Func transformed;           // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
+                                        //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
+    std::optional<Halide::Func> taken;  // where tiles are numbered: a tile's inputs, which the first step reads
+    std::vector<Transform> inputs;      // of `transformed`
+    std::vector<Product> products;      // (c, tile, j, p, rows, images)
     std::vector<Transform> outputs;
     std::optional<Halide::Func>
         result;  // where y cannot be written in place: (c, q and p of each axis in a chunk, n, rows, images)
     Halide::Func y;
     std::vector<int> seen_phases;  // in which y is seen (Implementation::output_phases)
+    bool numbered = false;         // whether tiles are (TileOrder): then no Func is undefined but for updates
     bool in_place = false;
     bool masked = false;    // whether the last vector of channels is then stored under a mask
     bool finished = false;  // whether what is written, in place or not, has passed the epilogue
@@ -248,7 +255,9 @@ std::vector<int> winograd_output_phases(const Problem &problem);
 // Of the innermost axis, that winograd() sees as channels (Algorithm::phases_as_channels).
 int winograd_phases_as_channels(const Problem &problem);
 
-WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands);
+// Where tiles are numbered: `schedule` clips tails and has neither groups, chunks nor merged phases.
+WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule, const Operands &operands,
+                        TileOrder order = TileOrder::looped);
 
 // What the algorithm is compiled with where nobody tuned it.
 WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetModel &target);

@@ -49,11 +49,11 @@ class Matmul : public Operation {
         rows_at[1] = Var("k");
         rows(rows_at) = operand(inputs, 1, exprs(rows_at), place_b(exprs(rows_at), rows_at[1]));
         Exprs steps = exprs(at);
-        const RDom k(0, static_cast<int32_t>(depth_), "depth");
+        const RDom k(0, static_cast<int32_t>(k_), "depth");
         Exprs rows_steps = steps;
         rows_steps[1] = k.x;
         product(at) = make_const(type, 0);
-        if (depth_ > 0) {
+        if (k_ > 0) {
             product(at) += operand(inputs, 0, steps, place_a(steps, k.x)) * rows(rows_steps);
         }
         Expr value = product(at);
@@ -108,8 +108,8 @@ class Matmul : public Operation {
         const auto side = [](const std::vector<int64_t> &shape, bool last) {
             return shape[shape.size() - (last ? 1 : 2)];
         };
-        m_ = side(out, false), n_ = side(out, true), depth_ = side(a, !transposes_a_);
-        if (side(a, transposes_a_) != m_ || side(b, !transposes_b_) != n_ || side(b, transposes_b_) != depth_) {
+        m_ = side(out, false), n_ = side(out, true), k_ = side(a, !transposes_a_);
+        if (side(a, transposes_a_) != m_ || side(b, !transposes_b_) != n_ || side(b, transposes_b_) != k_) {
             reader.fail("the matrices' sizes do not fit");
         }
         std::vector<int64_t> batch(out.begin(), out.end() - 2);
@@ -141,13 +141,12 @@ class Matmul : public Operation {
 
     Expr place_a(const Exprs &at, const Expr &k) const {
         const Expr row = at[1];
-        const Expr in_matrix =
-            transposes_a_ ? k * static_cast<int32_t>(m_) + row : row * static_cast<int32_t>(depth_) + k;
+        const Expr in_matrix = transposes_a_ ? k * static_cast<int32_t>(m_) + row : row * static_cast<int32_t>(k_) + k;
         return batch_place(0, at) + in_matrix;
     }
     Expr place_b(const Exprs &at, const Expr &k) const {
         const Expr in_matrix =
-            transposes_b_ ? at[0] * static_cast<int32_t>(depth_) + k : k * static_cast<int32_t>(n_) + at[0];
+            transposes_b_ ? at[0] * static_cast<int32_t>(k_) + k : k * static_cast<int32_t>(n_) + at[0];
         return batch_place(1, at) + in_matrix;
     }
     Expr batch_place(size_t tensor, const Exprs &at) const {
@@ -169,41 +168,41 @@ class Matmul : public Operation {
         return value;
     }
 
-    // Tiles of sums in registers; B's rows, where they do not lie as vectors read them, are turned once a batch.
+    // Tiles of sums in registers; B's rows, where they do not lie as vectors read them, are transposed once a batch.
     void schedule(Func out, Func product, Func rows, const TargetModel &target, int lanes) const {
         const std::vector<Var> at = out.args();
         const int width = lanes_within(n_, lanes), vectors = n_ >= 2 * lanes ? 2 : 1;
         const int tile_n = width * vectors;
         const int registers = target.vector_registers - 1 - vectors;
         const int tile_m = static_cast<int>(std::min<int64_t>(m_, std::min(8, registers / vectors)));
-        const Var j("j"), i("i"), jo("jo"), io("io"), here("here"), lane("lane"), vector("vector"), turn("turn");
+        const Var j("j"), i("i"), jo("jo"), io("io"), here("here"), lane("lane"), vector("vector"), transposed("turn");
         out.split(at[0], jo, j, tile_n, tail(static_cast<int>(n_), tile_n))
             .split(at[1], io, i, tile_m, tail(static_cast<int>(m_), tile_m))
             .split(j, vector, lane, width)
             .split(jo, jo, here, 1);
         std::vector<Halide::VarOrRVar> order = {lane, vector, i, here, jo, io};
         std::vector<Shared> shared;
-        double total = 2.0 * static_cast<double>(m_ * n_ * std::max<int64_t>(1, depth_));
+        double total = 2.0 * static_cast<double>(m_ * n_ * std::max<int64_t>(1, k_));
         for (size_t d = 2; d < at.size(); d++) {
             order.emplace_back(at[d]);
             shared.insert(shared.begin(), {at[d], loops_[d].extent});
             total *= static_cast<double>(loops_[d].extent);
         }
-        const bool turns = transposes_b_ && m_ > 1 && depth_ > 0;
-        if (turns && !shared.empty()) {
-            out.split(shared.back().var, shared.back().var, turn, 1);
-            order.insert(order.begin() + 6, turn);
+        const bool transposes = transposes_b_ && m_ > 1 && k_ > 0;
+        if (transposes && !shared.empty()) {
+            out.split(shared.back().var, shared.back().var, transposed, 1);
+            order.insert(order.begin() + 6, transposed);
         }
         out.reorder(order).vectorize(lane).unroll(vector).unroll(i);
-        if (turns) {
+        if (transposes) {
             rows.vectorize(rows.args()[0], width, Halide::TailStrategy::ShiftInwards);
             if (shared.empty()) {
                 rows.compute_root();
             } else {
-                rows.compute_at(out, turn);
+                rows.compute_at(out, transposed);
             }
         }
-        if (!turns || shared.empty()) {
+        if (!transposes || shared.empty()) {
             shared.push_back({io, ceil_div<int64_t>(m_, tile_m)});
             shared.push_back({jo, ceil_div<int64_t>(n_, tile_n)});
         }
@@ -214,7 +213,7 @@ class Matmul : public Operation {
     void schedule_product(Func out, Func product, const Var &here, int width) const {
         const Var j = product.args()[0], i = product.args()[1];
         product.compute_at(out, here).store_in(Halide::MemoryType::Stack).vectorize(j, width).unroll(j).unroll(i);
-        if (depth_ > 0) {
+        if (k_ > 0) {
             const Var lane("lane"), vector("vector");
             const Halide::RVar k(product.function().update(0).schedule().rvars()[0].var);
             product.update()
@@ -229,7 +228,7 @@ class Matmul : public Operation {
     OperationTensors tensors_;
     bool transposes_a_ = false, transposes_b_ = false, scales_ = false, has_zero_points_ = false;
     TextNumber alpha_ = {1, "1"}, beta_ = {1, "1"};
-    int64_t m_ = 1, n_ = 1, depth_ = 1;
+    int64_t m_ = 1, n_ = 1, k_ = 1;
     std::vector<Loop> loops_;
 };
 

@@ -1,11 +1,9 @@
-// The Winograd algorithm on a GPU, of three kernels: one transforms all tiles of the input, one multiplies them by
-// packed weights for every point, a tile of channels and tiles a thread, and one transforms the products to y. What
-// lies between them is in the workspace.
-//
-//   transformed = B^T x B,   product = packed * transformed, summed over channels and input phases,   y = A^T product A
+// The Winograd algorithm's schedule for GPUs, of three kernels: one transforms all tiles of the input, one multiplies
+// them by packed weights for every point, a tile of channels and tiles a thread, and one transforms the products to y.
+// What lies between them is in the workspace.
 //
 // Applies as winograd.h says, on one or two axes and without groups, dilation or phases of unequal sizes; all tiles of
-// an axis are of one size. Weights are packed as there. Multiplications and error are the Winograd algorithm's.
+// an axis are of one size (TileOrder).
 #pragma once
 
 #include <Halide.h>
@@ -33,7 +31,7 @@ struct WinogradGpuSchedule {
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless the tiles suit the problem.
     void check(const Problem &problem) const;
-    // What packing needs of it.
+    // What the algorithm's definition and packing need of it.
     WinogradSchedule stages() const;
 };
 
@@ -41,7 +39,7 @@ bool winograd_gpu_applies(const Problem &problem);
 WinogradGpuSchedule default_winograd_gpu_schedule(const Problem &problem, const TargetModel &target);
 ScheduleSpace winograd_gpu_space(const Problem &problem, const TargetModel &target);
 
-// The kernel, scheduled.
-Halide::Func winograd_gpu(const Problem &problem, const WinogradGpuSchedule &schedule, const Operands &operands);
+// Of stages whose tiles are numbered.
+void schedule_winograd_gpu(WinogradStages &stages, const Problem &problem, const WinogradGpuSchedule &schedule);
 
 }  // namespace kiln

@@ -1,0 +1,240 @@
+// The Winograd algorithm's schedule for GPUs.
+#include "algorithms/winograd/schedule_gpu.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "algorithms/winograd/transforms/cook_toom.h"
+#include "expressions/arithmetic.h"
+#include "expressions/vars.h"
+#include "moves/gpu_schedule.h"
+#include "moves/tile_sum.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Func;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+
+// A tile's transform in a thread: all of its stages in registers.
+void in_registers(Func &f, const Func &user, const Var &thread) {
+    f.compute_at(user, thread).store_in(Halide::MemoryType::Register);
+}
+
+void unroll_all(Func &f, const std::vector<Var> &loops) {
+    for (const Var &loop : loops) {
+        f.unroll(loop);
+    }
+}
+
+// A loop over what has several values.
+void bound(const WinogradStages &s, Func &f, const Var &var, int count) {
+    if (s.has(var)) {
+        f.bound(var, 0, count);
+    }
+}
+
+void schedule_inputs(WinogradStages &s) {
+    Func &f = s.transformed;
+    const Var block("block"), thread("thread");
+    std::vector<VarOrRVar> order(s.j.begin(), s.j.end());
+    std::vector<Var> others = {s.c, s.tile};
+    append(others, s.several(s.z));
+    append(others, s.several(s.e));
+    append(order, others);
+    f.compute_root().bound(s.c, 0, s.shape.reduction_channels).bound(s.tile, 0, s.shape.tiles(0));
+    for (size_t a = 0; a < s.j.size(); a++) {
+        f.bound(s.j[a], 0, s.shape.axes[a].points);
+        bound(s, f, s.z[a], s.shape.axes[a].phase_offsets);
+        bound(s, f, s.e[a], s.shape.axes[a].input_phases);
+    }
+    f.reorder(order);
+    unroll_all(f, s.j);
+    const Var all = fuse_all(Halide::Stage(f), others, "all");
+    f.gpu_tile(all, block, thread, 128, TailStrategy::GuardWithIf);
+    std::vector<Func> rest = {*s.taken};
+    for (const WinogradStages::Step &step : s.inputs[0].steps) {
+        rest.push_back(step.f);
+    }
+    rest.pop_back();  // the last is what is stored
+    for (Func &step : rest) {
+        in_registers(step, f, thread);
+        unroll_all(step, s.j);
+    }
+}
+
+void schedule_products(WinogradStages &s, const Problem &problem, const WinogradGpuSchedule &schedule) {
+    const Var vector("vector"), panel("panel"), tc("tc"), tt("tt"), bt("bt");
+    Func &f = s.products[0].product, &acc = s.products[0].acc;
+    f.compute_root().bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.tile, 0, s.shape.tiles(0));
+    std::vector<Var> blocks = {bt};
+    for (size_t a = 0; a < s.j.size(); a++) {
+        f.bound(s.j[a], 0, s.shape.axes[a].points);
+        bound(s, f, s.p[a], s.shape.axes[a].phases);
+    }
+    append(blocks, s.j);
+    append(blocks, s.several(s.p));
+    f.split(s.c, tc, s.c, schedule.channels, TailStrategy::RoundUp).split(s.c, vector, s.c, schedule.vector);
+    f.split(tc, panel, tc, schedule.threads_c, TailStrategy::GuardWithIf);
+    f.split(s.tile, tt, s.tile, schedule.tiles, TailStrategy::ShiftInwards);
+    f.split(tt, bt, tt, schedule.threads_t, TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order = {s.c, vector, s.tile, tc, tt};
+    append(order, blocks);
+    order.emplace_back(panel);
+    f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile).gpu_threads(tc, tt);
+    const Var block = fuse_all(Halide::Stage(f), blocks, "blocks");
+    f.gpu_blocks(block, panel);
+
+    acc.compute_at(f, tc).store_in(Halide::MemoryType::Register);
+    schedule_tile_sum(acc, {s.c, schedule.vector, {}, {s.tile}}, {loops_from(s.products[0].r, 0), schedule.unroll});
+}
+
+void schedule_outputs(WinogradStages &s, const Problem &problem) {
+    const Var block("block"), thread("thread");
+    Func &f = s.y;
+    f.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));
+    std::vector<VarOrRVar> order;
+    std::vector<Var> others = {s.c};
+    for (size_t a = 0; a < s.q.size(); a++) {
+        const WinogradAxis &axis = s.shape.axes[a];
+        const Var t("t" + std::to_string(a));
+        f.bound(s.q[a], 0, axis.length);
+        f.split(s.q[a], t, s.q[a], axis.outputs, TailStrategy::GuardWithIf);
+        order.emplace_back(s.q[a]);
+        others.push_back(t);
+        bound(s, f, s.p[a], axis.phases);
+        append(others, s.several({s.p[a]}));
+    }
+    others.push_back(s.n);
+    append(order, others);
+    f.reorder(order);
+    unroll_all(f, s.q);
+    const Var all = fuse_all(Halide::Stage(f), others, "all");
+    f.gpu_tile(all, block, thread, 64, TailStrategy::GuardWithIf);
+    for (WinogradStages::Step &step : s.outputs[0].steps) {
+        in_registers(step.f, f, thread);
+        step.f.bound_extent(s.tile, 1);
+        for (size_t a = 0; a < s.q.size(); a++) {
+            const bool done = a >= step.axis;
+            step.f.bound_extent(done ? s.i[a] : s.j[a], done ? s.shape.axes[a].outputs : s.shape.axes[a].points);
+            step.f.unroll(done ? s.i[a] : s.j[a]);
+        }
+    }
+}
+
+}  // namespace
+
+void WinogradGpuSchedule::list(ScheduleText &text) {
+    text.number("channels", channels, 1, 64);
+    text.number("tiles", tiles, 1, 64);
+    text.number("vector", vector, 1, 64);
+    text.number("threads_c", threads_c, 1, 1024);
+    text.number("threads_t", threads_t, 1, 1024);
+    text.number("unroll", unroll, 1, 64);
+    text.number("tile_x", tile[0], 1, max_cook_toom_points);
+    text.number("tile_y", tile[1], 1, max_cook_toom_points);
+}
+
+WinogradSchedule WinogradGpuSchedule::stages() const {
+    WinogradSchedule result;
+    result.lanes = channels * threads_c;
+    result.tile = {tile[0], tile[1], 1};
+    result.clipped_tail = true;
+    return result;
+}
+
+namespace {
+
+int64_t tiles_of(const Problem &problem, const std::vector<int> &tile) {
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    int64_t count = problem.batch;
+    for (size_t a = 0; a < axes.size(); a++) {
+        count *= ceil_div(axes[a].length, tile[a]);
+    }
+    return count;
+}
+
+}  // namespace
+
+void WinogradGpuSchedule::check(const Problem &problem) const {
+    WinogradSchedule looped = stages();
+    looped.clipped_tail = false;  // which of loops needs a y that is written in place
+    looped.check(problem);
+    if (problem.out_channels % channels != 0 || channels % vector != 0 || threads_c * threads_t > 1024 ||
+        tiles > tiles_of(problem, tile)) {
+        throw std::invalid_argument("schedule: " + std::to_string(channels) + " channels a thread, " +
+                                    std::to_string(vector) + " at once, by " + std::to_string(tiles) + " tiles, of " +
+                                    std::to_string(problem.out_channels) + " by " +
+                                    std::to_string(tiles_of(problem, tile)) + "; " +
+                                    std::to_string(threads_c * threads_t) + " threads a block");
+    }
+}
+
+bool winograd_gpu_applies(const Problem &problem) {
+    if (!winograd_applies(problem) || problem.is_quantized() || problem.groups != 1 || problem.rank > 2) {
+        return false;
+    }
+    const WinogradShape shape = winograd_shape(problem, WinogradSchedule());
+    bool plain = !shape.merges_phases && !shape.merges_input_phases;
+    for (const WinogradAxis &axis : shape.axes) {
+        plain = plain && axis.dilation_phases == 1 && axis.out % axis.phases == 0;
+    }
+    return plain;
+}
+
+WinogradGpuSchedule default_winograd_gpu_schedule(const Problem &problem, const TargetModel &target) {
+    WinogradGpuSchedule s;
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    // Six points on an axis: 36 numbers of a tile fit a thread's registers.
+    for (size_t a = 0; a < axes.size(); a++) {
+        s.tile[a] = axes[a].taps == 1 ? 1 : std::clamp(7 - axes[a].taps, 1, axes[a].length);
+    }
+    while (winograd_amplification(axes, s.tile) > most_amplification) {
+        *std::max_element(s.tile.begin(), s.tile.end()) -= 1;
+    }
+    s.channels = largest_divisor(problem.out_channels, 8);
+    s.vector = vector_of(s.channels);
+    s.tiles = static_cast<int>(std::min<int64_t>(tiles_of(problem, s.tile), target.gpu.registers / 2 / s.channels));
+    s.threads_c = lanes_around(problem.out_channels / s.channels, 16);
+    s.threads_t = lanes_around(ceil_div<int64_t>(tiles_of(problem, s.tile), s.tiles),
+                               target.gpu.threads_per_block / 2 / s.threads_c);
+    s.unroll = largest_divisor(problem.in_channels, 4);
+    return s;
+}
+
+// Up to six points an axis, as by default: 36 numbers of a tile fit a thread's registers. So do its sums, beside one
+// tile's channels and one channel's tiles.
+ScheduleSpace winograd_gpu_space(const Problem &problem, const TargetModel &target) {
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    const int channels = static_cast<int>(problem.out_channels);
+    ScheduleSpace space;
+    space.choices = {{"channels", divisors_among(channels, {1, 2, 4, 8, 16})},
+                     {"tiles", whole_range(1, 8)},
+                     {"vector", divisors_among(channels, {1, 2, 4})},
+                     {"threads_c", halves(lanes_around(channels, 64), 1)},
+                     {"threads_t", halves(64, 1)},
+                     {"unroll", divisors_among(static_cast<int>(problem.in_channels), {1, 2, 4, 8})}};
+    const char *names[] = {"tile_x", "tile_y"};
+    for (size_t a = 0; a < axes.size(); a++) {
+        const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, std::max(7 - axes[a].taps, 1));
+        space.choices.push_back({names[a], whole_range(1, most)});
+    }
+    space.constraint = [=, &target](const ScheduleNumbers &n) {
+        const std::vector<int> tile = {n["tile_x"], n["tile_y"]};
+        return winograd_amplification(axes, tile) <= most_amplification &&
+               n["channels"] * n["tiles"] + n["channels"] + n["tiles"] <= target.gpu.registers &&
+               n["threads_c"] * n["threads_t"] <= target.gpu.threads_per_block &&
+               n["channels"] * n["threads_c"] < 2 * channels;  // else half a block has nothing to do
+    };
+    return space;
+}
+
+void schedule_winograd_gpu(WinogradStages &stages, const Problem &problem, const WinogradGpuSchedule &schedule) {
+    schedule_inputs(stages);
+    schedule_products(stages, problem, schedule);
+    schedule_outputs(stages, problem);
+}
+
+}  // namespace kiln
