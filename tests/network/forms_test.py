@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tests/kernels")]
 from commands_test import kiln  # noqa: E402
 from models import Builder  # noqa: E402
-from onnx_importing import ImportTest  # noqa: E402
+from network_testing import NetworkTest  # noqa: E402
 from onnx_models import model_of, random_tensor, value  # noqa: E402
 
 SHAPE = [1, 3, 16, 16]
@@ -46,7 +46,7 @@ class Reader(quantization.CalibrationDataReader):
         return next(self.rows, None)
 
 
-class Forms(ImportTest):
+class Forms(NetworkTest):
     def setUp(self):
         super().setUp()
         self.path = self.folder / "float.onnx"
@@ -59,21 +59,6 @@ class Forms(ImportTest):
         else:
             quantization.quantize_static(self.path, target, Reader(), quant_format=quantization.QuantFormat[name])
         return onnx.load(target)
-
-    def kinds(self, model, *arguments):
-        """How many steps of each kind a model becomes."""
-        network = self.read(model, "--network", "--weights", self.folder / "w", *arguments)["network"]
-        kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback") if kind in step]
-        return {kind: kinds.count(kind) for kind in set(kinds)}, network
-
-    def verify(self, model, *arguments):
-        path = self.folder / "model.onnx"
-        onnx.save(model, path)
-        process = kiln("verify", path, "--network", "--json", *arguments, ok=(0, 1))
-        rows = [json.loads(line) for line in process.stdout.splitlines()]
-        self.assertTrue(rows, process.stderr)
-        self.assertEqual({row["verdict"] for row in rows}, {"ok"}, process.stderr)
-        return rows
 
     def test_quantised(self):
         """Operators of bytes, and sizes of steps that are computed when it runs; none of them is left to C."""

@@ -17,7 +17,7 @@ CONSTANTS = {"Slice": (1, 2, 3, 4), "Pad": (1, 2, 3), "Resize": (1, 2, 3), "Upsa
              "QLinearMatMul": (1, 2, 4, 5, 6, 7), **{name: (1,) for name in operation_runs.operations.gathering.REDUCTIONS}}
 # Nodes that compute what no kernel does, by words of the reason that is given.
 REFUSED = ("training mode", "computed in the model", "of type", "by blocks", "mask of a Dropout", "are of rows",
-           "of float64 has no kernel", "zero points have shape", "is read: only", "p=3", "shape of its", "is no tensor")
+           "of float64 has no kernel", "zero points have shape", "is read: only", "p=3", "shape of its", "is no tensor", "is for layers")
 
 
 def collect():

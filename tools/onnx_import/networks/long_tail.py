@@ -14,9 +14,9 @@ import re
 import numpy as np
 import onnx
 
+from expanding import recurrent
 from names import to_identifier
 from networks.c_source import Source
-from rewriting import recurrent
 from terms import NodeError, is_onnx, outer_names, subgraphs
 
 PACKAGE = "emx-onnx-cgen"

@@ -2,12 +2,13 @@
 
 from terms import NodeError, is_onnx
 
-from operations import elementwise, gathering, interpolation, movement, products
+from operations import convolution, elementwise, gathering, interpolation, movement, products
 from operations.base import Values
 from operations.elementwise import is_map, map_of
 from operations.movement import copy_text
 
-HANDLERS = {**gathering.HANDLERS, **movement.HANDLERS, **interpolation.HANDLERS, **products.HANDLERS}
+HANDLERS = {**gathering.HANDLERS, **movement.HANDLERS, **interpolation.HANDLERS, **products.HANDLERS,
+            **convolution.HANDLERS}
 
 __all__ = ["copy_text", "is_map", "map_of", "operation_of"]
 

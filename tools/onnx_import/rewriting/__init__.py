@@ -1,1 +1,1 @@
-"""Rewriting nodes as simpler or more usual ones."""
+"""Nodes of a network put in the place of others that compute the same, so that they become layers and fewer kernels."""

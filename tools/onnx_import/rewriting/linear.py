@@ -5,7 +5,6 @@ import math
 import numpy as np
 import onnx
 
-from convolutions.activations import find_activation
 from terms import NodeError, attribute_values, input_name, is_onnx
 
 # Types that convolutions have too.
@@ -54,8 +53,7 @@ class Linear:
             inputs.append(self.constant(f"{base}/bias", self.bias.astype(matrix.dtype)))
         nodes.append(onnx.helper.make_node("Conv", inputs, [f"{base}/y"], self.node.name or self.node.output[0]))
         self.graph.set_type(f"{base}/y", self.element_type(), [1, columns, rows])
-        last, end = self.activation(nodes, f"{base}/y", end, [1, columns, rows], taken)
-        self.transpose(nodes, last, f"{base}/back", [1, rows, columns])
+        self.transpose(nodes, f"{base}/y", f"{base}/back", [1, rows, columns])
         self.reshape(nodes, f"{base}/back", end, self.graph.shape(end) or [*x[:-1], columns])
         return nodes
 
@@ -110,22 +108,6 @@ class Linear:
             return end
         taken.add(id(reader))
         return reader.output[0]
-
-    def activation(self, nodes, last, end, shape, taken):
-        """Moves the activation behind `end` onto the convolution's own result; (what the nodes end in, what that was)."""
-        found = find_activation(self.graph, end)
-        if found is None:
-            return last, end
-        names = {end: last}
-        for node in [node for node in self.graph.nodes if any(node is other for other in found.nodes)]:
-            taken.add(id(node))
-            moved = onnx.NodeProto()
-            moved.CopyFrom(node)
-            moved.input[:] = [names.get(name, name) for name in node.input]
-            names[node.output[0]] = moved.output[0] = f"{last}/{len(names)}"
-            self.graph.set_type(moved.output[0], self.element_type(), shape)
-            nodes.append(moved)
-        return names[found.output], found.output
 
     def reshape(self, nodes, source, target, shape):
         shape_name = self.constant(f"{target}/shape", np.array(shape, np.int64))

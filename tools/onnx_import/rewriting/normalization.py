@@ -1,4 +1,5 @@
-"""LayerNormalization as exporters write it before operator set 17: means, differences, squares, a root and a quotient."""
+"""Normalizations as exporters write them: LayerNormalization before operator set 17 as means, differences, squares, a root and
+a quotient; GroupNormalization as an InstanceNormalization between Reshapes."""
 
 import numpy as np
 import onnx
@@ -7,12 +8,12 @@ from terms import NodeError, attribute_values, input_name, is_onnx
 
 
 def with_normalizations(graph):
-    """Puts one LayerNormalization in the place of the nodes that are one."""
+    """Puts one node in the place of those that are one normalization."""
     found = {}
     for node in graph.nodes:
-        if is_onnx(node) and node.op_type == "Div" and len(node.input) == 2:
+        if is_onnx(node) and node.op_type in KINDS and len(node.input) >= 2:
             try:
-                whole = Normalization(graph, node)
+                whole = KINDS[node.op_type](graph, node)
             except (NotOne, NodeError):
                 continue
             found[id(whole.nodes[-1])] = whole
@@ -137,3 +138,63 @@ class Normalization:
         inputs = [self.x, scale, *([self.shift] if self.shift else [])]
         return onnx.helper.make_node("LayerNormalization", inputs, [end], self.nodes[-1].name or end, axis=self.axis,
                                      epsilon=self.epsilon)
+
+
+# A vector's numbers, at most; where channels lie last, groups of others than whole vectors are slower than turning x.
+LANES = 8
+
+
+class Groups:
+    """(x - mean) / sqrt(variance + epsilon) of groups of channels, with a scale and a shift for each channel."""
+
+    def __init__(self, graph, inner):
+        self.graph, self.inner = graph, inner
+        first, last = graph.makers.get(inner.input[0]), graph.only_reader(inner.output[0])
+        for node in (first, last):
+            require(node is not None and is_onnx(node) and node.op_type == "Reshape")
+        require(graph.only_reader(first.output[0]) is inner and not any(inner.output[1:]))
+        self.x, self.nodes = first.input[0], [first, inner, last]
+        self.shape, groups = graph.shape(self.x), graph.shape(first.output[0])
+        require(self.shape is not None and len(self.shape) > 2 and groups is not None and len(groups) == 3
+                and graph.shape(last.output[0]) == self.shape and groups[0] == self.shape[0] and 0 not in self.shape
+                and self.shape[1] % groups[1] == 0)
+        self.groups = groups[1]
+        require(self.shape[1] == self.groups or self.shape[1] // self.groups % LANES == 0)
+        self.scale, self.shift = (np.repeat(self.of_groups(name), self.shape[1] // self.groups) for name in inner.input[1:3])
+        factor = self.channels_behind("Mul")
+        if factor is not None:
+            self.scale, self.shift = self.scale * factor, self.shift * factor
+        more = self.channels_behind("Add")
+        self.shift = self.shift if more is None else self.shift + more
+
+    def of_groups(self, name):
+        require(name in self.graph.constants and self.graph.value(name).shape == (self.groups,))
+        return np.asarray(self.graph.value(name), np.float64)
+
+    def channels_behind(self, operator):
+        """The numbers of the channels by which the result is multiplied, or that are added to it, or None."""
+        end = self.nodes[-1].output[0]
+        reader = self.graph.only_reader(end)
+        if reader is None or not is_onnx(reader) or reader.op_type != operator or len(reader.input) != 2:
+            return None
+        others = [name for name in reader.input if name != end]
+        if len(others) != 1 or others[0] not in self.graph.constants:
+            return None
+        value = np.asarray(self.graph.value(others[0]), np.float64)
+        sizes = [1] * (len(self.shape) - value.ndim) + list(value.shape)
+        if len(sizes) != len(self.shape) or value.size not in (1, self.shape[1]) or sizes[1] != value.size:
+            return None
+        self.nodes.append(reader)
+        return value.reshape(-1)
+
+    def node(self):
+        end = self.nodes[-1].output[0]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(self.graph.types[self.x].tensor_type.elem_type)
+        names = [f"{end}/scale", f"{end}/shift"]
+        for name, value in zip(names, (self.scale, self.shift)):
+            self.graph.add_constant(name, np.broadcast_to(value, self.shape[1]).astype(dtype))
+        return onnx.helper.make_node("GroupNormalization", [self.x, *names], [end], self.inner.name or end,
+                                     num_groups=self.groups, epsilon=attribute_values(self.inner).get("epsilon", 1e-5))
+
+
+KINDS = {"Div": Normalization, "InstanceNormalization": Groups}

@@ -4,8 +4,8 @@ ONNX's dynamic quantisation, Einsum and recurrent operators."""
 import numpy as np
 import onnx
 
-from rewriting import einsum, recurrent_steps
-from rewriting.dialects import MICROSOFT, expanded
+from expanding import einsum, recurrent_steps
+from expanding.dialects import MICROSOFT, expanded
 from terms import attribute_values, input_name, is_onnx
 
 POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "storage_order", "strides")

@@ -38,10 +38,10 @@ def one_way(node, results, place, count, backwards):
             nodes += gathered(source, inputs[index], [place])
     if backwards is None:
         return [*nodes, directed(node, inputs, results, place, count)]
-    turned = f"{results[0]}/turned"
+    reversed_result = f"{results[0]}/reversed"
     nodes += gathered(inputs[0], f"{results[0]}/x", backwards)
-    nodes.append(directed(node, [f"{results[0]}/x", *inputs[1:]], [turned, *results[1:]], place, count))
-    return [*nodes, *gathered(turned, results[0], backwards)]
+    nodes.append(directed(node, [f"{results[0]}/x", *inputs[1:]], [reversed_result, *results[1:]], place, count))
+    return [*nodes, *gathered(reversed_result, results[0], backwards)]
 
 
 def directed(node, inputs, outputs, place, count):

@@ -31,22 +31,22 @@ def write(writer, terms, result, shapes):
             terms = [*terms[:place], "".join(label for label in term if label in others[place]), *terms[place + 1:]]
         names.append(name)
     if len(terms) == 1:
-        turned(writer.end, names[0], terms[0], result)
+        transposed(writer.end, names[0], terms[0], result)
         return
     first, second = terms
     batch = [label for label in first if label in second and label in result]
     summed = [label for label in first if label in second and label not in result]
     rows, columns = ([label for label in mine if label not in other] for mine, other in ((first, second), (second, first)))
     count = lambda labels: math.prod(sizes[label] for label in labels)
-    lying = lambda name, term, labels: turned(writer.add, name, term, labels)
+    lying = lambda name, term, labels: transposed(writer.add, name, term, labels)
     a = writer.reshape(lying(names[0], first, [*batch, *rows, *summed]), [count(batch), count(rows), count(summed)])
     b = writer.reshape(lying(names[1], second, [*batch, *summed, *columns]), [count(batch), count(summed), count(columns)])
     made = [*batch, *rows, *columns]
     product = writer.reshape(writer.add("MatMul", a, b), [sizes[label] for label in made])
-    turned(writer.end, product, made, result)
+    transposed(writer.end, product, made, result)
 
 
-def turned(add, name, before, after):
+def transposed(add, name, before, after):
     """A value whose axes have these labels, with them in another order."""
     if len(after) < 2:
         return add("Identity", name)

@@ -1,0 +1,117 @@
+"""What is put in the place of a network's nodes so that less is computed: which steps are left, and that they compute what
+onnxruntime does. Half a minute on two idle cores."""
+
+import unittest
+
+import numpy as np
+from network_testing import NetworkTest
+from onnx import helper, numpy_helper
+from onnx_models import model_of, random_tensor, value
+
+node = helper.make_node
+
+
+def integers(name, *numbers):
+    return numpy_helper.from_array(np.int64(numbers), name)
+
+
+class Rewriting(NetworkTest):
+    def texts(self, network):
+        return [step.get("operation", "layer").partition("-")[0] for step in network["steps"]]
+
+    def test_what_stands_behind_views_of_a_layer(self):
+        """A layer scale, a residual sum and an activation behind Reshapes and Transposes: the layer's own; a factor behind the
+        sum is none."""
+        rng = np.random.default_rng(1)
+        nodes = [node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]), node("MatMul", ["t", "w"], ["m"]),
+                 node("Add", ["b", "m"], ["n"]), node("Transpose", ["n"], ["u"], perm=[0, 3, 1, 2]), node("Mul", ["scale", "u"], ["v"]),
+                 node("Add", ["x", "v"], ["s"]), node("Relu", ["s"], ["y"]), node("Mul", ["y", "scale"], ["z"])]
+        constants = [random_tensor(rng, "w", 8, 8), random_tensor(rng, "b", 8), random_tensor(rng, "scale", 8, 1, 1)]
+        model = model_of(nodes, [value("x", [2, 8, 5, 6])], [value("z", None)], constants)
+        # x is turned to channels last once, and what is computed back.
+        self.assertEqual(self.texts(self.kinds(model)[1]), ["copy", "layer", "map", "copy"])
+        self.verify(model)
+
+    def test_sums_behind_views_of_two_layers(self):
+        """The later one's, where a constant of the whole shape is a residual too; not one that is broadcast to it, nor a factor of
+        an axis that is not the channels'."""
+        rng = np.random.default_rng(1)
+        nodes = [node("Conv", ["x", "k"], ["c"], strides=[2, 2]), node("Reshape", ["c", "flat"], ["f"]),
+                 node("Transpose", ["f"], ["t"], perm=[0, 2, 1]), node("Add", ["t", "places"], ["a"]),
+                 node("MatMul", ["a", "w"], ["m"]), node("MatMul", ["a", "w2"], ["n"]), node("Add", ["n", "m"], ["s"]),
+                 node("BatchNormalization", ["s", "one", "one", "one", "one"], ["o"]), node("Add", ["o", "row"], ["y"])]
+        constants = [random_tensor(rng, "k", 6, 3, 2, 2), random_tensor(rng, "places", 1, 9, 6), random_tensor(rng, "w", 6, 4),
+                     random_tensor(rng, "w2", 6, 4), random_tensor(rng, "row", 9, 1), integers("flat", 1, 6, -1),
+                     numpy_helper.from_array(np.linspace(1, 2, 9, dtype=np.float32), "one")]
+        model = model_of(nodes, [value("x", [1, 3, 6, 6])], [value("y", None)], constants)
+        self.assertEqual(self.texts(self.kinds(model)[1]), ["layer", "layer", "layer", "map"])
+        self.verify(model)
+
+    def test_group_normalization_between_reshapes(self):
+        """One kernel with the factors and sums behind it, in whatever order its input lies; a factor of another axis stays."""
+        rng = np.random.default_rng(1)
+        constants = [random_tensor(rng, "k", 16, 3, 1, 1), random_tensor(rng, "two", 2), random_tensor(rng, "more", 2),
+                     random_tensor(rng, "scale", 16, 1, 1), random_tensor(rng, "shift", 1, 16, 1, 1), random_tensor(rng, "row", 7),
+                     integers("groups", 0, 2, -1), integers("whole", 2, 16, 5, 7), random_tensor(rng, "last", 4, 16, 1, 1)]
+        nodes = [node("Conv", ["x", "k"], ["c"]), node("Reshape", ["c", "groups"], ["r"]),
+                 node("InstanceNormalization", ["r", "two", "more"], ["n"], epsilon=1e-3), node("Reshape", ["n", "whole"], ["b"])]
+        model = model_of([*nodes, node("Mul", ["scale", "b"], ["m"]), node("Add", ["m", "shift"], ["a"]),
+                          node("Conv", ["a", "last"], ["y"])], [value("x", [2, 3, 5, 7])], [value("y", None)], constants)
+        self.assertEqual(self.texts(self.kinds(model)[1]), ["layer", "normalize", "layer"])
+        self.verify(model)
+        model = model_of([*nodes, node("Mul", ["b", "row"], ["y"])], [value("x", [2, 3, 5, 7])], [value("y", None)], constants)
+        self.assertEqual(self.texts(self.kinds(model)[1])[:3], ["layer", "normalize", "map"])
+        self.verify(model)
+
+    def test_pads_in_front_of_what_pads(self):
+        """Of a convolution, behind a Transpose too, and of pools; not by other numbers, nor where a window has pads alone."""
+        constants = [integers("edge", 0, 0, 1, 0, 0, 0, 0, 2), integers("last", 0, 2, 1, 0, 0, 0, 1, 0), integers("wide", *[0, 0, 4, 0] * 2),
+                     random_tensor(np.random.default_rng(1), "w", 4, 3, 3, 3), numpy_helper.from_array(np.float32(-np.inf), "low"),
+                     numpy_helper.from_array(np.float32(1), "one")]
+        pool = {"kernel_shape": [3, 3], "strides": [2, 2]}
+        whole = [[node("Pad", ["x", "edge"], ["p"]), node("Conv", ["p", "w"], ["y"], pads=[0, 1, 1, 0])],
+                 [node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]), node("Pad", ["t", "last"], ["p"]),
+                  node("Transpose", ["p"], ["q"], perm=[0, 3, 1, 2]), node("Conv", ["q", "w"], ["y"], auto_pad="VALID")],
+                 [node("Pad", ["x", "edge", "low"], ["p"]), node("MaxPool", ["p"], ["y"], **pool)],
+                 [node("Pad", ["x", "edge"], ["p"]), node("AveragePool", ["p"], ["y"], **pool)]]
+        stay = [[node("Pad", ["x", "edge", "one"], ["p"]), node("Conv", ["p", "w"], ["y"])],
+                [node("Pad", ["x", "edge"], ["p"]), node("MaxPool", ["p"], ["y"], **pool)],
+                [node("Pad", ["x", "wide"], ["p"]), node("AveragePool", ["p"], ["y"], **pool)],
+                [node("Pad", ["x", "edge"], ["p"]), node("AveragePool", ["p"], ["y"], ceil_mode=1, **pool)]]
+        for nodes in [*whole, *stay]:
+            model = model_of(nodes, [value("x", [1, 3, 8, 9])], [value("y", None)], constants)
+            network = self.kinds(model)[1]
+            pads = [step for step in network["steps"] if "-v" in step.get("operation", "")]
+            self.assertEqual(len(pads), 0 if nodes in whole else 1, network["steps"])
+        joined, outputs = [], []
+        for place, nodes in enumerate([*whole, *stay]):
+            for one in nodes:
+                one.input[:] = [f"{name}{place}" if name in ("p", "t", "q") else name for name in one.input]
+                one.output[:] = [f"{name}{place}" for name in one.output]
+            joined += nodes
+            outputs.append(value(f"y{place}", None))
+        self.verify(model_of(joined, [value("x", [1, 3, 8, 9])], outputs, constants))
+
+    def test_convolutions_by_weights_that_the_model_computes(self):
+        """Products of matrices, none of it left to C."""
+        nodes, inputs, outputs = [], [], []
+
+        def add(operator, x, w, bias=0, **attributes):
+            names = [f"{name}{len(nodes)}" for name in ("x", "w", "b")[:3 if bias else 2]]
+            inputs.extend(value(name, shape) for name, shape in zip(names, (x, w, [bias])))
+            nodes.append(node(operator, names, [f"y{len(nodes)}"], **attributes))
+            outputs.append(value(nodes[-1].output[0], None))
+
+        add("Conv", [1, 8, 9, 11], [6, 4, 3, 3], 6, group=2, pads=[1, 0, 2, 1], strides=[2, 1], dilations=[1, 2])
+        add("Conv", [2, 4, 16], [5, 4, 3], strides=[2], auto_pad="SAME_LOWER")
+        add("Conv", [1, 6, 5, 5], [6, 1, 5, 5], 6, group=6, pads=[2] * 4)
+        add("Conv", [2, 3, 4, 5, 6], [4, 3, 2, 2, 2], strides=[2, 1, 2])
+        add("ConvTranspose", [2, 8, 5, 6], [8, 3, 4, 4], 6, strides=[2, 2], pads=[1] * 4, group=2)
+        add("ConvTranspose", [1, 4, 7], [4, 5, 3], strides=[3], dilations=[2], output_padding=[1], pads=[0, 2])
+        model = model_of(nodes, inputs, outputs)
+        self.assertEqual(set(self.kinds(model)[0]), {"operation"})
+        self.verify(model)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,90 @@
+"""Pads in front of what pads by itself: exporters of TensorFlow's and PyTorch's models write them as nodes of their own."""
+
+import numpy as np
+import onnx
+
+from terms import LOWEST, NodeError, attribute_values, input_name, is_onnx
+
+READERS = ("Conv", "MaxPool", "AveragePool")
+
+
+def with_own_pads(graph):
+    """Lets convolutions and pools pad what Pads in front of them do, a Transpose between or not."""
+    gone, replaced = set(), {}
+    for node in graph.nodes:
+        if not is_onnx(node) or node.op_type not in READERS or not node.input:
+            continue
+        try:
+            parts = joined(graph, node)
+        except NodeError:  # a constant that cannot be computed: whoever takes the node tells it
+            continue
+        if parts:
+            pads, nodes = parts
+            gone.update(id(pad) for pad in pads)
+            replaced[id(node)] = nodes
+    if replaced:
+        graph.set_nodes([part for node in graph.nodes if id(node) not in gone for part in replaced.get(id(node), [node])])
+
+
+def joined(graph, node):
+    """(the nodes that are gone besides this one, the nodes in its place), or None."""
+    between, pad = None, graph.makers.get(node.input[0])
+    if pad is not None and is_onnx(pad) and pad.op_type == "Transpose":
+        between, pad = pad, graph.makers.get(pad.input[0])
+    if pad is None or not is_onnx(pad) or pad.op_type != "Pad" or graph.only_reader(pad.output[0]) is not (between or node) \
+            or (between is not None and graph.only_reader(between.output[0]) is not node):
+        return None
+    begin, end, fill = pads_of(graph, pad)
+    source, nodes = pad.input[0], []
+    if between is not None:
+        order = list(attribute_values(between).get("perm", range(len(begin))[::-1]))
+        begin, end = [begin[axis] for axis in order], [end[axis] for axis in order]
+        source = f"{between.output[0]}/unpadded"
+        shape = graph.known_shape("input", pad.input[0])
+        graph.set_type(source, graph.element_type(pad.input[0]), [shape[axis] for axis in order])
+        nodes.append(onnx.helper.make_node("Transpose", [pad.input[0]], [source], between.name, perm=order))
+    attributes = padding(graph, node, begin, end, fill)
+    if attributes is None:
+        return None
+    whole = onnx.helper.make_node(node.op_type, [source, *node.input[1:]], list(node.output), node.name)
+    whole.attribute.extend(item for item in node.attribute if item.name not in attributes and item.name != "auto_pad")
+    whole.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
+    return [pad, *filter(None, [between])], [*nodes, whole]
+
+
+def pads_of(graph, pad):
+    """(what a Pad puts in front of each axis, behind it, its number). NodeError: it does something else, or it is not known."""
+    attributes, rank = attribute_values(pad), len(graph.known_shape("input", pad.input[0]))
+    if attributes.get("mode", b"constant") != b"constant":
+        raise NodeError("it pads by what is there")
+    if "pads" in attributes:
+        pads, fill = attributes["pads"], attributes.get("value", 0.0)
+    else:
+        values = [graph.value(name) if name in graph.constants else None for name in (input_name(pad, 1), input_name(pad, 2))]
+        if values[0] is None or (values[1] is None and input_name(pad, 2)) or input_name(pad, 3):
+            raise NodeError("its pads are not constants")
+        pads, fill = values[0].tolist(), 0.0 if values[1] is None or values[1].size == 0 else float(values[1].reshape(-1)[0])
+    if len(pads) != 2 * rank or min(pads) < 0:
+        raise NodeError("it takes something away")
+    return list(pads[:rank]), list(pads[rank:]), fill
+
+
+def padding(graph, node, begin, end, fill):
+    """The attributes by which the node pads that itself, or None where it cannot."""
+    attributes, points = attribute_values(node), len(begin) - 2
+    if any([*begin[:2], *end[:2]]) or attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or points < 1:
+        return None
+    own = list(attributes.get("pads", [])) if attributes.get("auto_pad", b"NOTSET") == b"NOTSET" else []
+    own = own or [0] * 2 * points
+    pads = [int(number) + more for number, more in zip(own, [*begin[2:], *end[2:]])]
+    if node.op_type == "Conv":
+        return {"pads": pads} if fill == 0 else None
+    kernel = list(attributes.get("kernel_shape", []))
+    reach = [(size - 1) * step for size, step in zip(kernel, attributes.get("dilations", [1] * points))]
+    if attributes.get("ceil_mode", 0) or any(node.output[1:]) or not kernel or any(
+            number > most for number, most in zip(pads, reach * 2)):  # a window may be of pads alone
+        return None
+    if node.op_type == "MaxPool":
+        return {"pads": pads} if fill <= LOWEST else None
+    counts = not any(own) or attributes.get("count_include_pad", 0)
+    return {"pads": pads, "count_include_pad": 1} if fill == 0 and counts else None
