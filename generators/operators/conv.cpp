@@ -15,7 +15,7 @@ Definition conv(const Problem &problem, const Operands &operands) {
     for (size_t a = 0; a < at.o.size(); a++) {
         const Expr t = r[static_cast<int>(a) + 1];
         const Expr i = at.o[a] * sizes.stride[a] + t * sizes.dilation[a] - sizes.pad_begin[a];
-        r.where(i >= 0 && i < sizes.in[a]);
+        r.where(is_within(i, sizes.in[a]));
         x.push_back(i);
         w.push_back(t);
     }

@@ -18,7 +18,7 @@ Definition conv_transpose(const Problem &problem, const Operands &operands) {
         const Expr t = r[static_cast<int>(a) + 1];
         const Expr strides = at.o[a] + sizes.pad_begin[a] - t * sizes.dilation[a];
         const Expr i = strides / sizes.stride[a];
-        r.where(strides % sizes.stride[a] == 0 && i >= 0 && i < sizes.in[a]);
+        r.where(strides % sizes.stride[a] == 0 && is_within(i, sizes.in[a]));
         x.push_back(i);
         w.push_back(t);
     }

@@ -83,6 +83,10 @@ Halide::Region channels_and_taps(const Sizes &sizes) {
     return terms;
 }
 
+Expr is_within(const Expr &i, const Expr &extent) {
+    return Halide::cast<uint32_t>(i) < Halide::cast<uint32_t>(extent);
+}
+
 Definition sum_of_products(const Problem &problem, const Operands &operands, const Coordinates &at, const Expr &x,
                            const Expr &w) {
     const Halide::Type type = sum_type(problem);

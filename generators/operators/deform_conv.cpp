@@ -38,7 +38,7 @@ Definition deform_conv(const Problem &problem, const Operands &operands) {
         const Expr fraction = offset - floor(offset);
         const Expr i =
             o[a] * sizes.stride[a] + t * sizes.dilation[a] - sizes.pad_begin[a] + cast<int>(floor(offset)) + q;
-        r.where(i >= 0 && i < sizes.in[a]);
+        r.where(is_within(i, sizes.in[a]));
         neighbour.push_back(Halide::unsafe_promise_clamped(i, 0, sizes.in[a] - 1));  // as just asked
         weight *= Halide::select(q == 1, fraction, Halide::Internal::make_one(type) - fraction);
     }
