@@ -48,9 +48,9 @@ Halide::Func weights_in_order(const Problem &problem, const Halide::Func &w);
 // What a definition sums over: input channels of a group, then taps of each axis.
 Halide::Region channels_and_taps(const Sizes &sizes);
 
-// Whether x has an element there. It is one comparison of unsigned numbers, in which what is below 0 is beyond the last:
-// from comparisons of signed ones Halide may tell what number a coordinate of y must be, and writes that number for it
-// within sum alone, which then is of more elements than one.
+// Whether x has an element there. It is one comparison of unsigned numbers, in which what is below 0 is beyond the
+// last: from comparisons of signed ones Halide may tell what number a coordinate of y must be, and writes that number
+// for it within sum alone, which then is of more elements than one.
 Halide::Expr is_within(const Halide::Expr &i, const Halide::Expr &extent);
 
 // sum = sum of x * w, in the type that sums have, over the reduction domain that x and w are expressions of;

@@ -19,7 +19,7 @@ using Halide::Var;
 using Halide::VarOrRVar;
 
 // How many neighbouring products four bytes of an operand hold.
-int pairs(const Problem &problem) {
+int dot_width(const Problem &problem) {
     return problem.is_quantized() ? 4 : 2;
 }
 
@@ -50,7 +50,7 @@ double step_cycles(const AmxSchedule &s, int taps, bool far_weights, bool pixel_
 // Cycles of a whole run.
 double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int steps = ceil_div(ceil_div(static_cast<int>(problem.in_channels), pairs(problem)), s.steps);
+    const int steps = ceil_div(ceil_div(static_cast<int>(problem.in_channels), dot_width(problem)), s.steps);
     int taps = 1, phases = 1;
     double tiles =
         ceil_div(static_cast<int>(problem.out_channels), s.vectors * tile_lanes) * static_cast<double>(problem.batch);
@@ -92,7 +92,7 @@ DirectSchedule AmxSchedule::direct(const Problem &problem) const {
     s.vectors = vectors;
     s.tile = AmxLanes{blocks, pixels, steps, has_pixel_lanes(problem)};
     s.rows = rows;
-    s.dot_width = pairs(problem);
+    s.dot_width = dot_width(problem);
     s.panels_outside = panels_outside;
     s.parallel = parallel;
     return s;
@@ -124,7 +124,7 @@ bool has_amx(const TargetModel &target) {
 
 bool amx_applies(const Problem &problem) {
     if (problem.traits().deformable || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
-        !is_dot(problem, pairs(problem))) {
+        !is_dot(problem, dot_width(problem))) {
         return false;
     }
     // Pixels of phases without taps, which start anywhere, do not lie at a constant distance.
@@ -141,11 +141,11 @@ bool amx_is_profitable(const Problem &problem, const TargetModel &target) {
 AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
+    const int steps = ceil_div(static_cast<int>(problem.in_channels), dot_width(problem));
     AmxSchedule best, s;
     s.steps = ceil_div(steps, ceil_div(steps, most_tile_rows));
     // Beyond that, a part of the image that all panels sweep is too little to read them all for.
-    s.panels_outside = problem.w_elements() * 4 / pairs(problem) > target.l2_bytes;
+    s.panels_outside = problem.w_elements() * 4 / dot_width(problem) > target.l2_bytes;
     s.parallel = problem.flops() > 8e6;
     double least = 0;
     const int most_vectors = ceil_div(static_cast<int>(problem.out_channels), tile_lanes);
@@ -168,7 +168,7 @@ AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &targ
 std::optional<TileOperand> streamed_operand(const Problem &problem, const AmxSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int panel = s.vectors * tile_lanes,
-              channels = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
+              channels = ceil_div(static_cast<int>(problem.in_channels), dot_width(problem));
     // What is read again soon: a panel's weights, or, where phases take turns, those of all panels and phases; and
     // where there are several taps, the rows of pixels that they share.
     double weights = 4.0 * panel * round_up(channels, s.steps), rows = 4.0 * channels * axes[0].in;
@@ -193,7 +193,7 @@ std::optional<TileOperand> streamed_operand(const Problem &problem, const AmxSch
 ScheduleSpace amx_space(const Problem &problem, const TargetModel &) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    const int steps = ceil_div(static_cast<int>(problem.in_channels), pairs(problem));
+    const int steps = ceil_div(static_cast<int>(problem.in_channels), dot_width(problem));
     const int channels = static_cast<int>(problem.out_channels / problem.groups);
     // Of several panels, one in part: LLVM 21 cannot allocate the registers of some, and ends the process.
     const auto constraint = [channels](const ScheduleNumbers &n) {
@@ -239,9 +239,9 @@ void schedule_matrix_tile_sums(DirectStages &s, const DirectSchedule &schedule, 
     unroll(zero);
 
     Halide::Stage sum = split(s.acc.update());
-    const RVar pair(tile_pair), step(tile_step), steps("depth");
-    sum.rename(s.r[0], pair).split(s.r[1], steps, step, amx.steps);
-    order.insert(order.begin(), {pair, step});
+    const RVar product(tile_pair), step(tile_step), steps("depth");
+    sum.rename(s.r[0], product).split(s.r[1], steps, step, amx.steps);
+    order.insert(order.begin(), {product, step});
     order.push_back(steps);
     for (size_t a = 0; a < s.axes.size(); a++) {
         order.push_back(s.r[static_cast<int>(a) + 2]);

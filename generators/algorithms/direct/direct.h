@@ -38,10 +38,10 @@ struct PaddedInput {
         false;  // whether a row of tiles copies the rows that it reads, rather than all before the first
 };
 
-// Channels-first x for matrix tiles, over (pair, the spatial axes, step, n): neighbouring channels of a pixel lie side
-// by side. Its update writes them over `rows` of x.
+// Channels-first x for matrix tiles, over (product, the spatial axes, step, n): neighbouring channels of a pixel lie
+// side by side. Its update writes them over `rows` of x.
 struct InterleavedInput {
-    Halide::Func pairs;
+    Halide::Func interleaved;
     Halide::RDom rows;
 };
 

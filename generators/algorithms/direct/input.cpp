@@ -103,7 +103,7 @@ PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSched
 // the channels.
 InterleavedInput interleave_channels(const DirectStages &s, const Problem &problem, int dot_width,
                                      const Operands &operands, Halide::Type type) {
-    const Var pair("pair"), step("step");
+    const Var product("pair"), step("step");
     const std::vector<Var> i = vars("i", s.axes.size());
     const int reduction_channels = static_cast<int>(problem.in_channels);
     const AxisMap::Range row = s.axes[0].reads_inside();
@@ -116,10 +116,10 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
     const RDom rows(domain, "inside");
     // The last vector of a row overlaps the one before.
     const Expr x0 = row.first + Halide::min(rows[1] * lanes, width - lanes) + rows[0];
-    const Expr channel = step * dot_width + pair;
+    const Expr channel = step * dot_width + product;
     const bool whole = s.input_channels == reduction_channels;
-    std::vector<Var> at = {pair};
-    std::vector<Expr> to = {pair}, from = {whole ? channel : Halide::min(channel, reduction_channels - 1)};
+    std::vector<Var> at = {product};
+    std::vector<Expr> to = {product}, from = {whole ? channel : Halide::min(channel, reduction_channels - 1)};
     for (size_t a = 0; a < s.axes.size(); a++) {
         at.push_back(i[a]);
         to.push_back(a == 0 ? x0 : Expr(rows[static_cast<int>(a) + 1]));
@@ -130,10 +130,10 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
     from.push_back(s.n);
     const Expr x = widen(problem, operands.sizes, type, operands.x(from)), zero = zero_point(problem, type);
     const bool pads = std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
-    Func pairs("padded");
-    pairs(at) = pads ? zero : Halide::undef(type);
-    pairs(to) = whole ? x : Halide::select(channel < reduction_channels, x, zero);
-    return {pairs, rows};
+    Func interleaved("padded");
+    interleaved(at) = pads ? zero : Halide::undef(type);
+    interleaved(to) = whole ? x : Halide::select(channel < reduction_channels, x, zero);
+    return {interleaved, rows};
 }
 
 // x over (c, position in flattened rows, q of the other axes, n).
@@ -165,7 +165,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     const auto *amx = schedule.with<AmxLanes>();
     if (amx != nullptr && amx->pixel_lanes) {
         s.interleaved_input = interleave_channels(s, problem, schedule.dot_width, operands, type);
-        s.input = s.interleaved_input->pairs;
+        s.input = s.interleaved_input->interleaved;
         return;
     }
     if (schedule.with<FlattenedRowLanes>() != nullptr) {

@@ -41,11 +41,11 @@ std::vector<int> PackedWeights::extents() const {
     return result;
 }
 
-std::vector<Expr> PackedWeights::at(const Expr &c, const Expr &g, const Expr &pair, const Expr &step,
+std::vector<Expr> PackedWeights::at(const Expr &c, const Expr &g, const Expr &product, const Expr &step,
                                     const std::vector<Expr> &taps, const std::vector<Var> &phases) const {
-    std::vector<Expr> result = {pair, c % panel, step};
+    std::vector<Expr> result = {product, c % panel, step};
     if (lanes_outside) {
-        result = {pair, step % tile_steps, c % panel, step / tile_steps};
+        result = {product, step % tile_steps, c % panel, step / tile_steps};
     }
     append(result, taps);
     result.push_back(groups > 1 ? g * panels + c / panel : c / panel);

@@ -30,9 +30,9 @@ struct PackedWeights {
     // [dot_width][panel lane][steps][taps...][panels of all groups][phases...], the innermost first; with lanes
     // outside, [dot_width][tile_steps][panel lane][steps / tile_steps][taps...] and so on.
     std::vector<int> extents() const;
-    // Where the product of output channel c of group g (0 unless groups have panels of their own), `pair`, `step` and
-    // these taps lies, of one of these phases.
-    std::vector<Halide::Expr> at(const Halide::Expr &c, const Halide::Expr &g, const Halide::Expr &pair,
+    // Where the product of output channel c of group g (0 unless groups have panels of their own), `product` of a lane,
+    // `step` and these taps lies, of one of these phases.
+    std::vector<Halide::Expr> at(const Halide::Expr &c, const Halide::Expr &g, const Halide::Expr &product,
                                  const Halide::Expr &step, const std::vector<Halide::Expr> &taps,
                                  const std::vector<Halide::Var> &phases) const;
 };

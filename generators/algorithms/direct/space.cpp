@@ -96,9 +96,10 @@ ScheduleSpace dynamic_space(const Problem &problem, const TargetModel &target) {
     const bool whole = problem.groups == 1 || problem.groups == open_size || problem.out_channels == open_size ||
                        problem.groups == problem.out_channels;  // a panel may reach beyond its group, or there is none
     const int64_t out_of_group = whole ? 0 : problem.out_channels / problem.groups;
-    const bool known_depth = problem.in_channels != open_size && problem.groups != open_size;
-    const int steps =
-        known_depth ? ceil_div(static_cast<int>(problem.in_channels / problem.groups), products_per_lane(problem)) : 1;
+    const bool knows_channels = problem.in_channels != open_size && problem.groups != open_size;
+    const int steps = knows_channels
+                          ? ceil_div(static_cast<int>(problem.in_channels / problem.groups), products_per_lane(problem))
+                          : 1;
     const int most_lanes = target.lanes(sum_type(problem).bits());
     return {{{"lanes", halves(most_lanes, most_lanes / 2)},
              {"vectors", whole_range(1, 4)},

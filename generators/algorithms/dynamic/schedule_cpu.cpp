@@ -28,8 +28,8 @@ DynamicSchedule default_dynamic_schedule(const Problem &problem, const TargetMod
         best.lanes /= 2;  // a panel stays within its group, so that its input is one broadcast
     }
     if (problem.in_channels != open_size && problem.groups != open_size) {
-        const int pair = products_per_lane(problem);
-        best.unroll = largest_divisor(ceil_div(static_cast<int>(problem.in_channels / problem.groups), pair), 4);
+        const int dot_width = products_per_lane(problem);
+        best.unroll = largest_divisor(ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_width), 4);
     }
     double best_score = 0;
     // Where nothing is known of the channels, one vector of them wastes least.

@@ -140,7 +140,7 @@ class Normalization:
                                      epsilon=self.epsilon)
 
 
-# A vector's numbers, at most; where channels lie last, groups of others than whole vectors are slower than turning x.
+# A vector's numbers, at most; where channels lie last, groups of others than whole vectors are slower than transposing x.
 LANES = 8
 
 
