@@ -19,10 +19,11 @@
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/bf16_instruction.h"
 #include "lowering/byte_dot.h"
-#include "lowering/consecutive_loads.h"
 #include "lowering/flat_function.h"
 #include "lowering/gpu_module.h"
 #include "lowering/innermost_loops.h"
+#include "lowering/lanes/consecutive_loads.h"
+#include "lowering/lanes/partial_stores.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
 #include "lowering/prefetch.h"
@@ -124,6 +125,9 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
             function.body = use_byte_dot(function.body, byte_dot, byte_dots);
         }
         function.body = load_consecutive_lanes_densely(function.body);
+        if (!request.target->masked_stores) {
+            function.body = store_known_lanes_whole(function.body);
+        }
     }
     if (part == "pack") {
         return;

@@ -39,7 +39,8 @@ constexpr TargetModel models[] = {
      .vector_registers = 32,
      .l2_bytes = 1 << 20,
      .int8_products = 4,
-     .bf16_products = 2},
+     .bf16_products = 2,
+     .masked_stores = true},
     {.name = "x86-64-amx",
      .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"
                "avx512_sapphirerapids",
@@ -50,7 +51,8 @@ constexpr TargetModel models[] = {
      .vector_registers = 32,
      .l2_bytes = 1 << 20,
      .int8_products = 4,
-     .matrix_tiles = true},
+     .matrix_tiles = true,
+     .masked_stores = true},
     {.name = "x86-64-sapphire-rapids",
      .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"
                "avx512_sapphirerapids",
@@ -60,7 +62,8 @@ constexpr TargetModel models[] = {
      .vector_bits = 512,
      .vector_registers = 32,
      .l2_bytes = 1 << 20,
-     .int8_products = 4},
+     .int8_products = 4,
+     .masked_stores = true},
     {.name = "x86-64-avx512",
      .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake",
      .architecture = "x86-64-linux",
@@ -69,7 +72,8 @@ constexpr TargetModel models[] = {
      .vector_bits = 512,
      .vector_registers = 32,
      .l2_bytes = 1 << 20,
-     .int8_products = 2},
+     .int8_products = 2,
+     .masked_stores = true},
     // Intel since Alder Lake (Gracemont cores and N processors too) and AMD Zen 5 have dot products of bytes in AVX2's
     // own encoding. Halide tells LLVM of them beside AVX-512 only, whose feature here says no more than where its
     // runtime has the instruction's wrapper.
@@ -139,7 +143,8 @@ constexpr TargetModel models[] = {
      .cross = riscv_64_linux,
      .vector_registers = 32,
      .fma_per_cycle = 1,
-     .l2_bytes = 512 << 10},
+     .l2_bytes = 512 << 10,
+     .masked_stores = true},
     // GPUs, with an x86-64 processor that hands out the work. PTX for compute capability 8.0 runs on all newer ones.
     {.name = "cuda",
      .halide = "x86-64-linux-cuda-cuda_capability_80",

@@ -51,6 +51,8 @@ struct TargetModel {
     bool lane_indexed_fma = false;
     bool f16_arithmetic = false;  // whether there is arithmetic on f16
     bool f64_vectors = true;
+    // Whether an instruction stores some lanes of a vector, under a mask, as fast as all.
+    bool masked_stores = false;
     // Whether LLVM compiles the guards of several vectors wrong, so that DeformConv's panels of channels with a group
     // each may not reach beyond the last.
     bool miscompiles_vector_guards = false;

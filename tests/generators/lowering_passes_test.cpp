@@ -2,12 +2,18 @@
 #include <Halide.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/byte_dot.h"
+#include "lowering/lanes/partial_stores.h"
 
 namespace kiln {
 namespace {
 
+using Halide::Expr;
 using Halide::Func;
 using Halide::ImageParam;
 using Halide::Var;
@@ -44,6 +50,49 @@ TEST(LoweringPasses, a_statement_without_tiles_has_none) {
     int found = 0;
     use_matrix_tiles(lowered_sum(u8, s8, 8), found);
     EXPECT_EQ(found, 0);
+}
+
+// The stores of a statement in order, as the lanes that each writes from where, masked ones in brackets.
+class ListStores : public Halide::Internal::IRVisitor {
+  public:
+    std::vector<std::string> stores;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::Store *op) override {
+        const auto *ramp = op->index.as<Halide::Internal::Ramp>();
+        const Expr first = ramp != nullptr ? ramp->base : op->index;
+        const auto offset = Halide::Internal::as_const_int(first);
+        const std::string text =
+            std::to_string(op->value.type().lanes()) + " from " + (offset ? std::to_string(*offset) : "somewhere");
+        stores.push_back(Halide::Internal::is_const_one(op->predicate) ? text : "[" + text + "]");
+    }
+};
+
+// After the pass, the stores of 8 lanes, of which `kept` says which are written.
+std::vector<std::string> partial_stores(const std::function<Expr(Expr)> &kept) {
+    const ImageParam x(Halide::Float(32), 1, "x");
+    const Var i("i");
+    Func y("y");
+    y(i) = Halide::undef<float>();
+    Halide::RDom r(0, 8, "r");
+    r.where(kept(r));
+    y(r) = x(r);
+    y.bound(i, 0, 8).update().vectorize(r.x, 8);
+    const Halide::Target target("x86-64-linux-sse41-avx-avx2-no_asserts-no_bounds_query-no_runtime");
+    ListStores list;
+    const Halide::Module module = y.compile_to_module({x, Halide::Param<int>("unknown")}, "part", target);
+    store_known_lanes_whole(module.functions().back().body).accept(&list);
+    return list.stores;
+}
+
+TEST(LoweringPasses, known_lanes_are_stored_by_powers_of_two) {
+    using Texts = std::vector<std::string>;
+    EXPECT_EQ(partial_stores([](const Expr &i) { return i < 7; }), (Texts{"4 from 0", "2 from 4", "1 from 6"}));
+    EXPECT_EQ(partial_stores([](const Expr &i) { return i < 1; }), (Texts{"1 from 0"}));
+    EXPECT_EQ(partial_stores([](const Expr &i) { return i >= 2 && i != 5; }),
+              (Texts{"2 from 2", "1 from 4", "2 from 6"}));
+    EXPECT_EQ(partial_stores([](const Expr &i) { return i < Halide::Param<int>("unknown"); }), (Texts{"[8 from 0]"}));
 }
 
 }  // namespace

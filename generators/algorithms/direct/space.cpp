@@ -65,7 +65,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         }
     }
     return {{{"lanes", lanes},
-             {"vectors", whole_range(1, 4)},
+             {"vectors", whole_range(1, most_panel_vectors)},
              {"pixels", whole_range(1, std::min(axes[0].phase_extent, 28))},
              {"rows", whole_range(1, std::min(height, 4))},
              {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
