@@ -35,12 +35,7 @@ from networks.network import Network
 from reading.folding import Folder
 from reading.graph import Graph
 from reading.loading import load_model, load_small_tensors, open_inputs, parse_shapes, set_outputs, set_shapes, shape_option
-from rewriting.behind_views import with_ends_at_layers
-from rewriting.idle import without_idle_nodes
-from rewriting.linear import with_convolutions
-from rewriting.normalization import with_normalizations
-from rewriting.padding import with_own_pads
-from rewriting.scatter import without_known_scatters
+from rewriting import rewrite
 from terms import ModelError, NodeError, count_convolutions
 
 
@@ -60,12 +55,7 @@ def import_model(path, shapes, weights_folder, whole=True, as_network=False, cal
         graph = Graph(folded, open_inputs(model.graph, shapes))
         convolutions = count_convolutions(graph.nodes)
         if as_network:
-            without_idle_nodes(graph)
-            without_known_scatters(graph)
-            with_own_pads(graph)
-            with_normalizations(graph)
-            with_convolutions(graph)
-            with_ends_at_layers(graph)
+            rewrite(graph)
         importer = Importer(graph, weights_folder)
         importer.run()
         network = network_of(path, graph, importer, weights_folder, callbacks) if as_network else None

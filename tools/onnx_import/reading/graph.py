@@ -22,6 +22,7 @@ class Graph:
         self.types, self.initializers, self.constants = folded.types, folded.tensors, folded.constants
         self._values = dict(folded.values)
         self.files = {}  # of weights that layers have as the model does, by name and type
+        self._captured = {}
         self.set_nodes(self.nodes)
 
     def set_nodes(self, nodes):
@@ -30,10 +31,16 @@ class Graph:
         self.readers = collections.defaultdict(list)
         self.makers = {}
         for node in self.nodes:
-            for name in [*node.input, *outer_names(node)]:
+            for name in [*node.input, *self.captured_by(node)]:
                 self.readers[name].append(node)
             for name in node.output:
                 self.makers[name] = node
+
+    def captured_by(self, node):
+        """What the bodies of a node read; kept, as a graph's nodes are set for every layer that something is moved to."""
+        if id(node) not in self._captured:
+            self._captured[id(node)] = node, list(outer_names(node))  # a node that is kept has an id of its own
+        return self._captured[id(node)][1]
 
     def add_constant(self, name, value):
         """A constant that the model has not itself."""

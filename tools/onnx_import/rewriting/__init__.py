@@ -1,1 +1,15 @@
 """Nodes of a network put in the place of others that compute the same, so that they become layers and fewer kernels."""
+
+from rewriting.behind_views import with_ends_at_layers
+from rewriting.idle import without_idle_nodes
+from rewriting.linear import with_convolutions
+from rewriting.normalization import with_normalizations
+from rewriting.padding import with_own_pads
+from rewriting.scatter import without_known_scatters
+
+PASSES = (without_idle_nodes, without_known_scatters, with_own_pads, with_normalizations, with_convolutions, with_ends_at_layers)
+
+
+def rewrite(graph):
+    for change in PASSES:
+        change(graph)

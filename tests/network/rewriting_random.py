@@ -1,0 +1,276 @@
+"""What is put in the place of a network's nodes computes what they did: graphs that are drawn from a seed, of layers and what
+exporters write around them, before and after, both by onnxruntime. KILN_RANDOM_SEED and KILN_RANDOM_COUNT choose others.
+Seconds."""
+
+import collections
+import os
+import pathlib
+import sys
+import unittest
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools/onnx_import"), str(ROOT / "tests/frontend")]
+from onnx_models import model_of, value  # noqa: E402
+from reading.folding import Folder  # noqa: E402
+from reading.graph import Graph  # noqa: E402
+from rewriting import rewrite  # noqa: E402
+
+SEED, COUNT = (int(os.environ.get(f"KILN_RANDOM_{name}", default)) for name, default in (("SEED", 1), ("COUNT", 300)))
+OPSET = 21
+LARGEST = 4096  # elements of a value
+
+
+class Drawn:
+    """A graph that grows: each step appends what reads one of its values. `shapes` are those of the values."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.nodes, self.constants, self.shapes = [], [], {}
+        channels = self.choose(2, 4, 8, 16)
+        self.shapes["x"] = [self.choose(1, 2), channels, *self.rng.integers(3, 8, self.choose(1, 2, 2, 2)).tolist()]
+        self.layer("x")
+        for _ in range(self.rng.integers(3, 14)):
+            steps = (self.layer, self.view, self.view, self.view, self.factor, self.factor, self.sum, self.sum, self.activation,
+                     self.pool, self.pad, self.normalization, self.idle)
+            self.choose(*steps)(self.pick())
+
+    # ---- What is drawn
+
+    def choose(self, *items):
+        return items[self.rng.integers(len(items))]
+
+    def pick(self):
+        """Mostly the last value."""
+        names = list(self.shapes)
+        return names[-1] if self.rng.random() < 0.8 else self.choose(*names)
+
+    def constant(self, array):
+        self.constants.append(numpy_helper.from_array(np.asarray(array), f"c{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def numbers(self, *shape, low=0.3):
+        """Away from 0, so that they can divide."""
+        return self.constant((self.rng.uniform(low, 1.5, shape) * self.rng.choice([-1, 1], shape)).astype(np.float32))
+
+    def add(self, operator, inputs, shape, **attributes):
+        if np.prod(shape) > LARGEST or np.prod(shape) < 1:
+            return inputs[0]
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
+        self.shapes[name] = [int(size) for size in shape]
+        return name
+
+    # ---- Steps
+
+    def layer(self, x):
+        shape = self.shapes[x]
+        channels = self.choose(4, 8, 16, shape[1] if len(shape) > 1 else 4)
+        bias = self.choose(True, False)
+        if len(shape) in (3, 4) and self.rng.random() < 0.6:
+            kernel = [int(min(size, self.choose(1, 1, 2, 3))) for size in shape[2:]]
+            w = self.numbers(channels, shape[1], *kernel)
+            pads = [self.choose(0, 0, 1) for _ in kernel * 2]
+            points = [size - k + 1 + before + after for size, k, before, after
+                      in zip(shape[2:], kernel, pads, pads[len(kernel):])]
+            return self.add("Conv", [x, w, *([self.numbers(channels)] if bias else [])], [shape[0], channels, *points], pads=pads)
+        if len(shape) < 2:
+            return x
+        made = self.add("MatMul", [x, self.numbers(shape[-1], channels)], [*shape[:-1], channels])
+        return self.add("Add", self.choose([made, self.numbers(channels)], [self.numbers(channels), made]), self.shapes[made]) \
+            if bias and made != x else made
+
+    def view(self, x):
+        shape = self.shapes[x]
+        if self.rng.random() < 0.5 and len(shape) > 1:
+            order = self.rng.permutation(len(shape)).tolist()
+            return self.add("Transpose", [x], [shape[axis] for axis in order], perm=order)
+        sizes = list(shape)
+        place = int(self.rng.integers(len(sizes)))
+        if self.rng.random() < 0.5 and len(sizes) > 1:
+            place = max(place, 1)
+            sizes[place - 1:place + 1] = [sizes[place - 1] * sizes[place]]
+        elif len(sizes) < 5:
+            part = self.choose(*(size for size in range(1, sizes[place] + 1) if sizes[place] % size == 0))
+            sizes[place:place + 1] = [part, sizes[place] // part]
+        return self.add("Reshape", [x, self.constant(np.int64(sizes))], sizes)
+
+    def factor(self, x):
+        shape = self.shapes[x]
+        kind = self.choose("one", "axis", "axis", "axis", "all", "last")
+        sizes = [1] * len(shape)
+        if kind == "axis":
+            axis = int(self.rng.integers(len(shape)))
+            sizes[axis] = shape[axis]
+            sizes = sizes[axis if self.choose(True, False) else 0:]
+        elif kind == "all":
+            sizes = list(shape)
+        elif kind == "last":
+            sizes = shape[-1:]
+        elif self.choose(True, False):
+            sizes = []
+        operator = self.choose("Mul", "Add", "Sub", "Div")
+        inputs = [x, self.numbers(*sizes)]
+        if operator in ("Mul", "Add") and self.choose(True, False):
+            inputs.reverse()
+        self.add(operator, inputs, shape)
+
+    def sum(self, x):
+        """With another value of this shape, or one that is brought to it, or is broadcast."""
+        shape = self.shapes[x]
+        others = [name for name, other in self.shapes.items() if np.prod(other) == np.prod(shape)]
+        other = self.choose(*others)
+        if self.shapes[other] != shape:
+            other = self.add("Reshape", [other, self.constant(np.int64(shape))], shape)
+        if self.rng.random() < 0.2:
+            axis = int(self.rng.integers(len(shape)))
+            shape_of_mean = [1 if place == axis else size for place, size in enumerate(shape)]
+            other = self.add("ReduceMean", [other, self.constant(np.int64([axis]))], shape_of_mean, keepdims=1)
+        self.add("Add", self.choose([x, other], [other, x]), shape)
+
+    def activation(self, x):
+        kind = self.choose("Relu", "LeakyRelu", "Sigmoid", "Silu", "Clip", "Tanh")
+        if kind == "Silu":
+            return self.add("Mul", [x, self.add("Sigmoid", [x], self.shapes[x])], self.shapes[x])
+        more = [self.constant(np.float32(0)), self.constant(np.float32(6))] if kind == "Clip" else []
+        return self.add(kind, [x, *more], self.shapes[x])
+
+    def pad(self, x):
+        """By zeros or others, with what reads it behind it, or a Transpose between."""
+        shape = self.shapes[x]
+        if len(shape) not in (3, 4):
+            return
+        begin, end = ([self.choose(0, 0, 1, 2) for _ in shape] for _ in range(2))
+        if self.choose(True, True, False):
+            begin[:2], end[:2] = [0, 0], [0, 0]
+        fill = self.choose([], [0.0], [-np.inf], [float(np.finfo(np.float32).min)], [1.0])
+        made = self.add("Pad", [x, self.constant(np.int64([*begin, *end])), *(self.constant(np.float32(number)) for number in fill)],
+                        [a + b + c for a, b, c in zip(shape, begin, end)])
+        self.choose(self.pool, self.pool, self.layer, self.view)(made)
+
+    def pool(self, x):
+        shape = self.shapes[x]
+        if len(shape) not in (3, 4):
+            return
+        kernel, strides = ([self.choose(*numbers) for _ in shape[2:]] for numbers in ((1, 2, 3), (1, 2)))
+        pads = [int(self.choose(0, 0, min(1, size - 1))) for size in kernel * 2]
+        operator = self.choose("MaxPool", "AveragePool")
+        more = {"count_include_pad": 1} if operator == "AveragePool" and self.choose(True, False) else {}
+        room = [size + before + after - k for size, k, before, after in zip(shape[2:], kernel, pads, pads[len(kernel):])]
+        if min(room) < 0:
+            return
+        points = [number // stride + 1 for number, stride in zip(room, strides)]
+        self.add(operator, [x], [*shape[:2], *points], kernel_shape=kernel, strides=strides, pads=pads, **more)
+
+    def normalization(self, x):
+        shape = self.shapes[x]
+        kind = self.choose("layer", "group", "batch")
+        if kind == "layer":
+            return self.layer_normalization(x, shape)
+        if len(shape) < 3:
+            return None
+        if kind == "batch":
+            numbers = [self.numbers(shape[1]) for _ in range(3)]
+            variance = self.constant(self.rng.uniform(0.5, 2, shape[1]).astype(np.float32))
+            return self.add("BatchNormalization", [x, *numbers, variance], shape)
+        groups = self.choose(*(number for number in (1, 2, 4, shape[1]) if shape[1] % number == 0))
+        sizes = [shape[0], groups, int(np.prod(shape[1:])) // groups]
+        y = self.add("Reshape", [x, self.constant(np.int64(self.choose(sizes, [0, groups, -1])))], sizes)
+        y = self.add("InstanceNormalization", [y, self.numbers(groups), self.numbers(groups)], sizes)
+        y = self.add("Reshape", [y, self.constant(np.int64(shape))], shape)
+        ones = [1] * (len(shape) - 2)
+        y = self.add("Mul", [y, self.numbers(shape[1], *ones)], shape)
+        return self.add("Add", [self.numbers(1, shape[1], *ones), y], shape)
+
+    def layer_normalization(self, x, shape):
+        axes = list(range(int(self.rng.integers(len(shape))), len(shape)))
+        name = self.constant(np.int64(axes))
+        small = [1 if axis in axes else size for axis, size in enumerate(shape)]
+        difference = self.add("Sub", [x, self.add("ReduceMean", [x, name], small)], shape)
+        square = self.add("Mul", [difference, difference], shape) if self.choose(True, False) else \
+            self.add("Pow", [difference, self.constant(np.float32(2))], shape)
+        variance = self.add("ReduceMean", [square, name], small)
+        root = self.add("Sqrt", [self.add("Add", [variance, self.constant(np.float32(1e-3))], small)], small)
+        y = self.add("Div", [difference, root], shape)
+        y = self.add("Mul", [y, self.numbers(*shape[axes[0]:])], shape)
+        return self.add("Add", [y, self.numbers(*shape[axes[0]:])], shape) if self.choose(True, False) else y
+
+    def idle(self, x):
+        shape = self.shapes[x]
+        kinds = [("Identity", [x]), ("Mul", [x, self.constant(np.ones([1], np.float32))]),
+                 ("Concat", [x]), ("Transpose", [x])]
+        operator, inputs = self.choose(*kinds)
+        more = {"Concat": {"axis": 0}, "Transpose": {"perm": list(range(len(shape)))}}.get(operator, {})
+        self.add(operator, inputs, shape, **more)
+
+    def model(self):
+        """Its outputs are what nobody reads, and a value or two more."""
+        read = {name for node in self.nodes for name in node.input}
+        made = [node.output[0] for node in self.nodes]
+        outputs = [name for name in made if name not in read or self.rng.random() < 0.08]
+        return model_of(self.nodes, [value("x", self.shapes["x"])], [value(name, self.shapes[name]) for name in outputs],
+                        self.constants, OPSET)
+
+
+def rewritten(model):
+    """The model whose nodes are those that a network's importer goes on with."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = Graph(Folder(copy, "", True, True), [])
+    rewrite(graph)
+    nodes = []
+    for node in graph.nodes:  # those that make constants are none of a network
+        if not set(node.output) <= graph.constants:
+            nodes.append(onnx.NodeProto())
+            nodes[-1].CopyFrom(node)
+            nodes[-1].name = ""
+    read = {name for node in nodes for name in node.input if name in graph.constants}
+    constants = [numpy_helper.from_array(np.asarray(graph.value(name)), name) for name in sorted(read)]
+    types = [helper.make_tensor_value_info(name, TensorProto.FLOAT, graph.shape(name))
+             for node in nodes for name in node.output if graph.element_type(name) == "FLOAT"]
+    whole = model_of(nodes, list(model.graph.input), list(model.graph.output), constants, OPSET)
+    whole.graph.value_info.extend(types)
+    onnx.checker.check_model(whole)
+    return whole
+
+
+def run(model, x):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+
+
+class Random(unittest.TestCase):
+    def test_what_is_computed_stays(self):
+        changed, compared = collections.Counter(), 0
+        for seed in range(SEED, SEED + COUNT):
+            with self.subTest(f"KILN_RANDOM_SEED={seed} KILN_RANDOM_COUNT=1"), np.errstate(all="ignore"):
+                model = Drawn(seed).model()
+                x = np.random.default_rng(seed).standard_normal(
+                    [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]).astype(np.float32)
+                other = rewritten(model)
+                counts = [collections.Counter(node.op_type for node in each.graph.node) for each in (model, other)]
+                changed.update({kind: 1 for kind in {*counts[0], *counts[1]} if counts[0][kind] != counts[1][kind]})
+                for name, before, after in zip((value.name for value in model.graph.output), run(model, x), run(other, x)):
+                    if np.isfinite(before).all():  # what is padded by infinities may overflow in many ways
+                        self.compare(name, before, after)
+                        compared += 1
+        self.assertGreater(compared, COUNT)
+        # What the passes put there, and take away: else the graphs that are drawn try nothing.
+        for kind in ("Conv", "MatMul", "Pad", "LayerNormalization", "GroupNormalization", "Reshape", "Identity"):
+            self.assertGreater(changed[kind], COUNT // 100, changed)
+
+    def compare(self, name, before, after):
+        self.assertEqual(before.shape, after.shape, name)
+        most = np.abs(before).max(initial=0.1)
+        np.testing.assert_allclose(after, before, rtol=0, atol=1e-2 * most, err_msg=name)
+
+
+if __name__ == "__main__":
+    unittest.main()
