@@ -195,8 +195,7 @@ class Draw:
         if self.chance(0.4):
             a["auto_pad"] = rng.choice(["none", "SAME_UPPER", "same_lower", "valid", "same_upper"])
         elif self.chance(0.3):
-            natural = reference.naturals(self.sizes, self.kernel, a)
-            a["output_shape"] = [max(1, n - rng.randrange(0, 4)) for n in natural]
+            a["output_shape"] = self.draw_output_shape(a)
 
     def draw_tensorrt(self):
         rng = self.rng

@@ -49,8 +49,9 @@ def effective(kernel, dilation):
 
 
 def split(total, extra_at_end):
-    """A total of padding as (begin, end)."""
-    small, large = total // 2, total - total // 2
+    """A total of padding as (begin, end); one below zero is halved towards zero, as the documents' C++ does."""
+    small = total // 2 if total >= 0 else -(-total // 2)
+    large = total - small
     return (small, large) if extra_at_end else (large, small)
 
 
@@ -185,19 +186,21 @@ def _sum_conv_transpose(c, x, w):
     g = c.geometry
     per_in, per_out = w.shape[0] // c.group, w.shape[1]
     full = [(n - 1) * s + effective(k, d) for n, s, k, d in zip(x.shape[2:], c.strides, w.shape[2:], c.dilations)]
-    # Everything the input reaches, with zeros behind it for outputs that nothing reaches.
-    reach = [max(f, b + o) for f, b, o in zip(full, g.begin, g.out)]
+    # Everything the input reaches, with zeros ahead of it and behind it for outputs that nothing reaches.
+    ahead = [max(-b, 0) for b in g.begin]
+    reach = [a + max(f, b + o) for a, f, b, o in zip(ahead, full, g.begin, g.out)]
     y = np.zeros((x.shape[0], per_out * c.group, *reach), x.dtype)
     for tap in _taps(w.shape[2:]) if x.size else ():
         window = tuple(
-            slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in zip(tap, c.dilations, x.shape[2:], c.strides)
+            slice(a + t * d, a + t * d + (n - 1) * s + 1, s)
+            for a, t, d, n, s in zip(ahead, tap, c.dilations, x.shape[2:], c.strides)
         )
         for group in range(c.group):
             data = x[:, group * per_in : (group + 1) * per_in]
             weights = w[(slice(group * per_in, (group + 1) * per_in), slice(None), *tap)]
             channels = slice(group * per_out, (group + 1) * per_out)
             y[(slice(None), channels, *window)] += np.einsum("nc...,cm->nm...", data, weights)
-    return y[(slice(None), slice(None), *(slice(b, b + o) for b, o in zip(g.begin, g.out)))]
+    return y[(slice(None), slice(None), *(slice(a + b, a + b + o) for a, b, o in zip(ahead, g.begin, g.out)))]
 
 
 def _positions(c, offset, kernel):
