@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tools/onnx_import")]
-from networks import layouts  # noqa: E402
+from networks import copies, layouts  # noqa: E402
 from onnx_importing import ImportTest  # noqa: E402
 from onnx_models import integers, model_of, random_tensor, value  # noqa: E402
 
@@ -49,10 +49,95 @@ class Layouts(unittest.TestCase):
             self.assertEqual(layouts.before_transposition(new, list(permutation)), order)
 
 
+class Copies(unittest.TestCase):
+    """Copies of copies, read as their texts say."""
+
+    def drawn(self, rng, count):
+        """A copy of some loops through so many elements: turned, a part, repeated or backwards."""
+        sizes = [int(rng.choice([1, 2, 3, 4])) for _ in range(rng.integers(1, 5))]
+        while np.prod(sizes) > count:
+            sizes[-1:] = [1] if len(sizes) == 1 else []
+        strides = [int(np.prod(sizes[place + 1:])) for place in range(len(sizes))]
+        loops = [(size, stride) for size, stride in zip(sizes, strides)]
+        first = int(rng.integers(count - int(np.prod(sizes)) + 1))
+        for place, (size, stride) in enumerate(loops):
+            kind = rng.integers(8)
+            if kind == 0 and size > 2:
+                loops[place] = (size // 2, 2 * stride)
+            elif kind == 1:
+                loops[place] = (size, 0)
+            elif kind == 2 and size > 1:
+                loops[place] = (size - 1, stride)
+                first += stride * int(rng.integers(2))
+            elif kind == 3:
+                loops[place], first = (size, -stride), first + stride * (size - 1)
+            elif kind == 4 and size == 4:
+                loops[place:place + 1] = [(2, 2 * stride), (2, stride)]
+        rng.shuffle(loops)
+        result = int(np.prod([size for size, _ in loops]))
+        return copies.Plain(f"f32[{count}]", f"f32[{result}]", first, [(int(size), int(stride)) for size, stride in loops]), result
+
+    def run_one(self, text, x):
+        copy = copies.Plain.of(text)
+        places = np.int64(copy.first)
+        for extent, stride in copy.loops:
+            places = places[..., None] + np.arange(extent) * stride
+        self.assertTrue(places.min() >= 0 and places.max() < x.size, text)
+        return x[places.reshape(-1)]
+
+    def test_a_copy_of_a_copy(self):
+        rng, found, tried = np.random.default_rng(1), 0, 0
+        for _ in range(4000):
+            count = int(rng.choice([4, 12, 24, 96, 144]))
+            first, between = self.drawn(rng, count)
+            offset = int(rng.integers(between)) if rng.random() < 0.3 else 0
+            second, _ = self.drawn(rng, between - offset)
+            both = second.behind(first, offset)
+            tried += 1
+            if both is not None:
+                found += 1
+                x = np.arange(count)
+                np.testing.assert_array_equal(self.run_one(both.text(), x),
+                                              self.run_one(second.text(), self.run_one(first.text(), x)[offset:]),
+                                              f"{first.text()} {second.text()} from {offset}")
+        self.assertGreater(found, tried // 4)
+
+    def test_what_a_copy_of_a_copy_is(self):
+        part = "copy-f32[2x7x3x4x5]-f32[2x7x1x4x5]-n2x7x1x4x5-i20,420x60x20x5x1"
+        turned = "copy-f32[2x7x4x5]-f32[2x4x5x7]-n2x4x5x7-i0,140x5x1x20"
+        self.assertEqual(copies.Plain.of(turned).behind(copies.Plain.of(part), 0).text(),
+                         "copy-f32[2x7x3x4x5]-f32[2x4x5x7]-n2x4x5x7-i20,420x5x1x60")
+        whole = "copy-f32[2x7x4x5]-f32[280]-n280-i0,1"
+        self.assertEqual(copies.Plain.of(whole).behind(copies.Plain.of(part), 0).text(),
+                         "copy-f32[2x7x3x4x5]-f32[280]-n2x7x4x5-i20,420x60x5x1")
+        for text in ("copy-f32[4]-f32[6]-n6-i-1,1-v1,5-f0", "copy-f32[4],s32[2]-f32[2]-n2-i0,1-t0:4", "map-f32[2]-f32[2]-neg(a)"):
+            self.assertIsNone(copies.Plain.of(text))
+
+
 class Steps(ImportTest):
     def network(self, nodes, inputs, outputs, constants, *arguments):
         answer = self.read(model_of(nodes, inputs, outputs, constants), "--network", "--weights", self.folder / "w", *arguments)
         return answer, answer["network"]
+
+    def test_copies_that_only_copies_read(self):
+        """A part that is turned is moved once; one that something else reads too stays, and so does one that is an output."""
+        nodes = [node("Split", ["x"], ["a", "b"], axis=3, num_outputs=2), node("Transpose", ["a"], ["c"], perm=[0, 2, 1, 3]),
+                 node("MatMul", ["c", "z"], ["d"]), node("Transpose", ["b"], ["e"], perm=[0, 2, 1, 3]),
+                 node("MatMul", ["e", "z"], ["f"]), node("Softmax", ["b"], ["g"])]
+        for outputs, copied in ((["d"], 1), (["d", "f", "g"], 3), (["a", "d"], 2)):
+            inputs = [value("x", [2, 3, 4, 10]), value("z", [5, 6])]
+            model = model_of(nodes, inputs, [value(name, None) for name in outputs], opset=18)
+            network = self.read(model, "--network", "--weights", self.folder / "w")["network"]
+            texts = [step["operation"] for step in network["steps"]]
+            self.assertEqual(sum(text.startswith("copy") for text in texts), copied, texts)
+
+    def test_matrices_that_lie_turned(self):
+        """A product reads them so."""
+        nodes = [node("Transpose", ["x"], ["a"], perm=[0, 2, 1]), node("MatMul", ["x", "a"], ["b"]),
+                 node("Transpose", ["b"], ["c"], perm=[0, 2, 1]), node("MatMul", ["c", "x"], ["y"])]
+        network = self.network(nodes, [value("x", [2, 3, 4])], [value("y", None)], [])[1]
+        self.assertEqual([step["operation"] for step in network["steps"]],
+                         ["matmul-f32[2x3x4],f32[2x3x4]-f32[2x3x3]-nt", "matmul-f32[2x3x3],f32[2x3x4]-f32[2x3x4]-tn"])
 
     def test_channels_last_between_convolutions(self):
         rng = np.random.default_rng(1)

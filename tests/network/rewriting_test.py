@@ -63,6 +63,25 @@ class Rewriting(NetworkTest):
         self.assertEqual(self.texts(self.kinds(model)[1])[:3], ["layer", "normalize", "map"])
         self.verify(model)
 
+    def test_attention(self):
+        """Numbers by which sides of a product are multiplied are the product's own, and so is one behind it; parts of a layer's
+        result are moved once each."""
+        rng = np.random.default_rng(1)
+        nodes = [node("MatMul", ["x", "w"], ["m"]), node("Reshape", ["m", "parts"], ["r"]),
+                 node("Split", ["r"], ["q", "k", "v"], axis=2), node("Squeeze", ["q", "two"], ["q1"]), node("Squeeze", ["k", "two"], ["k1"]),
+                 node("Squeeze", ["v", "two"], ["v1"]), node("Mul", ["q1", "scale"], ["q2"]), node("Div", ["k1", "scale"], ["k2"]),
+                 node("Transpose", ["q2"], ["q3"], perm=[0, 2, 1, 3]), node("Transpose", ["k2"], ["k3"], perm=[0, 2, 3, 1]),
+                 node("Transpose", ["v1"], ["v3"], perm=[0, 2, 1, 3]), node("MatMul", ["q3", "k3"], ["s"]),
+                 node("Mul", ["scale", "s"], ["s1"]), node("Softmax", ["s1"], ["p"], axis=-1), node("MatMul", ["p", "v3"], ["o"]),
+                 node("Transpose", ["o"], ["o1"], perm=[0, 2, 1, 3]), node("Reshape", ["o1", "whole"], ["y"])]
+        constants = [random_tensor(rng, "w", 24, 72), integers("parts", 2, 7, 3, 2, 12), integers("two", 2),
+                     integers("whole", 2, 7, 24), numpy_helper.from_array(np.float32(0.4), "scale")]
+        model = model_of(nodes, [value("x", [2, 7, 24])], [value("y", None)], constants)
+        network = self.kinds(model)[1]
+        self.assertEqual(self.texts(network), ["layer", *["copy"] * 2, "matmul", "softmax", "copy", "matmul", "copy"])
+        self.assertIn("-alpha0.4-", next(step["operation"] for step in network["steps"] if "alpha" in step.get("operation", "")))
+        self.verify(model)
+
     def test_pads_in_front_of_what_pads(self):
         """Of a convolution, behind a Transpose too, and of pools; not by other numbers, nor where a window has pads alone."""
         constants = [integers("edge", 0, 0, 1, 0, 0, 0, 0, 2), integers("last", 0, 2, 1, 0, 0, 0, 1, 0), integers("wide", *[0, 0, 4, 0] * 2),

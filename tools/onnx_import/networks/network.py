@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from names import Fields
-from networks import layouts, long_tail, views
+from networks import copies, layouts, long_tail, views
 from networks.units import roles_of, units_of, with_tails
 import operations
 from reading.order import called
@@ -77,6 +77,7 @@ class Network:
                 for name in unit.outputs:  # so that what is behind is looked at too
                     self.make(name, layouts.identity(len(self.graph.known_shape("result", name))))
         outputs = [self.add_output(value.name) for value in self.graph.model.graph.output]
+        self.steps = copies.composed(self.steps, self.tensors)
         return {"inputs": inputs, "outputs": outputs, "tensors": [tensor.table() for tensor in self.tensors],
                 "values": self.model_values(), "steps": self.steps, "failures": self.failures, "copies": self.copies, "views": self.views}
 

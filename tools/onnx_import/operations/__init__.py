@@ -9,6 +9,8 @@ from operations.movement import copy_text
 
 HANDLERS = {**gathering.HANDLERS, **movement.HANDLERS, **interpolation.HANDLERS, **products.HANDLERS,
             **convolution.HANDLERS}
+# Operators of ONNX Runtime's own that are as they are.
+MICROSOFT = {("com.microsoft", "FusedMatMul")}
 
 __all__ = ["copy_text", "is_map", "map_of", "operation_of"]
 
@@ -17,7 +19,7 @@ def operation_of(node, graph):
     """The operations that a node is, a list, in the order in which they run. NodeError: why it is none."""
     if is_onnx(node) and node.op_type in elementwise.HANDLERS:
         return [map_of([node], graph)]
-    if not is_onnx(node) or node.op_type not in HANDLERS:
+    if not (is_onnx(node) or (node.domain, node.op_type) in MICROSOFT) or node.op_type not in HANDLERS:
         raise NodeError(f"there is no kernel for {node.op_type}" + (f" of {node.domain}" if node.domain else ""), "unsupported")
     values = Values(graph, node)
     if node.op_type not in ("MaxPool", "Split"):

@@ -23,11 +23,33 @@ class Product(Operation):
         return self
 
     def follow(self, orders):
-        return [identity(rank) for rank in self.ranks], [identity(len(self.shape))]
+        asked = [swapped(rank) if place < 2 and rank == len(self.shapes[place]) > 1
+                 and lies_swapped(self.shapes[place], orders[place]) else identity(rank)
+                 for place, rank in enumerate(self.ranks)]
+        return asked, [identity(len(self.shape))]
 
     def text(self, inputs, outputs):
-        operands = ",".join(tensor_text(dtype, shape) for dtype, shape in zip(self.dtypes, self.shapes))
-        return f"matmul-{operands}-{tensor_text(self.dtype, self.result)}{self.parameters}"
+        """A side whose rows and columns lie the other way is read as such."""
+        shapes, sides = [list(shape) for shape in self.shapes], list(self.parameters[1:3])
+        for place in (0, 1):
+            if inputs[place] != identity(self.ranks[place]):
+                shapes[place] = [shapes[place][axis] for axis in inputs[place]]
+                sides[place] = "n" if sides[place] == "t" else "t"
+        operands = ",".join(tensor_text(dtype, shape) for dtype, shape in zip(self.dtypes, shapes))
+        return f"matmul-{operands}-{tensor_text(self.dtype, self.result)}-{''.join(sides)}{self.parameters[3:]}"
+
+
+def swapped(rank):
+    """The order in which a matrix's columns lie as its rows would."""
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
+def lies_swapped(shape, order):
+    """Whether a side lies so, and not as the model has it too."""
+    if order is None:
+        return False
+    moving = [axis for axis in order if shape[axis] != 1]
+    return moving == [axis for axis in swapped(len(shape)) if shape[axis] != 1] != sorted(moving)
 
 
 def sides_of(values, first, second, batch_of=None):
@@ -45,9 +67,14 @@ def items(values, *indices):
 
 
 def matmul(values):
+    """FusedMatMul too, which has a factor; its sides are turned by nodes of their own."""
     shapes, result = sides_of(values, 0, 1)
+    attributes = attribute_values(values.node)
+    if any(number for name, number in attributes.items() if name.startswith("trans")):
+        raise NodeError("its sides are turned", "unsupported")
+    alpha = number_text(np.float32(attributes.get("alpha", 1)))
     return [Product(items(values, 0, 1), [values.dtype(0), values.dtype(1)], shapes, values.node.output[0],
-                    values.output_dtype(), values.output_shape(), "-nn")
+                    values.output_dtype(), values.output_shape(), "-nn" if alpha == "1" else f"-nn-alpha{alpha}-beta1")
             .taken_for(result, [len(values.shape(0)), len(values.shape(1))])]
 
 
@@ -119,4 +146,4 @@ def qlinear_matmul(values):
     return [product, Map(text, operands, values.node.output[0], values.output_dtype(), shape)]
 
 
-HANDLERS = {"MatMul": matmul, "Gemm": gemm, "MatMulInteger": matmul_integer, "QLinearMatMul": qlinear_matmul}
+HANDLERS = {"MatMul": matmul, "FusedMatMul": matmul, "Gemm": gemm, "MatMulInteger": matmul_integer, "QLinearMatMul": qlinear_matmul}

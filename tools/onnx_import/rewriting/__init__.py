@@ -5,9 +5,11 @@ from rewriting.idle import without_idle_nodes
 from rewriting.linear import with_convolutions
 from rewriting.normalization import with_normalizations
 from rewriting.padding import with_own_pads
+from rewriting.products import with_own_factors
 from rewriting.scatter import without_known_scatters
 
-PASSES = (without_idle_nodes, without_known_scatters, with_own_pads, with_normalizations, with_convolutions, with_ends_at_layers)
+PASSES = (without_idle_nodes, without_known_scatters, with_own_pads, with_normalizations, with_convolutions, with_ends_at_layers,
+          with_own_factors)
 
 
 def rewrite(graph):
