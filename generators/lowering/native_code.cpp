@@ -98,6 +98,19 @@ class LowerForRiscv : public Halide::Internal::IRMutator {
         }
         return IRMutator::visit(op);
     }
+
+    // Without instructions for float16 LLVM may take such vectors apart by way of float32, and call functions that
+    // convert.
+    Halide::Expr visit(const Halide::Internal::Shuffle *op) override {
+        if (!op->type.is_float() || op->type.bits() != 16) {
+            return IRMutator::visit(op);
+        }
+        std::vector<Halide::Expr> bits;
+        for (const Halide::Expr &vector : mutate(op->vectors)) {
+            bits.push_back(Halide::reinterpret(vector.type().with_code(halide_type_uint), vector));
+        }
+        return Halide::reinterpret(op->type, Halide::Internal::Shuffle::make(bits, op->indices));
+    }
 };
 
 // Whether RISC-V's vectors were last compiled as fixed ones: CodeGen_LLVM::set_context() below.
