@@ -39,6 +39,8 @@ struct TargetModel {
     int vector_registers = 16;
     int fma_latency = 4, fma_per_cycle = 2;  // accumulators needed = their product
     int64_t l2_bytes = 256 << 10;            // of the cache that a panel of weights may count on
+    int64_t last_cache_bytes = 16 << 20;     // of the last cache, that one core may count on
+    double memory_rate = 4;                  // bytes a cycle that one core moves beyond it, as a Zen 4 does
     // How many neighbouring products a 32-bit lane of one instruction sums.
     int int8_products = 1;    // 4: u8 times s8; 2: 16-bit integers
     int bf16_products = 1;    // 1: none, the numbers are widened to f32

@@ -186,10 +186,11 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
                       const TileVectors &tile, const TargetModel &target) {
     const int lanes = schedule.lanes;
     const double lines = lanes * 4 == line_bytes / 2 ? 0.5 : 1;  // of a vector
-    // Of vectors, so many of them together.
+    // Of vectors, so many of them together, by the cache that holds those.
     const auto passed_on = [&](double vectors, double together) {
-        const bool far = together * lanes * 4 >= target.l2_bytes;
-        return vectors * 2 * std::max(near_cycles * lines, far ? lanes * 4 / far_bytes : 0);
+        const double bytes = together * lanes * 4;
+        const double rate = bytes >= target.last_cache_bytes ? target.memory_rate : far_bytes;
+        return vectors * 2 * std::max(near_cycles * lines, bytes >= target.l2_bytes ? lanes * 4 / rate : 0);
     };
     const double inputs = work.points * tile.inputs, products = work.points * tile.columns;
     if (schedule.by_point) {
