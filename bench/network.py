@@ -53,12 +53,23 @@ def fixed_model(path, shapes, folder):
 
 
 def compile_network(kiln, model, target, folder):
-    """The network as a shared library; (its path, what is known of it)."""
+    """The network as a shared library; (its path, what is known of it). What an earlier call left in the folder is taken."""
+    library, known = os.path.join(folder, f"{LIBRARY}.so"), os.path.join(folder, "facts.json")
+    if os.path.exists(known):
+        with open(known, encoding="utf-8") as file:
+            return library, json.load(file)
+    facts = compiled_facts(kiln, model, target, folder, library)
+    with open(known, "w", encoding="utf-8") as file:
+        json.dump(facts, file)
+    return library, facts
+
+
+def compiled_facts(kiln, model, target, folder, library):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     suite.run([kiln, "compile", model, "--network", "-o", folder, "--name", LIBRARY, "--target", target], "kiln compile",
               stdout=sys.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    library, archive = os.path.join(folder, f"{LIBRARY}.so"), os.path.join(folder, f"lib{LIBRARY}.a")
+    archive = os.path.join(folder, f"lib{LIBRARY}.a")
     suite.run([os.environ.get("CXX") or "g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-o", library,
                f"-I{os.path.join(ROOT, 'runtime', 'include')}", *(os.path.join(ROOT, "runtime", name) for name in RUNTIME),
                "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-lm"], "building the network's library")
@@ -68,7 +79,7 @@ def compile_network(kiln, model, target, folder):
                 if line.startswith(".")]
     size_of = lambda *names: sum(int(size) for name, size in sections if name.startswith(names))
     kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback") if kind in step]
-    return library, {
+    return {
         "code_bytes": size_of(".text"), "constant_bytes": size_of(".rodata", ".data"), "arena_bytes": network["arena_bytes"],
         "arena_bound_bytes": network["arena_bound_bytes"], "steps": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
         "compile_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}  # of processors
@@ -121,7 +132,10 @@ def bench(arguments):
     cpu = max(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         model, inputs = fixed_model(arguments.model, arguments.shape, folder)
-        library, facts = compile_network(kiln, model, arguments.target, folder)
+        os.makedirs(arguments.keep or folder, exist_ok=True)
+        library, facts = compile_network(kiln, model, arguments.target, arguments.keep or folder)
+        if arguments.compile_only:
+            return None
         python = os.path.join(suite.VENV, "bin", "python")
         sides = [Side("kiln", "networks.kiln", cpu=cpu, environment={"KILN_BENCH_LIBRARY": library})]
         sides += [Side(name, "networks." + name, python, cpu, timeout=900.0) for name in arguments.peers if name not in missing]
@@ -167,10 +181,14 @@ def parse_arguments():
     parser.add_argument("--target", default="host")
     parser.add_argument("--peers", type=names, default=list(PEERS), metavar="NAMES",
                         help=f"of {','.join(PEERS)}; --peers= for none")
+    parser.add_argument("--keep", metavar="DIR", help="keep what Kiln compiles here, and take what an earlier run left of the same model")
+    parser.add_argument("--compile-only", action="store_true", help="compile into --keep's folder, and time nothing")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     parser.add_argument("--rounds", type=int, default=suite.ROUNDS, help=f"times each is timed in turn; {suite.ROUNDS} if not said")
     parser.add_argument("--seconds", type=float, default=0.3, help="of one batch of calls")
     arguments = parser.parse_args()
+    if arguments.compile_only and not arguments.keep:
+        parser.error("--compile-only without --keep leaves nothing")
     for name in arguments.peers:
         if name not in PEERS:
             parser.error(f"there is no peer {name}; there are {', '.join(PEERS)}")
@@ -181,8 +199,9 @@ def main():
     arguments = parse_arguments()
     try:
         result = bench(arguments)
-        print(text_of(result))
-        if arguments.json:
+        if result:
+            print(text_of(result))
+        if result and arguments.json:
             with open(arguments.json, "w", encoding="utf-8") as file:
                 json.dump(result, file, indent=1)
     except (suite.BenchError, ModelError, Gone, OSError, subprocess.CalledProcessError) as error:

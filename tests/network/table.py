@@ -2,9 +2,11 @@
 """The table of docs/NETWORKS.md: what becomes of whole models, how far their outputs are from onnxruntime's, and how long they
 take beside it and OpenVINO (bench/network.py).
 
-    table.py [--build DIR] [--only NAME]... [--model FILE.onnx[,INPUT=SHAPE...]]... [--update]
+    table.py [--build DIR] [--only NAME]... [--model [NAME=]FILE.onnx[,INPUT=SHAPE...]]... [--keep DIR [--compile-only]] [--update]
 
-Models are those of models.py, and files. --update writes the rows into docs/NETWORKS.md, where rows of other models stay.
+Models are those of models.py, and files. --update writes each row into docs/NETWORKS.md as soon as it is there; rows of other
+models stay. With --keep what was compiled stays too: --compile-only first, and the run that times needs an idle machine for
+seconds a model.
 """
 
 import argparse
@@ -42,21 +44,23 @@ def is_near(model, outputs):
                for (largest, part), value in zip(outputs, model.graph.output))
 
 
-def measured(path, shapes, build, folder):
-    """What bench/network.py says of a model, or why it says nothing."""
+def measured(path, shapes, build, folder, options):
+    """What bench/network.py says of a model, or why it says nothing; {} where it only compiles."""
     answer = folder / "answer.json"
     answer.unlink(missing_ok=True)
     done = subprocess.run([sys.executable, ROOT / "bench" / "run.py", "--build", build, "--network", path, "--json", answer,
-                           "--peers", ",".join(PEERS), "--rounds", "5", *(word for shape in shapes for word in ("--shape", shape))],
+                           "--peers", ",".join(PEERS), "--rounds", "5", *options, *(word for shape in shapes for word in ("--shape", shape))],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1][:200]
-    return json.loads(answer.read_text())
+    return json.loads(answer.read_text()) if answer.exists() else {}
 
 
-def row_of(name, path, shapes, build, folder):
+def row_of(name, path, shapes, build, folder, options):
     """(a row's cells, whether all is well)"""
-    result = measured(path, shapes, build, folder)
+    result = measured(path, shapes, build, folder, options)
+    if not result:
+        return [name, "compiled"], True
     if isinstance(result, str):
         return [name, *[""] * (len(HEAD) - 2), result], False
     model, facts = onnx.load(path), result["facts"]
@@ -64,12 +68,16 @@ def row_of(name, path, shapes, build, folder):
     steps = [str(facts["steps"].get(kind, 0)) for kind in ("layer", "operation", "c", "callback")]
     difference, ours = ways["kiln"]["difference"], ways["kiln"]["ms"]
     is_right = "onnxruntime" in ways and is_near(model, ways["kiln"]["outputs"])
-    times = [f"{ways[peer]['ms']:.2f} ({ways[peer]['ms'] / ours:.2f})" if peer in ways else "-" for peer in PEERS]
+    times = [f"{milliseconds(ways[peer]['ms'])} ({ways[peer]['ms'] / ours:.2f})" if peer in ways else "-" for peer in PEERS]
     kilobytes = lambda key: f"{facts[key] / 1024:.0f}"
     return [name, str(len(model.graph.node)), str(count_convolutions(model.graph.node)), ", ".join(steps),
-            f"{difference:.1g}" + ("" if is_right else " (too far)"), f"{ours:.2f}", *times, kilobytes("code_bytes"),
+            f"{difference:.1g}" + ("" if is_right else " (too far)"), milliseconds(ours), *times, kilobytes("code_bytes"),
             kilobytes("constant_bytes"), f"{kilobytes('arena_bytes')} / {kilobytes('arena_bound_bytes')}",
             f"{facts['compile_seconds']:.0f}"], is_right
+
+
+def milliseconds(time):
+    return f"{time:.2f}" if time >= 1 else f"{time:.3g}"
 
 
 def line_of(cells):
@@ -90,9 +98,16 @@ def update(rows):
     known = {line.split("|")[1].strip(): line + "\n" for line in old.splitlines() if line.startswith("| ")}
     known = {name: line for name, line in known.items() if name not in ("model", "---")}
     known.update({cells[0]: line_of(cells) for cells in rows})
-    words = f"On one thread of one processor of {processor()}, in turns with the others; times in milliseconds, in brackets\n" \
-            "how many times as long as Kiln's:\n\n"
+    words = f"On one thread of one processor of {processor()}, in turns with the others; times in milliseconds, behind others' " \
+            "how many times Kiln's they are:\n\n"
     DOCUMENT.write_text(before + BEGIN + words + line_of(HEAD) + line_of(["---"] * len(HEAD)) + "".join(known.values()) + END + behind)
+
+
+def split_model(text):
+    """((the row's name, or "", the file), its shapes...)"""
+    file, *shapes = text.split(",")
+    name, _, file = file.rpartition("=")
+    return (name, file), *shapes
 
 
 def main():
@@ -100,19 +115,25 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build"))
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--model", action="append", default=[], metavar="FILE.onnx[,INPUT=SHAPE...]")
+    parser.add_argument("--keep", metavar="DIR", type=pathlib.Path)
+    parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--update", action="store_true")
     arguments = parser.parse_args()
+    if arguments.compile_only and (arguments.update or not arguments.keep):
+        parser.error("--compile-only takes --keep, and has no rows for --update")
     all_right = True
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         wanted = [(name, None, []) for name in arguments.only or ([] if arguments.model else models.NAMES)]
-        wanted += [(pathlib.Path(file).stem, pathlib.Path(file), shapes)
-                   for file, *shapes in (text.split(",") for text in arguments.model)]
+        wanted += [(name or pathlib.Path(file).stem, pathlib.Path(file), shapes)
+                   for (name, file), *shapes in map(split_model, arguments.model)]
         for name, path, shapes in wanted:
             if path is None:
                 path = folder / "model.onnx"
                 onnx.save(models.make(name, folder), path)
-            cells, is_right = row_of(name, path, shapes, arguments.build, folder)
+            options = ["--keep", arguments.keep / name] if arguments.keep else []
+            options += ["--compile-only"] if arguments.compile_only else []
+            cells, is_right = row_of(name, path, shapes, arguments.build, folder, options)
             all_right = all_right and is_right
             print(" | ".join(cells), flush=True)
             if arguments.update:
