@@ -98,7 +98,8 @@ class Recurrence:
 
 
 class Direction:
-    """One direction of it. A state is [batch, hidden, 1]: the product with the weights is a convolution."""
+    """One direction of it. A state is [batch, hidden, 1]: the product with the weights is a convolution. Gates are rows of one
+    product; in a batch each has its own, because its part of all gates' rows would have to be copied."""
 
     def __init__(self, whole, place, reverse):
         self.whole, self.place, self.reverse = whole, place, reverse
@@ -109,23 +110,35 @@ class Direction:
     def run(self, x):
         """(the states of all steps in the model's order, the last one, the last cell's)"""
         whole = self.whole
-        weights = self.add("Transpose", whole.weights(1, self.place), perm=[1, 0])
-        recurrent = whole.weights(2, self.place)
-        self.recurrent = whole.reshape(recurrent, [whole.gates * whole.hidden, whole.hidden, 1])
+        self.recurrent = self.parts(whole.reshape(whole.weights(2, self.place), [whole.gates * whole.hidden, whole.hidden, 1]))
         if whole.kind == "GRU" and not whole.resets_behind:  # the last gate is of another state
-            self.recurrent, self.of_new = (whole.sliced(self.recurrent, first * whole.hidden, last * whole.hidden, 0)
-                                           for first, last in ((0, 2), (2, 3)))
+            *self.recurrent, self.of_new = self.recurrent if len(self.recurrent) > 1 else \
+                [whole.sliced(self.recurrent[0], first * whole.hidden, last * whole.hidden, 0) for first, last in ((0, 2), (2, 3))]
         self.read_bias_and_peepholes()
-        inputs = self.add("MatMul", x, weights)
-        inputs = self.add("Add", inputs, self.bias) if self.bias else inputs
+        inputs = [self.input_product(x, *part) for part in zip(self.parts(whole.weights(1, self.place)), self.bias)]
         state, cell, states = self.initial(5), self.initial(6) if whole.kind == "LSTM" else "", []
         step = {"LSTM": self.lstm, "GRU": self.gru, "RNN": self.rnn}[whole.kind]
         for index in range(whole.steps)[::-1 if self.reverse else 1]:
-            row = whole.sliced(inputs, index, index + 1, 0) if whole.steps > 1 else inputs
-            row = whole.reshape(row, [whole.batch, whole.gates * whole.hidden, 1])
-            state, cell = step(row, state, cell)
+            state, cell = step([self.row(part, index, len(inputs)) for part in inputs], state, cell)
             states.append(state)
         return states[::-1] if self.reverse else states, state, cell
+
+    def parts(self, rows):
+        """Rows of all gates as one part, or as one for each gate."""
+        whole = self.whole
+        if whole.batch == 1 or whole.gates == 1:
+            return [rows]
+        return [rows and whole.sliced(rows, gate * whole.hidden, (gate + 1) * whole.hidden, 0) for gate in range(whole.gates)]
+
+    def input_product(self, x, weights, bias):
+        """Of all steps' inputs."""
+        made = self.add("MatMul", x, self.add("Transpose", weights, perm=[1, 0]))
+        return self.add("Add", made, bias) if bias else made
+
+    def row(self, part, index, parts):
+        whole = self.whole
+        row = whole.sliced(part, index, index + 1, 0) if whole.steps > 1 else part
+        return whole.reshape(row, [whole.batch, whole.gates * whole.hidden // parts, 1])
 
     def initial(self, index):
         """A state before the first step; "" where it is zero."""
@@ -139,16 +152,16 @@ class Direction:
 
     def read_bias_and_peepholes(self):
         """The sum of both biases, but the state's own for itself in a GRU that resets behind the product."""
-        whole, self.bias, self.late_bias, self.peepholes = self.whole, "", "", []
+        whole, ours, late, self.peepholes = self.whole, "", "", []
         rows = whole.gates * whole.hidden
         if whole.writer.name(3):
             both = whole.of_direction(3, self.place)
             ours, theirs = whole.sliced(both, 0, rows, 0), whole.sliced(both, rows, 2 * rows, 0)
             if whole.kind == "GRU" and whole.resets_behind:
-                self.late_bias = theirs
+                late = theirs
             else:
                 ours = self.add("Add", ours, theirs)
-            self.bias = ours
+        self.bias, self.late_bias = self.parts(ours), self.parts(late)
         if whole.kind == "LSTM" and whole.writer.name(7):
             all_of_them = whole.of_direction(7, self.place)
             self.peepholes = [whole.reshape(whole.sliced(all_of_them, gate * whole.hidden, (gate + 1) * whole.hidden, 0),
@@ -158,15 +171,18 @@ class Direction:
         name = self.whole.writer.folder.element_type(self.whole.writer.name(0))
         return onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(name))
 
-    def gate(self, value, place, count=1):
+    def gate(self, parts, place, count=1):
+        if len(parts) > 1:
+            return parts[place]
         hidden = self.whole.hidden
-        return self.whole.sliced(value, place * hidden, (place + count) * hidden, 1) if self.whole.gates > 1 else value
+        return self.whole.sliced(parts[0], place * hidden, (place + count) * hidden, 1) if self.whole.gates > 1 else parts[0]
 
     def product(self, state, weights, bias=""):
         return self.add("Conv", state, weights, bias)
 
     def with_state(self, row, state):
-        return self.add("Add", self.product(state, self.recurrent), row) if state else row
+        return [self.add("Add", self.product(state, weights), part) if state else part
+                for weights, part in zip(self.recurrent, row)]
 
     def lstm(self, row, state, cell):
         first, second, third = self.activations
@@ -184,17 +200,12 @@ class Direction:
 
     def gru(self, row, state, _):
         first, second = self.activations
-        if not state and not self.late_bias:
+        if not state and not any(self.late_bias):
             update, new = self.add(first, self.gate(row, 0)), self.add(second, self.gate(row, 2))
             return self.add("Sub", new, self.add("Mul", update, new)), ""
         state = state or self.zero_state()
-        if self.whole.resets_behind:
-            sums = self.product(state, self.recurrent, self.late_bias)
-            both = self.add("Add", self.gate(sums, 0, 2), self.gate(row, 0, 2))
-        else:
-            both = self.add("Add", self.product(state, self.recurrent), self.gate(row, 0, 2))
-        hidden = self.whole.hidden
-        update, reset = (self.add(first, self.whole.sliced(both, place * hidden, (place + 1) * hidden, 1)) for place in (0, 1))
+        sums = [self.product(state, weights, bias) for weights, bias in zip(self.recurrent, self.late_bias)]
+        update, reset = (self.add(first, gate) for gate in self.update_and_reset(sums, row))
         if self.whole.resets_behind:
             new = self.add("Add", self.add("Mul", reset, self.gate(sums, 2)), self.gate(row, 2))
         else:
@@ -202,11 +213,18 @@ class Direction:
         new = self.add(second, new)
         return self.add("Add", new, self.add("Mul", update, self.add("Sub", state, new))), ""
 
+    def update_and_reset(self, sums, row):
+        if len(row) > 1:
+            return [self.add("Add", part, own) for part, own in zip(sums[:2], row)]
+        hidden = self.whole.hidden
+        both = self.add("Add", self.gate(sums, 0, 2) if self.whole.resets_behind else sums[0], self.gate(row, 0, 2))
+        return [self.whole.sliced(both, place * hidden, (place + 1) * hidden, 1) for place in (0, 1)]
+
     def zero_state(self):
         return self.whole.writer.number(np.zeros([self.whole.batch, self.whole.hidden, 1]), self.dtype())
 
     def rnn(self, row, state, _):
-        return self.add(self.activations[0], self.with_state(row, state)), ""
+        return self.add(self.activations[0], *self.with_state(row, state)), ""
 
 
 def input_name_of(names, place):
