@@ -131,6 +131,59 @@ class Rewriting(NetworkTest):
         self.assertEqual(set(self.kinds(model)[0]), {"operation"})
         self.verify(model)
 
+    def test_what_stands_behind_products(self):
+        """A residual, a row, numbers and an activation behind the product of computed matrices are the product's own, whatever
+        side they stand on; what others read too, what is broadcast to more, and vectors' are not."""
+        rng = np.random.default_rng(1)
+        nodes = [node("MatMul", ["a", "b"], ["p"]), node("Add", ["r", "p"], ["s"]), node("Mul", ["s", "row"], ["t"]),
+                 node("Sigmoid", ["t"], ["g"]), node("Mul", ["t", "g"], ["y"]),
+                 node("MatMul", ["y", "c"], ["q"]), node("Relu", ["q"], ["z"]), node("Softmax", ["q"], ["o"]),
+                 node("Gemm", ["m", "n"], ["u"], alpha=0.5, transB=1), node("Sub", ["column", "u"], ["v"]),
+                 node("MatMul", ["m", "e"], ["k"]), node("Relu", ["k"], ["l"])]
+        inputs = {"a": [2, 3, 5, 7], "b": [3, 7, 17], "r": [3, 1, 17], "c": [17, 6], "m": [9, 33], "n": [20, 33], "e": [33]}
+        constants = [random_tensor(rng, "row", 17), random_tensor(rng, "column", 9, 1)]
+        model = model_of(nodes, [value(*item) for item in inputs.items()],
+                         [value(name, None) for name in ("z", "o", "v", "l")], constants)
+        network = self.kinds(model)[1]
+        self.assertEqual(sorted(self.texts(network)), ["map", "map", *["matmul"] * 4, "softmax"])
+        behind = [step["operation"].partition("-then")[2] for step in network["steps"] if "-then" in step["operation"]]
+        self.assertEqual(behind, ["2-mul(add(b,a),c):mul(t0,sigmoid(t0))", "1-sub(b,a)"])
+        self.verify(model)
+
+    def test_what_stands_behind_normalizations(self):
+        """Activations and residuals; of groups nothing that is broadcast. Rows that are so large that they are taken in blocks,
+        far from 0, channels last and not."""
+        rng = np.random.default_rng(1)
+        nodes, constants, outputs = [], [], []
+
+        def add(operator, x, channels, *behind, residual="", **attributes):
+            name, place = f"n{len(outputs)}", len(nodes)
+            names = [f"{name}/scale", f"{name}/shift"]
+            constants.extend(random_tensor(rng, each, channels) for each in names)
+            nodes.append(node(operator, [x, *names], [f"{name}/0"], name, **attributes))
+            for step, kind in enumerate(behind):
+                more = [residual] if kind in ("Add", "Mul") else []
+                nodes.append(node(kind, [f"{name}/{step}", *more], [f"{name}/{step + 1}"]))
+            outputs.append(nodes[-1].output[0])
+            self.assertGreater(len(nodes), place)
+
+        add("InstanceNormalization", "large", 4, "Relu")
+        add("InstanceNormalization", "far", 40, "Add", "Relu", residual="far")
+        add("GroupNormalization", "far", 40, "HardSwish", num_groups=5)
+        add("GroupNormalization", "far", 40, "Add", num_groups=5, residual="far")
+        add("GroupNormalization", "far", 40, "Mul", num_groups=5, residual="row")
+        add("LayerNormalization", "rows", 24, "Add", "Tanh", residual="row24")
+        nodes += [node("Add", ["far", "offset"], ["far_off"]), node("Conv", ["far_off", "w"], ["conv"])]
+        constants.extend([numpy_helper.from_array(np.float32([300]), "offset"), random_tensor(rng, "w", 40, 40, 1, 1),
+                          random_tensor(rng, "row", 54), random_tensor(rng, "row24", 24)])
+        add("InstanceNormalization", "conv", 40, "LeakyRelu")
+        inputs = {"large": [1, 4, 300, 400], "far": [2, 40, 46, 54], "rows": [3, 7, 24]}
+        model = model_of(nodes, [value(*item) for item in inputs.items()], [value(name, None) for name in outputs], constants,
+                         opset=21)
+        texts = self.texts(self.kinds(model)[1])
+        self.assertEqual((texts.count("normalize"), texts.count("map")), (7, 2))  # the one that is broadcast, the offset
+        self.verify(model)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

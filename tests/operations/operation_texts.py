@@ -45,6 +45,11 @@ BAD = {
     "copy-f32[4]-f32[4]-n4-i0,1-v0,5-f0": "not within its steps",
     "concat-f32[4],f32[4]-f32[9]-a0": "inputs have 8 together",
     "matmul-f32[2x3],f32[4x5]-f32[2x5]-nn": "sizes do not fit",
+    "matmul-f32[2x3],f32[3x5]-f32[2x5]-nn-then2-add(a,b)": "of which the first is",
+    "matmul-f32[2x3],f32[3x5]-f32[2x5]-nn-then1-a": "inputs, not 2",
+    "matmul-f32[2x3],f32[3x5],f32[4]-f32[2x5]-nn-then1-add(a,b)": "is broadcast to size 5",
+    "matmul-f32[2x3],f32[3x5]-f32[2x5]-nn-then0-less(a,0)": "has not the output's type",
+    "normalize-f32[2x3]-f32[2x3]-a1-e1-then0-b": "neither one of the 1 operands",
     "matmul-f32[2x3],f16[3x5]-f32[2x5]-nn": "both sides have the output's type",
 }
 

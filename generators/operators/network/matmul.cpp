@@ -1,8 +1,11 @@
 // Batched products of matrices, both of which are computed: alpha * A * B + beta * C.
+#include <optional>
+
 #include "expressions/arithmetic.h"
 #include "expressions/elementwise/strict_math.h"
 #include "moves/tail_strategy.h"
 #include "operators/network/kinds.h"
+#include "operators/network/loops/behind.h"
 #include "operators/network/loops/loops.h"
 #include "operators/network/loops/parameters.h"
 
@@ -29,13 +32,15 @@ class Matmul : public Operation {
             beta_ = reader.number("beta");
         }
         has_zero_points_ = reader.accept("-z");
+        behind_.emplace(tensors, reader);
         check(reader);
         read_sizes(reader);
     }
 
     std::string parameters() const override {
         return std::string("-") + (transposes_a_ ? "t" : "n") + (transposes_b_ ? "t" : "n") +
-               (scales_ ? "-alpha" + alpha_.text + "-beta" + beta_.text : "") + (has_zero_points_ ? "-z" : "");
+               (scales_ ? "-alpha" + alpha_.text + "-beta" + beta_.text : "") + (has_zero_points_ ? "-z" : "") +
+               behind_->text();
     }
     std::vector<int64_t> extents() const override { return extents_of(loops_); }
 
@@ -66,7 +71,11 @@ class Matmul : public Operation {
             value = strict::add(
                 value, scales_ && beta_.value != 1 ? strict::mul(other, make_const(type, beta_.value)) : other);
         }
-        out(at) = store_element(tensors_.output.type, value);
+        Exprs others;
+        for (size_t i = behind_->own(); i < inputs.size(); i++) {
+            others.push_back(element_at(inputs[i], tensors_.inputs[i].type, place_of(loops_, i, steps)));
+        }
+        out(at) = store_element(tensors_.output.type, behind_->of(value, others));
         schedule(out, product, rows, target, lanes);
         return out;
     }
@@ -81,10 +90,12 @@ class Matmul : public Operation {
     }
 
     // The input that is added; 0 where there is none.
-    size_t addend() const { return tensors_.inputs.size() == 3 && !has_zero_points_ ? 2 : 0; }
+    size_t addend() const { return behind_->own() == 3 && !has_zero_points_ ? 2 : 0; }
 
     void check(const TextReader &reader) const {
-        require_inputs(tensors_, reader, has_zero_points_ ? 4 : 2, has_zero_points_ ? 4 : 3);
+        OperationTensors own = tensors_;
+        own.inputs.resize(behind_->own());
+        require_inputs(own, reader, has_zero_points_ ? 4 : 2, has_zero_points_ ? 4 : 3);
         const auto is_byte = [](ElementType type) { return type == ElementType::s8 || type == ElementType::u8; };
         const ElementType a = tensors_.inputs[0].type, b = tensors_.inputs[1].type, out = tensors_.output.type;
         const bool is_quantized = is_byte(a) && is_byte(b) && out == ElementType::s32;
@@ -125,8 +136,10 @@ class Matmul : public Operation {
             }
             strides.back().insert(strides.back().end(), {0, 0});
         }
-        if (addend() > 0) {
-            strides.push_back(broadcast_strides(tensors_.inputs[addend()], out, reader));
+        for (size_t i = 2; i < tensors_.inputs.size(); i++) {
+            const bool is_point = has_zero_points_ && i < behind_->own();
+            strides.push_back(is_point ? std::vector<int64_t>(rank, 0)
+                                       : broadcast_strides(tensors_.inputs[i], out, reader));
         }
         std::vector<Loop> loops;
         for (size_t axis = rank; axis-- > 0;) {
@@ -228,6 +241,7 @@ class Matmul : public Operation {
     OperationTensors tensors_;
     bool transposes_a_ = false, transposes_b_ = false, scales_ = false, has_zero_points_ = false;
     TextNumber alpha_ = {1, "1"}, beta_ = {1, "1"};
+    std::optional<Behind> behind_;
     int64_t m_ = 1, n_ = 1, k_ = 1;
     std::vector<Loop> loops_;
 };

@@ -59,7 +59,7 @@ class Network:
         self.views = 0
         self.fields = Fields()
         layers = [layer for layer in importer.layers if layer.name not in importer.failed and self.is_constant(layer)]
-        self.units = with_tails(graph, units_of(graph, layers, self.is_map), self.has_no_kernel)
+        self.units = with_tails(graph, units_of(graph, layers, self.is_map, self.takes), self.has_no_kernel)
 
     # ---- The whole
 
@@ -223,11 +223,22 @@ class Network:
     def is_map(self, node):
         return operations.is_map(node, self.graph)
 
+    def takes(self, node, chain):
+        """Whether a node computes what the chain of nodes behind it does."""
+        if not operations.may_take(node):
+            return False
+        try:
+            operations.with_chain(node, chain, self.graph)
+        except NodeError:
+            return False
+        return True
+
     def operation(self, unit):
         """What a unit is as operations, a list. NodeError: it is none."""
         if id(unit) not in self.operations:
             try:
                 made = operations.map_of(unit.nodes, self.graph) if unit.kind == "map" \
+                    else operations.with_chain(unit.nodes[0], unit.nodes[1:], self.graph) if unit.kind == "taking" \
                     else operations.operation_of(unit.node, self.graph)
                 self.operations[id(unit)] = made if isinstance(made, list) else [made]
             except NodeError as error:

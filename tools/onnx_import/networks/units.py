@@ -11,7 +11,8 @@ MOST_READ, MOST_NODES = 12, 32
 
 
 class Unit:
-    """Something that is computed at once: `kind` is "layer", "map" (a chain), "node" or "tail" (nodes without kernels)."""
+    """Something that is computed at once: `kind` is "layer", "map" (a chain), "node", "taking" (a node and the chain behind it)
+    or "tail" (nodes without kernels)."""
 
     def __init__(self, kind, nodes, inputs, outputs, layer=None):
         self.kind, self.nodes, self.layer = kind, nodes, layer
@@ -24,10 +25,10 @@ class Unit:
         return self.layer.node if self.layer else self.nodes[-1]
 
 
-def units_of(graph, layers, is_map):
+def units_of(graph, layers, is_map, takes):
     """The units that the model's outputs need, in an order in which they can run."""
     units = needed(graph, all_units(graph, layers))
-    return chained(graph, units, is_map)
+    return with_chains(graph, chained(graph, units, is_map), takes)
 
 
 def all_units(graph, layers):
@@ -94,6 +95,25 @@ def chained(graph, units, is_map):
             inputs = [name for part in chain for name in part.inputs if name not in made]
             result.append(Unit("map", [part.node for part in chain], inputs, unit.outputs))
     return result
+
+
+def with_chains(graph, units, takes):
+    """The units with chains joined to the node in front, where that computes them before it stores its result."""
+    makers = {unit.outputs[0]: unit for unit in units if unit.kind == "node" and len(unit.outputs) == 1}
+    readers, gone, joined = readers_of(units), set(), {}
+    for unit in units:
+        if unit.kind != "map":
+            continue
+        for name in unit.inputs:
+            maker = makers.get(name)
+            if maker is None or id(maker) in gone or len(readers[name]) != 1 or name in graph.outputs or \
+                    graph.shape(name) != graph.shape(unit.outputs[0]) or not takes(maker.node, unit.nodes):
+                continue
+            gone.add(id(maker))
+            joined[id(unit)] = Unit("taking", [*maker.nodes, *unit.nodes],
+                                    [*maker.inputs, *(other for other in unit.inputs if other != name)], unit.outputs)
+            break
+    return [joined.get(id(unit), unit) for unit in units if id(unit) not in gone]
 
 
 def with_tails(graph, units, has_no_kernel):

@@ -12,7 +12,11 @@ HANDLERS = {**gathering.HANDLERS, **movement.HANDLERS, **interpolation.HANDLERS,
 # Operators of ONNX Runtime's own that are as they are.
 MICROSOFT = {("com.microsoft", "FusedMatMul")}
 
-__all__ = ["copy_text", "is_map", "map_of", "operation_of"]
+# Operators that may compute something of their results before they are stored.
+TAKING = {"MatMul", "FusedMatMul", "Gemm", "InstanceNormalization", "LayerNormalization", "RMSNormalization", "GroupNormalization",
+          "MeanVarianceNormalization"}
+
+__all__ = ["copy_text", "is_map", "map_of", "may_take", "operation_of", "with_chain"]
 
 
 def operation_of(node, graph):
@@ -28,3 +32,16 @@ def operation_of(node, graph):
         return HANDLERS[node.op_type](values)
     except (KeyError, IndexError, ValueError, AttributeError) as error:
         raise NodeError(f"its attributes or inputs are not those of a {node.op_type}: {error!r}") from error
+
+
+def may_take(node):
+    return node.op_type in TAKING and (is_onnx(node) or (node.domain, node.op_type) in MICROSOFT)
+
+
+def with_chain(node, chain, graph):
+    """The operation of a node together with that of the chain of nodes behind it. NodeError: they are two."""
+    made = operation_of(node, graph)
+    if len(made) != 1:
+        raise NodeError("it is more than one operation", "unsupported")
+    made[0].with_behind(map_of(chain, graph))
+    return made

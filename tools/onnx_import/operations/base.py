@@ -3,6 +3,8 @@
 An order is a tuple whose element i is the logical axis that lies at physical place i, the slowest first.
 """
 
+import re
+
 import numpy as np
 import onnx
 
@@ -14,6 +16,8 @@ TYPES = {"float32": "f32", "float16": "f16", "float64": "f64", "int8": "s8", "ui
 NUMPY_TYPES = {"FLOAT": "float32", "FLOAT16": "float16", "DOUBLE": "float64", "INT8": "int8", "UINT8": "uint8",
                "INT16": "int16", "UINT16": "uint16", "INT32": "int32", "UINT32": "uint32", "INT64": "int64",
                "UINT64": "uint64", "BOOL": "bool"}
+# Tensors' names in expressions.
+LETTERS = "abcdefghijklmnop"
 # Kernels count a tensor's places in 32 bits.
 MOST_ELEMENTS = (2 ** 31 - 1) // 8
 
@@ -84,6 +88,16 @@ class Operation:
     def text(self, inputs, outputs):
         """The operation's text where inputs and outputs lie in these orders."""
         raise NotImplementedError
+
+    def with_behind(self, chain):
+        """Takes a Map that reads its result, whose result is then its own. NodeError: it cannot."""
+        raise NodeError("it computes nothing of its result", "unsupported")
+
+    def ends_in(self, chain):
+        """Has the result of a Map for its own."""
+        if list(chain.shape) != self.shape or chain.dtype != self.dtype:
+            raise NodeError("what is behind has another shape or type", "unsupported")
+        self.outputs = list(chain.outputs)
 
 
 class Values:
@@ -183,6 +197,28 @@ class Aligned(Operation):
 
     def output_text(self, order):
         return tensor_text(self.dtype, [self.shape[axis] for axis in order])
+
+
+class Behind:
+    """An expression that is computed of an operation's result before it is stored: of the result, which is `a` in it, and of
+    further operands."""
+
+    def __init__(self, expression, operands):
+        self.expression, self.operands = expression, operands
+
+    @staticmethod
+    def of(chain, result):
+        """What a Map computes of one of its operands, the value `result`. NodeError: it reads that in more than one way."""
+        places = [place for place, operand in enumerate(chain.operands) if isinstance(operand.item, str) and operand.item == result]
+        if len(places) != 1 or chain.operands[places[0]].axes != list(range(len(chain.shape))):
+            raise NodeError("what is behind reads it broadcast", "unsupported")
+        order = [places[0], *(place for place in range(len(chain.operands)) if place != places[0])]
+        letters = {LETTERS[place]: LETTERS[new] for new, place in enumerate(order)}
+        expression = re.sub(r"\b[a-p]\b", lambda found: letters[found.group()], chain.expression)
+        return Behind(expression, [chain.operands[place] for place in order[1:]])
+
+    def text(self):
+        return f"-then{len(self.operands)}-{self.expression}"
 
 
 class AlongAxes(Operation):

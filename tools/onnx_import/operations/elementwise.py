@@ -4,7 +4,7 @@ import numpy as np
 
 from terms import NodeError, attribute_values, is_onnx
 
-from operations.base import Aligned, Operand, Values, dtype_of, normal_axis, number_text, type_text
+from operations.base import LETTERS, Aligned, Operand, Values, dtype_of, normal_axis, number_text, type_text
 
 MOST_OPERANDS = 16
 FLOATS = ("float16", "float32", "float64")
@@ -368,7 +368,7 @@ class Chain:
                 raise NodeError(f"a chain reads more than {MOST_OPERANDS} tensors", "unsupported")
             self.keys[key] = len(self.operands)
             self.operands.append(Operand(item, dtype, shape, axes))
-        return Term("abcdefghijklmnop"[self.keys[key]], dtype)
+        return Term(LETTERS[self.keys[key]], dtype)
 
     def operation(self):
         output = self.nodes[-1].output[0]

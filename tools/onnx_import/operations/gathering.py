@@ -4,7 +4,7 @@ import numpy as np
 
 from terms import NodeError, attribute_values
 
-from operations.base import (AlongAxes, Aligned, Operand, normal_axes, normal_axis, number_text,
+from operations.base import (AlongAxes, Aligned, Behind, Operand, normal_axes, normal_axis, number_text,
                              numbers_text, tensor_text)
 from operations.elementwise import Map
 
@@ -179,13 +179,30 @@ class Normalize(Aligned):
     def __init__(self, kind, operands, output, dtype, shape, axes, epsilon):
         super().__init__(operands, output, dtype, shape)
         self.kind, self.axes, self.epsilon = kind, axes, epsilon
+        self.own, self.behind = len(operands), None
+
+    def with_behind(self, chain):
+        if self.behind:
+            raise NodeError("something is behind already", "unsupported")
+        behind = Behind.of(chain, self.outputs[0])
+        self.refuse_operands(behind.operands)
+        self.ends_in(chain)
+        self.behind = behind
+        self.operands += behind.operands
+        self.inputs += [operand.item for operand in behind.operands]
+
+    def refuse_operands(self, operands):
+        pass
 
     def text(self, inputs, outputs):
         order = outputs[0]
         places = ",".join(str(place) for place in sorted(order.index(axis) for axis in self.axes))
         x = self.output_text(order)
         operands = ",".join([x, *(operand.text(order) for operand in self.operands[1:])])
-        return f"{self.kind}-{operands}-{x}-a{places}-e{self.epsilon}"
+        return f"{self.kind}-{operands}-{x}-a{places}-e{self.epsilon}{self.behind_text()}"
+
+    def behind_text(self):
+        return self.behind.text() if self.behind else ""
 
 
 class GroupNormalize(Normalize):
@@ -194,6 +211,10 @@ class GroupNormalize(Normalize):
     def __init__(self, operands, output, dtype, shape, groups, epsilon):
         super().__init__("normalize", operands, output, dtype, shape, [], epsilon)
         self.groups = groups
+
+    def refuse_operands(self, operands):
+        if any(operand.shape != self.shape for operand in operands):
+            raise NodeError("what is behind reads what is broadcast", "unsupported")
 
     def text(self, inputs, outputs):
         order = outputs[0]
@@ -210,9 +231,10 @@ class GroupNormalize(Normalize):
         x = tensor_text(self.dtype, sizes)
         behind = [1] * (len(sizes) - channels - 2)
         others = [tensor_text(operand.dtype, [self.groups, operand.shape[0] // self.groups, *behind])
-                  for operand in self.operands[1:]]
+                  for operand in self.operands[1:self.own]]
+        others += [tensor_text(operand.dtype, sizes) for operand in self.operands[self.own:]]
         places = ",".join(map(str, reduced))
-        return f"normalize-{','.join([x, *others])}-{x}-a{places}-e{self.epsilon}"
+        return f"normalize-{','.join([x, *others])}-{x}-a{places}-e{self.epsilon}{self.behind_text()}"
 
 
 def operand_of(values, index, axes):

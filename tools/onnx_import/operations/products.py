@@ -4,7 +4,7 @@ import numpy as np
 
 from terms import NodeError, attribute_values
 
-from operations.base import Operand, Operation, identity, number_text, tensor_text
+from operations.base import Behind, Operand, Operation, identity, number_text, tensor_text
 from operations.elementwise import Map
 
 
@@ -16,17 +16,27 @@ class Product(Operation):
         self.dtypes, self.shapes, self.parameters = dtypes, shapes, parameters
         self.ranks = None
         self.result = None
+        self.behind = None
 
     def taken_for(self, result, ranks):
         """The shape that the result is taken for, and the ranks that inputs have in the model."""
         self.result, self.ranks = result, ranks
         return self
 
+    def with_behind(self, chain):
+        if self.behind or self.result != self.shape or self.parameters.endswith("-z"):
+            raise NodeError("nothing is computed behind a product of vectors or bytes", "unsupported")
+        behind = Behind.of(chain, self.outputs[0])
+        self.ends_in(chain)
+        self.behind = behind
+        self.inputs += [operand.item for operand in behind.operands]
+
     def follow(self, orders):
         asked = [swapped(rank) if place < 2 and rank == len(self.shapes[place]) > 1
                  and lies_swapped(self.shapes[place], orders[place]) else identity(rank)
                  for place, rank in enumerate(self.ranks)]
-        return asked, [identity(len(self.shape))]
+        result = identity(len(self.shape))
+        return asked + [operand.order(result) for operand in (self.behind.operands if self.behind else [])], [result]
 
     def text(self, inputs, outputs):
         """A side whose rows and columns lie the other way is read as such."""
@@ -35,8 +45,12 @@ class Product(Operation):
             if inputs[place] != identity(self.ranks[place]):
                 shapes[place] = [shapes[place][axis] for axis in inputs[place]]
                 sides[place] = "n" if sides[place] == "t" else "t"
-        operands = ",".join(tensor_text(dtype, shape) for dtype, shape in zip(self.dtypes, shapes))
-        return f"matmul-{operands}-{tensor_text(self.dtype, self.result)}-{''.join(sides)}{self.parameters[3:]}"
+        operands = [tensor_text(dtype, shape) for dtype, shape in zip(self.dtypes, shapes)]
+        behind = ""
+        if self.behind:
+            operands += [operand.text(outputs[0]) for operand in self.behind.operands]
+            behind = self.behind.text()
+        return f"matmul-{','.join(operands)}-{tensor_text(self.dtype, self.result)}-{''.join(sides)}{self.parameters[3:]}{behind}"
 
 
 def swapped(rank):

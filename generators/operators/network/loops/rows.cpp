@@ -66,6 +66,27 @@ void Rows::compute(const Gathered &of_row) {
     of_row.compute_at(out_, here_, tile_);
 }
 
+void Rows::compute_blocks(Halide::Func of_blocks, const Var &block, const std::vector<Gathered> &of_block) {
+    of_blocks.compute_at(out_, here_);
+    std::vector<VarOrRVar> order;
+    for (const Var &var : of_blocks.args()) {
+        if (var.name() != block.name()) {
+            order.emplace_back(var);
+        }
+    }
+    order.emplace_back(block);
+    of_blocks.reorder(order);
+    if (!loops_[0].reduced) {
+        const Var lane("lane"), vectors("vectors");
+        const int width = lanes_within(tile_, lanes_);
+        of_blocks.split(of_blocks.args()[0], vectors, lane, width, tail(static_cast<int>(tile_), width))
+            .vectorize(lane);
+    }
+    for (const Gathered &gathered : of_block) {
+        gathered.compute_at(of_blocks, block, tile_);
+    }
+}
+
 void Rows::compute_of_row(Halide::Func of_row) {
     of_row.compute_at(out_, here_).store_in(Halide::MemoryType::Stack);
     if (!loops_[0].reduced) {

@@ -22,6 +22,8 @@ class Rows {
     void compute(Halide::Func of_elements);
     void compute(const Gathered &of_row);
     void compute_of_row(Halide::Func of_row);
+    // A Func over parts of a row, for one row; what each of them is gathered from is read once for all of these.
+    void compute_blocks(Halide::Func of_blocks, const Halide::Var &block, const std::vector<Gathered> &of_block);
 
   private:
     const std::vector<Loop> &loops_;
