@@ -40,6 +40,7 @@ constexpr TargetModel models[] = {
      .l2_bytes = 1 << 20,
      .int8_products = 4,
      .bf16_products = 2,
+     .separate_adders = true,
      .masked_stores = true},
     {.name = "x86-64-amx",
      .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"

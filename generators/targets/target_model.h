@@ -49,6 +49,8 @@ struct TargetModel {
     const char *byte_dot = nullptr;
     LlvmProcessor llvm = {};    // where Halide's features say another
     bool matrix_tiles = false;  // products of tiles, of bytes and of bf16
+    // Whether additions of vectors have units of their own beside those of products.
+    bool separate_adders = false;
     // Whether products take one lane of a register as their factor, so that inputs are read by vectors.
     bool lane_indexed_fma = false;
     bool f16_arithmetic = false;  // whether there is arithmetic on f16

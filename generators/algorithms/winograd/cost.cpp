@@ -33,10 +33,12 @@ constexpr double cold_bytes = 10;                // a cycle, of weights that no 
 constexpr double cold_share = 0.5;               //   and how much of that counts
 constexpr int lines_ahead = 64;                  // by which weights are fetched ahead
 constexpr int line_bytes = 64;
-constexpr double least_share = 0.51;        // of panels, that channels of groups take
-constexpr double thread_weight = 1;         // of what several threads leave unused against the cycles of one
-constexpr int enough_chunks = 16;           // for any number of threads
-constexpr int most_unrolled_products = 48;  // of the steps of a sum in one loop's body
+constexpr double least_share = 0.51;           // of panels, that channels of groups take
+constexpr double most_share = 0.95;            // of the direct algorithm's cycles, that pay
+constexpr double most_beside_products = 1.15;  //   where transforms' additions go on beside products
+constexpr double thread_weight = 1;            // of what several threads leave unused against the cycles of one
+constexpr int enough_chunks = 16;              // for any number of threads
+constexpr int most_unrolled_products = 48;     // of the steps of a sum in one loop's body
 
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
@@ -500,10 +502,13 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     if (!target.lane_indexed_fma && !problem.is_quantized()) {  // measured so
         direct += group_waits(problem, other);
     }
-    if (problem.x_layout != Layout::nxc) {  // transposed by both, which only this estimate counts
+    // Transforms are counted as if products waited for them.
+    const bool beside = target.separate_adders && problem.x_type == DType::f32;
+    // Transposed by both, which only this estimate counts.
+    if (problem.x_layout != Layout::nxc && !(beside && other.has_row_lanes())) {
         direct += image_cycles(problem, target.lanes(32));
     }
-    return winograd_cycles(problem, target) < 0.95 * direct;
+    return winograd_cycles(problem, target) < (beside ? most_beside_products : most_share) * direct;
 }
 
 }  // namespace kiln

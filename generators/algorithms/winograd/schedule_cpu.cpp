@@ -78,6 +78,13 @@ int all_tiles(const WinogradShape &shape) {
     return tiles;
 }
 
+// So many, or one more. A tile writes and reads all its points: where these lie an odd number of vectors apart they
+// fall into all sets of the caches (16 to 32 channels of 160x160 at stride 2, tiles of 5x5, 16 in a row: .18 ms in
+// place of .26).
+int odd(int count) {
+    return count | 1;
+}
+
 void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
     const WinogradShape shape = schedule.by_point ? s.shape.plane() : s.shape;
     const size_t axes = shape.axes.size() - (schedule.by_point ? 1 : 0);
@@ -89,9 +96,9 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     if (shape.group_chunks > 1 || shape.panel_inputs) {
         f.bound_extent(s.c, shape.reduction_channels);
     } else {
-        f.bound(s.c, 0, s.channels).align_storage(s.c, s.channels + lanes);
+        f.bound(s.c, 0, s.channels).align_storage(s.c, odd(ceil_div(s.channels, lanes)) * lanes);
     }
-    f.bound(s.tile, 0, all_tiles(shape));
+    f.bound(s.tile, 0, all_tiles(shape)).align_storage(s.tile, odd(all_tiles(shape)));
     for (size_t a = 0; a < axes; a++) {
         bound(s, f, s.e[a], 0, shape.input_phases(a));
         bound(s, f, s.j[a], 0, shape.axes[a].points);
@@ -189,8 +196,9 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
         bound_columns(f, s, schedule, shape.panels * shape.panel);
         f.bound(s.tile, range.begin, range.count);
         if (shape.group_chunks == 1) {
-            f.align_storage(s.c, (schedule.by_panel ? 1 : shape.panels) * shape.panel + schedule.lanes);
+            f.align_storage(s.c, odd((schedule.by_panel ? 1 : shape.panels) * schedule.vectors) * schedule.lanes);
         }
+        f.align_storage(s.tile, odd(range.count));
         f.split(s.c, panel, s.c, shape.panel).split(s.c, vector, s.c, schedule.lanes);
         f.split(s.tile, tiles, s.tile, block, tail(range.count, block));
         std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
