@@ -8,6 +8,7 @@
 
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/byte_dot.h"
+#include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
 
 namespace kiln {
@@ -50,6 +51,28 @@ TEST(LoweringPasses, a_statement_without_tiles_has_none) {
     int found = 0;
     use_matrix_tiles(lowered_sum(u8, s8, 8), found);
     EXPECT_EQ(found, 0);
+}
+
+// Of elements `first`, `first` + `step` and so on of x.
+Expr loaded(const Expr &first, int step, int lanes) {
+    using namespace Halide::Internal;
+    return Load::make(Halide::Int(8, lanes), "x", Ramp::make(first, step, lanes), Halide::Buffer<>(),
+                      Halide::Parameter(), const_true(lanes), ModulusRemainder());
+}
+
+TEST(LoweringPasses, interleaved_loads_of_neighbours_are_one) {
+    using namespace Halide::Internal;
+    const Expr i = Variable::make(Halide::Int(32), "i");
+    const auto elements_behind = [&](int second) {
+        const Expr odd = Shuffle::make_slice(loaded(i * 8, 1, 8), second, 2, 4);
+        const Stmt store = Store::make("y", Shuffle::make_interleave({loaded(i * 8, 2, 4), odd}),
+                                       Ramp::make(i * 8, 1, 8), Halide::Parameter(), const_true(8), ModulusRemainder());
+        return load_consecutive_lanes_densely(store).as<Store>()->value;
+    };
+    const Expr dense = elements_behind(1);
+    ASSERT_NE(dense.as<Load>(), nullptr) << dense;
+    EXPECT_TRUE(is_const_one(dense.as<Load>()->index.as<Ramp>()->stride)) << dense;
+    EXPECT_EQ(elements_behind(0).as<Load>(), nullptr);
 }
 
 // The stores of a statement in order, as the lanes that each writes from where, masked ones in brackets.

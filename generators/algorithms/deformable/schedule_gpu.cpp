@@ -3,6 +3,7 @@
 #include "algorithms/deformable/schedule_gpu.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include "expressions/arithmetic.h"
@@ -25,7 +26,22 @@ void DeformableGpuSchedule::list(ScheduleText &text) {
     text.number("unroll", unroll, 1, 64);
 }
 
+namespace {
+
+// Of how many neighbouring channels a vector may hold some. Those of several groups sum samples that lie as far apart
+// as a group has input channels, and Halide loads all that is between them too: twelve numbers at once, for example,
+// which OpenCL has no type for.
+int64_t channels_of_vectors(const Problem &problem) {
+    return problem.in_channels == problem.groups ? problem.out_channels : problem.out_channels / problem.groups;
+}
+
+}  // namespace
+
 void DeformableGpuSchedule::check(const Problem &problem) const {
+    if (channels_of_vectors(problem) % vector != 0) {
+        throw std::invalid_argument("schedule: vectors of " + std::to_string(vector) + " channels, of " +
+                                    std::to_string(channels_of_vectors(problem)) + " in a group");
+    }
     if (problem.out_channels % channels != 0 || channels % vector != 0) {
         throw std::invalid_argument("schedule: " + std::to_string(channels) + " channels a thread, " +
                                     std::to_string(vector) + " at once, of " + std::to_string(problem.out_channels));
@@ -47,7 +63,7 @@ DeformableSchedule DeformableGpuSchedule::stages() const {
 DeformableGpuSchedule default_deformable_gpu_schedule(const Problem &problem, const TargetModel &target) {
     DeformableGpuSchedule s;
     s.channels = largest_divisor(problem.out_channels, 8);
-    s.vector = vector_of(s.channels);
+    s.vector = vector_of(static_cast<int>(std::gcd(s.channels, channels_of_vectors(problem))));
     s.points = static_cast<int>(std::min<int64_t>(problem.out_points(), target.gpu.registers / 2 / s.channels));
     const bool nxc = problem.y_layout == Layout::nxc;
     s.threads_c = lanes_around(problem.out_channels / s.channels, nxc ? 16 : 4);

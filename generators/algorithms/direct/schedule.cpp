@@ -196,10 +196,11 @@ bool transposes_output(const Problem &problem, const DirectSchedule &schedule) {
 
 bool keeps_channel_guards(const Problem &problem, const DirectSchedule &schedule) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const bool all_bounded =
-        std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.offset_is_bounded(); });
+    const bool no_remainders = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+        return axis.offset_is_bounded() && !axis.has_uneven_phases();
+    });
     const int vectors = ceil_div(channels_in_panels(problem, schedule), schedule.lanes);
-    return all_bounded || schedule.has_row_lanes() || vectors % schedule.vectors == 0;
+    return no_remainders || schedule.has_row_lanes() || vectors % schedule.vectors == 0;
 }
 
 bool picks_output(const Problem &problem, const DirectSchedule &schedule) {

@@ -101,8 +101,8 @@ bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule);
 bool transposes_output(const Problem &problem, const DirectSchedule &schedule);
 
 // Whether a processor's kernel may write y a register tile at a time. Halide 21 drops the guard of a vector that lies
-// wholly beyond the last channel where the phases of an axis begin at taps that follow from a remainder: what such a
-// panel holds is then written beside y, whole, and y picks its channels from it.
+// wholly beyond the last channel where the taps of an axis' phases follow from a remainder, their first or their
+// number: what such a panel holds is then written beside y, whole, and y picks its channels from it.
 bool keeps_channel_guards(const Problem &problem, const DirectSchedule &schedule);
 
 // Whether a processor's kernel picks y's elements from whole phases: those of y have unequal sizes, y is transposed, or
