@@ -1,8 +1,8 @@
 """Tries new random layers on targets for as long as asked, on all cores: `./dev soak` (--help).
 
 Batches are drawn as random_problems.py draws them (problems.py), one in four as deployments have them, and go in turn to each
-target. A batch is compiled and linked at once: by default decisions, whose output NumPy checks, and by decisions drawn from the
-spaces that tuning goes through, which kiln verify checks, with threads, unaligned tensors and misused workspaces. What fails is
+target. A batch is compiled and linked at once: by default decisions, whose output NumPy checks, and a share by decisions drawn
+from the spaces that tuning goes through, which kiln verify checks, with threads, unaligned tensors and misused workspaces. What fails is
 reduced (reducer.py) and kept as a line of tests/cases/regressions.jsonl, which soak_regressions.py runs in each `./dev test`.
 
 What was tried is a line a batch in build/soak/batches.jsonl: another soak goes on behind it. The seed is drawn when there is no
@@ -18,6 +18,7 @@ import random
 import resource
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import problems
@@ -31,14 +32,19 @@ import trials
 ROOT = Path(__file__).resolve().parents[2]
 
 WIDE_SHARE = 4  # one layer in so many is drawn as deployments have them
-# By engine: how many layers a batch has (what is linked to them takes seconds of its own), and their largest products, and
-# those of wide ones. Emulators run some twenty times slower.
-BATCH = {"specialized": 60, "generic": 2000}
+DRAWN_SHARE = 3  # one in so many is compiled a second time, by a decision drawn for it
+# By engine: how many layers a batch has (linking specialised kernels takes seconds of its own, and the generic ones of all
+# operators, types and ranks are compiled for each batch anew, over a minute), and their largest products, and those of wide
+# ones. Emulators run some twenty times slower.
+BATCH = {"specialized": 60, "generic": 3000}
 MOST_PRODUCTS = {"specialized": (2_000_000, 30_000_000), "generic": (300_000, 3_000_000)}
 MOST_EMULATED = (1_000_000, 5_000_000)
-# One specialised layer is tried for so many generic ones.
-GENERIC_WEIGHT = 20
-TIME_LIMIT = 1800  # seconds for a batch; one that takes longer is halved
+# How many layers of one target are tried to those of another: by engine, and by how they are tried there.
+WEIGHTS = {
+    "specialized": {targets.RUN: 10, targets.EMULATED: 3, targets.COMPILED: 1},
+    "generic": {targets.RUN: 40, targets.EMULATED: 10},
+}
+TIME_LIMIT = 7200  # seconds for a batch, of a clock on the wall; one that takes longer is halved
 ROUNDS = 30  # of reducing
 
 COUNTS = ("count", "right", "unsupported", "not run", "failed", "points", "processor_seconds")
@@ -49,12 +55,20 @@ class Lane:
 
     def __init__(self, target, engine, seed):
         self.target, self.engine, self.seed = target, engine, seed
+        # Each target draws layers of its own: what one has shown to be right would tell less of the next.
+        self.draw_seed = seed ^ zlib.crc32(target.encode())
         self.next = self.done = 0
         self.counts = collections.Counter()
 
     @property
     def key(self):
         return self.target, self.engine
+
+    @property
+    def weight(self):
+        # What is there for GPUs runs their kernels on the processor, and no faster than an emulator does.
+        way = targets.EMULATED if targets.is_gpu(self.target) else targets.way(self.target)
+        return WEIGHTS[self.engine][way]
 
     def take(self, size):
         first, self.next = self.next, self.next + size
@@ -70,7 +84,7 @@ def draw(lane, first, count):
     cells = [cell for cell in problems.CELLS if not targets.is_gpu(lane.target) or cell[1] in trials.GPU_TYPES]
     wide = {number: number % WIDE_SHARE == 0 for number in range(first, first + count)}
     # The stride over the cells is its own, so that each cell is drawn wide as well.
-    return [problems.draw(lane.seed, n + n // len(cells), most[is_wide], cells, is_wide) for n, is_wide in wide.items()]
+    return [problems.draw(lane.draw_seed, n + n // len(cells), most[is_wide], cells, is_wide) for n, is_wide in wide.items()]
 
 
 def halved(tried, attempt, verdict_of):
@@ -100,9 +114,10 @@ def processor_seconds():
 
 
 def try_drawn(lane, tried, verdicts, decision):
-    """Layers that were right again, by a decision that draws for each: how many, and the failures."""
+    """A share of the layers that were right again, by a decision that draws for each: how many, and the failures."""
     compiled = targets.way(lane.target) == targets.COMPILED
     again = [(layer, v.problem) for layer, v in zip(tried, verdicts) if v.kind in ("right", "not run") and not v.failure]
+    again = again[::DRAWN_SHARE]
     if not again or lane.engine != "specialized" or targets.is_gpu(lane.target):
         return 0, []
     some, texts = zip(*again)
@@ -178,9 +193,8 @@ class Soak:
         print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
     def next_lane(self):
-        """The one that has least behind it."""
-        weights = {"specialized": 1, "generic": GENERIC_WEIGHT}
-        return min(self.lanes.values(), key=lambda lane: lane.next / weights[lane.engine])
+        """The one that has least behind it, by its weight."""
+        return min(self.lanes.values(), key=lambda lane: lane.next / lane.weight)
 
     def is_over(self, started):
         o = self.options

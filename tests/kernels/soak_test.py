@@ -68,6 +68,7 @@ def decision_of(text, target, decision):
     return {"problem": "*", "algorithm": "direct", "schedule": "lanes:8"}
 
 
+@mock.patch.dict(soak.WEIGHTS, specialized={targets.RUN: 1, targets.COMPILED: 1})
 @mock.patch.multiple(trials, run=run, verify=verify, decision_of=decision_of)
 @mock.patch.object(targets, "way", lambda target: targets.COMPILED if target == "x86-64-amx" else targets.RUN)
 @mock.patch.object(targets, "all_targets", lambda: {name: {"requires": ["a"], "runs_here": True} for name in TARGETS})
@@ -117,6 +118,20 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(len({batch["seed"] for batch in batches}), 1)
         for target in TARGETS:
             self.assertEqual([b["first"] for b in batches if b["target"] == target], [0, 5, 10])
+
+    def test_targets_have_their_shares_and_draw_layers_of_their_own(self):
+        with mock.patch.dict(soak.WEIGHTS, specialized={targets.RUN: 5, targets.COMPILED: 1}):
+            self.soak("--targets", *TARGETS, "--batches", "12", "--batch", "6", "--seed", "7")
+        tried = {target: sum(b["count"] for b in self.batches() if b["target"] == target) for target in TARGETS}
+        self.assertEqual(tried, dict(zip(TARGETS, (60, 12))))
+        drawn = [soak.draw(soak.Lane(target, "specialized", 7), 0, 12) for target in TARGETS]
+        for first, second in zip(*drawn):
+            self.assertNotEqual({**first, "data": None}, {**second, "data": None})
+
+    def test_a_share_is_tried_by_drawn_decisions(self):
+        self.soak("--targets", "x86-64-avx2", "--batches", "1", "--batch", "60", "--seed", "2")
+        (batch,) = self.batches()
+        self.assertEqual(batch["points"], -(-batch["right"] // soak.DRAWN_SHARE))
 
     def test_values_that_nobody_saw_are_no_right_ones(self):
         _, said = self.soak("--targets", "x86-64-amx", "--batches", "1", "--batch", "3", "--seed", "5")

@@ -307,6 +307,7 @@ class Run {
         request.decisions = options_.decisions;
         request.jobs = options_.jobs;
         request.fallbacks = options_.fallbacks;
+        request.layer_functions = false;
         Progress progress("compiling", static_cast<int>(request.layers.size()));
         CompiledLibrary library = compile_library(request, progress);
         for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);

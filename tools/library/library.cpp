@@ -126,6 +126,7 @@ class Compilation {
     }
 
     bool embeds() const { return request_.embed_weights != Embedding::none; }
+    bool has_layer_functions() const { return request_.layer_functions || embeds(); }
 
     // The kernel of a decision, new or met before.
     size_t kernel_index(const Problem &problem, const Decision &decision, const TargetModel &target,
@@ -474,7 +475,9 @@ class Compilation {
             choose_embedding(pending);
             pending.layer.functions = layer_functions(pending);
         }
-        compile_groups(layers_alike());
+        if (has_layer_functions()) {
+            compile_groups(layers_alike());
+        }
     }
 
     // What succeeded: the layers, and the kernels that one of them needs.
@@ -499,7 +502,9 @@ class Compilation {
             }
             contents_.layers.push_back(pending.layer);
             count_bytes(contents_.layers.back());
-            objects_.push_back(object_file(pending.layer.functions.symbol));
+            if (has_layer_functions()) {
+                objects_.push_back(object_file(pending.layer.functions.symbol));
+            }
             for (const size_t index : pending.kernels) {
                 const LibraryKernel &kernel = *kernels_[index];
                 if (const std::string text = emulation_note(kernel.problem, kernel.decision); !text.empty()) {

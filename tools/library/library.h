@@ -26,6 +26,9 @@ struct LibraryRequest {
     // Throws Error where that cannot be, and then nothing is written.
     std::function<LibraryAddition(const LibraryContents &contents, const std::string &folder)> addition;
     bool fallbacks = true;  // a kernel that does not compile as decided is made by a plainer algorithm
+    // Without them, as the harness needs none, the archive has kernels alone, in less time: it calls them through the
+    // library's table. Only where nothing is embedded.
+    bool layer_functions = true;
 };
 
 struct CompiledLibrary {

@@ -30,6 +30,7 @@ MeasuredLibrary build_measured(const MeasureOptions &options, const std::string 
         request.decisions = options.decisions;
         request.jobs = options.jobs;
         request.fallbacks = options.fallbacks;
+        request.layer_functions = false;
         Progress progress("compiling", static_cast<int>(spec.layers.size()));
         const CompiledLibrary library = compile_library(request, progress);
         for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);
