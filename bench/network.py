@@ -78,10 +78,11 @@ def compiled_facts(kiln, model, target, folder, library):
     sections = [line.split()[:2] for line in suite.run(["size", "-A", archive], "size", stdout=subprocess.PIPE).stdout.splitlines()
                 if line.startswith(".")]
     size_of = lambda *names: sum(int(size) for name, size in sections if name.startswith(names))
-    kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback") if kind in step]
+    kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback", "check") if kind in step]
     return {
         "code_bytes": size_of(".text"), "constant_bytes": size_of(".rodata", ".data"), "arena_bytes": network["arena_bytes"],
         "arena_bound_bytes": network["arena_bound_bytes"], "steps": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        "examples": [step["example"] for step in network["steps"] if "example" in step],
         "compile_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}  # of processors
 
 
@@ -136,6 +137,8 @@ def bench(arguments):
         library, facts = compile_network(kiln, model, arguments.target, arguments.keep or folder)
         if arguments.compile_only:
             return None
+        for example in facts["examples"]:  # what the network asks of its inputs
+            inputs[example["input"]] = np.full_like(inputs[example["input"]], example["value"])
         python = os.path.join(suite.VENV, "bin", "python")
         sides = [Side("kiln", "networks.kiln", cpu=cpu, environment={"KILN_BENCH_LIBRARY": library})]
         sides += [Side(name, "networks." + name, python, cpu, timeout=900.0) for name in arguments.peers if name not in missing]

@@ -105,6 +105,13 @@ class FunctionWriter {
                 call("kiln_call_back", {field(step.callback), pointer("context"), list({arguments.begin(), outputs}),
                                         list({outputs, arguments.end()})}));
         }
+        if (!step.refusal.empty()) {
+            const Expr held = Load::make(UInt(8), "condition", 0, Halide::Buffer<>(), Halide::Parameter(), const_true(),
+                                         ModulusRemainder());
+            return LetStmt::make(
+                "condition", arguments.at(0),
+                require(held != make_const(UInt(8), 0), refusals_.refuse(kiln_invalid_argument, step.refusal)));
+        }
         std::vector<Choice> choices;
         for (const NetworkCall::Kernel &kernel : step.kernels) {
             choices.push_back({kernel.features, call(kernel.symbol, arguments)});

@@ -21,10 +21,11 @@ struct NetworkCall {
         std::string symbol;
         uint64_t features;  // 0 where there is nothing to pick
     };
-    std::vector<Kernel> kernels;  // the most demanding first; empty for a callback
+    std::vector<Kernel> kernels;  // the most demanding first; empty for a callback and a check
     std::vector<NetworkPointer> arguments;
-    int callback = -1;   // the field that holds the function to call
-    size_t outputs = 0;  // of a callback: so many of the last arguments
+    int callback = -1;    // the field that holds the function to call
+    size_t outputs = 0;   // of a callback: so many of the last arguments
+    std::string refusal;  // of a check: what is wrong where its argument points to a 0
 };
 
 struct NetworkField {

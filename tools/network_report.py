@@ -20,7 +20,7 @@ def rows_of(manifest, times):
     layers = {layer["name"]: layer for layer in manifest["layers"]}
     rows = []
     for step, seconds in zip(manifest["network"]["steps"], times["steps"]):
-        kind = next(kind for kind in ("layer", "operation", "c", "callback") if kind in step)
+        kind = next(kind for kind in KINDS if kind in step)
         what = layers[step["layer"]]["problem"] if kind == "layer" else step[kind]
         rows.append({"node": step["node"], "kind": kind, "what": what, "ms": statistics.median(seconds) * 1e3})
     return rows
@@ -51,7 +51,8 @@ def text_of(result):
     return "\n".join(lines)
 
 
-KINDS = {"layer": "convolutions", "operation": "other operations", "c": "generated C", "callback": "callbacks"}
+KINDS = {"layer": "convolutions", "operation": "other operations", "c": "generated C", "callback": "callbacks",
+         "check": "checks"}
 
 
 def bars(rows, total):

@@ -16,7 +16,7 @@ class NetworkTest(ImportTest):
     def kinds(self, model, *arguments):
         """How many steps of each kind a model becomes."""
         network = self.read(model, "--network", "--weights", self.folder / "w", *arguments)["network"]
-        kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback") if kind in step]
+        kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback", "check") if kind in step]
         return {kind: kinds.count(kind) for kind in set(kinds)}, network
 
     def verify(self, model, *arguments):

@@ -46,6 +46,10 @@ NetworkStep step_from_json(const json &table) {
         step.what = table.at("c").at("function");
         step.source = table.at("c").at("source");
         step.scratch_bytes = table.at("c").at("scratch_bytes");
+    } else if (table.contains("check")) {
+        step.kind = NetworkStep::Kind::check;
+        step.what = table.at("check");
+        if (table.contains("example")) step.source = table.at("example").dump();
     } else {
         step.kind = NetworkStep::Kind::callback;
         step.what = table.at("callback");

@@ -22,12 +22,14 @@ struct NetworkTensor {
 };
 
 struct NetworkStep {
-    enum class Kind { layer, operation, tail, callback };
+    enum class Kind { layer, operation, tail, callback, check };
     Kind kind = Kind::operation;
-    std::string node;                  // as messages call it
-    std::string what;                  // the layer's name, the operation's text, the C function, or the callback
-    std::string source;                // of a tail: its C file; of a callback: why it is none
-    int64_t scratch_bytes = 0;         // of a tail
+    std::string node;           // as messages call it
+    std::string what;           // the layer's name, the operation's text, the C function, the callback, or what is
+                                // wrong where the input of a check, one truth value, is false
+    std::string source;         // of a tail: its C file; of a callback: why it is none; of a check: an input and a
+                                // value for which it holds, as JSON, or ""
+    int64_t scratch_bytes = 0;  // of a tail
     std::vector<int> inputs, outputs;  // tensors; of a layer in the order of `roles`, then y
     std::vector<std::string> roles;    // of a layer's inputs: "x", "residual", ...
 };

@@ -40,6 +40,7 @@ void tell_steps(const Network &network) {
         if (step.kind == NetworkStep::Kind::tail) fmt::print("note: in generated C: {}\n", step.node);
         if (step.kind == NetworkStep::Kind::callback)
             fmt::print("note: the program computes it: {}: {}\n", step.node, step.source);
+        if (step.kind == NetworkStep::Kind::check) fmt::print("note: checked when it runs: {}\n", step.what);
     }
     int64_t bytes = 0;
     std::vector<std::string> names;

@@ -140,7 +140,13 @@ std::string network_declarations(const NetworkRequest &request, const NetworkFac
     const NetworkArguments arguments = arguments_of(request.network, facts);
     for (const NetworkArguments::Field &field : arguments.fields)
         text += fmt::format("    {}{}; /* {} */\n", field.c_type, field.name, field.comment);
-    text += fmt::format("}} {0}_args;\nint32_t {0}_run(const {0}_args *args);\n\n", name);
+    text += fmt::format("}} {}_args;\n", name);
+    for (const NetworkStep &step : request.network.steps) {
+        if (step.kind == NetworkStep::Kind::check)
+            text += fmt::format("/* Returns kiln_invalid_argument where this does not hold: {}. */\n",
+                                in_comment(step.what));
+    }
+    text += fmt::format("int32_t {0}_run(const {0}_args *args);\n\n", name);
     if (facts.packed_bytes > 0)
         text += fmt::format("static inline int32_t {0}_pack_weights(void *packed) {{ return {0}_pack_all(packed); }}\n",
                             name);
@@ -173,12 +179,15 @@ nlohmann::ordered_json network_manifest(const NetworkRequest &request, const Net
     json["inputs"] = ports(network.inputs);
     json["outputs"] = ports(network.outputs);
     json["steps"] = Json::array();
-    static const char *const kinds[] = {"layer", "operation", "c", "callback"};
-    for (const NetworkStep &step : network.steps)
+    static const char *const kinds[] = {"layer", "operation", "c", "callback", "check"};
+    for (const NetworkStep &step : network.steps) {
         json["steps"].push_back({{"node", step.node},
                                  {kinds[static_cast<int>(step.kind)], step.what},
                                  {"inputs", step.inputs},
                                  {"outputs", step.outputs}});
+        if (step.kind == NetworkStep::Kind::check && !step.source.empty())
+            json["steps"].back()["example"] = Json::parse(step.source);
+    }
     json["tensors"] = Json::array();
     for (size_t i = 0; i < network.tensors.size(); i++) {
         const NetworkTensor &tensor = network.tensors[i];

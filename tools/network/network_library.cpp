@@ -357,6 +357,10 @@ class Assembly {
                 call.arguments.push_back(place(tensor, kept));
             }
         }
+        if (step.kind == NetworkStep::Kind::check) {
+            call.refusal = step.what;
+            return call;
+        }
         if (step.kind == NetworkStep::Kind::callback) {
             call.callback = arguments.place_of(step.what);
             call.outputs = step.outputs.size();

@@ -71,6 +71,7 @@ def import_model(path, shapes, weights_folder, whole=True, as_network=False, cal
         answer["network"] = network
         # What no layer takes becomes a step.
         answer["notes"] = [note for note in importer.notes if not note.startswith("skipped") and "stays outside" not in note]
+        answer["notes"] += folded.left_out
     return answer
 
 

@@ -79,8 +79,12 @@ class Values:
 
 
 def random_inputs(values, seed):
+    """What conditions that the network checks ask of an input, it is."""
     rng = np.random.default_rng(seed)
-    return {name: random_array(rng, dtype, shape) for _, name, dtype, shape in values.ports("inputs")}
+    inputs = {name: random_array(rng, dtype, shape) for _, name, dtype, shape in values.ports("inputs")}
+    for example in (step["example"] for step in values.network["steps"] if "example" in step):
+        inputs[example["input"]] = np.full_like(inputs[example["input"]], example["value"])
+    return inputs
 
 
 def random_array(rng, dtype, shape):

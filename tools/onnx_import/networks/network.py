@@ -15,7 +15,7 @@ from networks import copies, layouts, long_tail, views
 from networks.units import roles_of, units_of, with_tails
 import operations
 from reading.order import called
-from terms import ModelError, NodeError
+from terms import ModelError, NodeError, attribute_values
 
 
 class Tensor:
@@ -212,7 +212,7 @@ class Network:
             and layer.inputs["w"] in self.graph.constants
 
     def has_no_kernel(self, unit):
-        if unit.kind == "layer" or (unit.kind == "node" and views.is_view(unit.node)):
+        if unit.kind in ("layer", "check") or (unit.kind == "node" and views.is_view(unit.node)):
             return False
         try:
             self.operation(unit)
@@ -255,6 +255,9 @@ class Network:
             return
         if unit.kind == "tail":
             self.add_tail(unit)
+            return
+        if unit.kind == "check":
+            self.add_check(unit.node)
             return
         for operation in self.operation(unit):
             self.add_operation(unit, operation)
@@ -301,6 +304,15 @@ class Network:
                 "outputs": [self.make(name, order).number for name, order in zip(operation.outputs, outputs)]}
         if len(unit.nodes) > 1:
             step["nodes"] = [called_node(node) for node in unit.nodes]
+        self.steps.append(step)
+
+    def add_check(self, node):
+        """A condition without which the network does not compute what the model does."""
+        condition, attributes = node.input[0], attribute_values(node)
+        placement = self.at(condition, layouts.identity(len(self.graph.known_shape("input", condition))))
+        step = {"node": node.name, "check": attributes["message"].decode(), "inputs": [placement.tensor.number], "outputs": []}
+        if "input" in attributes:
+            step["example"] = {"input": attributes["input"].decode(), "value": attributes["value"]}
         self.steps.append(step)
 
     def add_tail(self, unit):
@@ -362,7 +374,7 @@ class Wishes:
         if unit.kind == "node" and views.is_view(unit.node):
             self.wish(unit.node.input[0], views.wish(self.graph, unit.node, self.orders.get(unit.outputs[0])))
             return
-        if unit.kind == "tail":  # it has the model's order
+        if unit.kind in ("tail", "check"):  # it has the model's order
             for name in unit.inputs:
                 shape = self.graph.shape(name)
                 self.wish(name, layouts.identity(len(shape)) if shape is not None else None)

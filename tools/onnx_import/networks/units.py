@@ -4,6 +4,7 @@ each other."""
 import collections
 
 from networks import long_tail
+from reading.branches import is_requirement
 from reading.order import names_of
 
 # A chain computes nothing twice and is one kernel: it may not read more tensors, nor be of more nodes.
@@ -11,8 +12,8 @@ MOST_READ, MOST_NODES = 12, 32
 
 
 class Unit:
-    """Something that is computed at once: `kind` is "layer", "map" (a chain), "node", "taking" (a node and the chain behind it)
-    or "tail" (nodes without kernels)."""
+    """Something that is computed at once: `kind` is "layer", "map" (a chain), "node", "taking" (a node and the chain behind it),
+    "tail" (nodes without kernels) or "check" (of a condition)."""
 
     def __init__(self, kind, nodes, inputs, outputs, layer=None):
         self.kind, self.nodes, self.layer = kind, nodes, layer
@@ -39,7 +40,9 @@ def all_units(graph, layers):
             last[owners[id(node)].name] = position
     for position, node in enumerate(graph.nodes):
         layer = owners.get(id(node))
-        if layer is None:
+        if is_requirement(node):
+            yield Unit("check", [node], node.input, node.output)
+        elif layer is None:
             if not all(name in graph.constants for name in node.output if name):
                 yield Unit("node", [node], sorted(names_of(node), key=list(names_of(node)).index), node.output)
         elif last[layer.name] == position:
@@ -59,7 +62,7 @@ def roles_of(graph, layer):
 def needed(graph, units):
     wanted, result = set(graph.outputs), []
     for unit in reversed(list(units)):
-        if wanted.intersection(unit.outputs):
+        if unit.kind == "check" or wanted.intersection(unit.outputs):
             wanted.update(unit.inputs)
             result.append(unit)
     return result[::-1]

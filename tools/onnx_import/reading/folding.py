@@ -10,6 +10,7 @@ import onnx.shape_inference
 from expanding import loops
 from expanding.dialects import VERSIONS, expanded, in_onnx_terms, result_type
 from expanding.microsoft import in_onnx_nodes
+from reading import branches
 from reading.order import in_order, names_of
 from terms import (INPUTS, ModelError, attribute_values, input_name, is_foldable, is_layer, is_onnx, outer_names, shape_of,
                    subgraphs)
@@ -24,7 +25,8 @@ UNKNOWN = onnx.TypeProto()
 class Folder:
     """A model's nodes in an order in which they can run, without those that compute nothing and with those of the branches
     of If among them; the types of all values; what is constant, and the values of small constants. `misfits` tells of nodes
-    that cannot be computed, `doubts` of such in branches that may not be taken."""
+    that cannot be computed, `doubts` of such in branches that may not be taken, `left_out` of branches that a network is
+    without for their sake."""
 
     def __init__(self, model, folder, whole, as_network=False):
         """Without `whole` the inference over the whole model, which adds what little the walk does not know, is left out.
@@ -45,8 +47,8 @@ class Folder:
 
     def walk(self):
         """Follows types and constants from the inputs to the outputs."""
-        self.nodes, self.misfits, self.doubts = [], [], []
-        self.in_doubt = False  # within a branch that may not be taken
+        self.nodes, self.misfits, self.doubts, self.left_out = [], [], [], []
+        self.guards = []  # of the branches that may not be taken: their conditions, and whether they take them
         self.copies, self.branches = collections.Counter(), collections.Counter()
         self.types = {value.name: value.type for value in self.model.graph.input}
         self.tensors, self.values, self.constants = {}, {}, set()
@@ -54,6 +56,8 @@ class Folder:
         scope = collections.ChainMap()
         self.add_tensors(self.model.graph.initializer, scope, "")
         self.follow(self.source, scope, "")
+        if self.left_out:
+            self.nodes = branches.without_idle_requirements(self.nodes, self.outputs)
 
     def add_tensors(self, tensors, scope, prefix):
         for tensor in tensors:
@@ -131,27 +135,37 @@ class Folder:
     # ---- Branches
 
     def follow_if(self, node, scope):
-        """The branch that is taken, where that is constant; else both, the If reading the results of each."""
-        bodies = {attribute.name: attribute.g for attribute in node.attribute}
-        branches = [bodies.get("then_branch"), bodies.get("else_branch")]
-        if not all(body is not None and len(body.output) == len(node.output) for body in branches) or not node.input:
+        """The branch that is taken, where that is constant; else both, the If reading the results of each, but for a network the
+        one alone that fits where the other does not."""
+        graphs = {attribute.name: attribute.g for attribute in node.attribute}
+        bodies = [graphs.get("then_branch"), graphs.get("else_branch")]
+        if not all(body is not None and len(body.output) == len(node.output) for body in bodies) or not node.input:
             raise ModelError(f'the If "{node.name}" has no two branches with its {len(node.output)} results')
         condition = self.values.get(node.input[0])
         if condition is not None and condition.size == 1:
             self.branches["constant"] += 1
-            body = branches[0 if condition.reshape(-1)[0] else 1]
-            for output, source in zip(node.output, self.follow_body(node, body, scope, "branch")):
-                self.alias(output, source, scope)
+            body = bodies[0 if condition.reshape(-1)[0] else 1]
+            self.alias_all(node.output, self.follow_body(node, body, scope, "branch"), scope)
+            return
+        parts = [branches.Branch(self, node, body, scope, wanted) for body, wanted in zip(bodies, (True, False))]
+        fitting = [part for part in parts if not part.doubts]
+        if self.as_network and len(fitting) == 1:
+            branches.take_only(self, node, fitting[0], parts[0] if fitting[0] is parts[1] else parts[1])
+            self.alias_all(node.output, fitting[0].results, scope)
             return
         self.branches["open"] += 1
-        was_in_doubt, self.in_doubt = self.in_doubt, True
-        results = [self.follow_body(node, body, scope, which) for body, which in zip(branches, ("then", "else"))]
-        self.in_doubt = was_in_doubt
+        for part in parts:
+            part.add_to(self)
+        results = [part.results for part in parts]
         self.nodes.append(onnx.helper.make_node("If", [node.input[0], *results[0], *results[1]], list(node.output),
                                                 node.name))
         for output, first, second in zip(node.output, *results):
             kind = common_type(self.types.get(first), self.types.get(second))
             self.types[output] = merged(kind, self.stated.get(output))
+
+    def alias_all(self, outputs, sources, scope):
+        for output, source in zip(outputs, sources):
+            self.alias(output, source, scope)
 
     def follow_body(self, node, body, scope, which):
         """Follows a branch; returns its results' names."""
@@ -303,7 +317,7 @@ class Folder:
         shapes = [f'"{name}" is {dims_of(self.types.get(name)) or "of an unknown shape"}' for name in node.input if name]
         text = (f'the {node.op_type} "{node.name or node.output[0]}" does not fit its inputs: {", ".join(shapes)} '
                 f"({message.rstrip('.')})")
-        (self.doubts if self.in_doubt else self.misfits).append(text)
+        (self.doubts if self.guards else self.misfits).append(text)
 
     def rank(self, name):
         dims = dims_of(self.types.get(name))

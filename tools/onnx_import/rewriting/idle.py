@@ -17,12 +17,35 @@ def without_idle_nodes(graph):
     names, nodes = {}, []
     captured = {name for node in graph.nodes for name in outer_names(node)}
     for node in graph.nodes:
-        node = renamed(node, names)
+        node = without_empty_parts(graph, renamed(node, names))
         if is_idle(graph, node) and node.output[0] not in graph.outputs and node.output[0] not in captured:
             names[node.output[0]] = node.input[0]
             graph.copies[node.op_type] += 1
         else:
             nodes.append(node)
+    graph.set_nodes(nodes)
+    make_outputs_at_once(graph, captured)
+
+
+def make_outputs_at_once(graph, captured):
+    """Has an output that is a copy of a result made by what makes that."""
+    names = {}
+    for node in graph.nodes:
+        x = node.input[0] if is_onnx(node) and node.op_type == "Identity" else ""
+        if x in graph.makers and x not in graph.outputs and x not in graph.constants and x not in captured \
+                and node.output[0] in graph.outputs:
+            names.setdefault(x, node.output[0])
+    nodes = []
+    for node in graph.nodes:
+        if node.op_type == "Identity" and names.get(node.input[0]) == node.output[0]:
+            continue
+        node = renamed(node, names)
+        if any(name in names for name in node.output):
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            copy.output[:] = [names.get(name, name) for name in node.output]
+            node = copy
+        nodes.append(node)
     if names:
         graph.set_nodes(nodes)
 
@@ -35,6 +58,19 @@ def renamed(node, names):
     copy.CopyFrom(node)
     copy.input[:] = [names.get(name, name) for name in node.input]
     rename_captured(copy, inside)
+    return copy
+
+
+def without_empty_parts(graph, node):
+    """A Concat without those of its parts that have no elements."""
+    if node.op_type != "Concat" or not is_onnx(node):
+        return node
+    parts = [name for name in node.input if 0 not in (graph.open_shape(name) or [])]
+    if not parts or len(parts) == len(node.input):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.input[:] = parts
     return copy
 
 
