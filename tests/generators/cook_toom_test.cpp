@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "algorithms/winograd/transforms/axis.h"
+#include "algorithms/winograd/winograd.h"
 #include "kiln/problem.h"
 
 namespace kiln {
@@ -136,7 +137,7 @@ Products mapped(const WinogradAxis &axis) {
                                 o, (v + j) * axis.stride + value_of(axis.origin(u, e, axis.phase_offset(p))), tap);
                         }
                         if (j == axis.taps - 1 && axis.input_phases > 1) {
-                            EXPECT_EQ(tap < axis.kernel, e < axis.first_short_input_phase());
+                            EXPECT_EQ(tap >= 0 && tap < axis.kernel, e < axis.first_short_input_phase());
                         }
                     }
                 }
@@ -149,21 +150,37 @@ Products mapped(const WinogradAxis &axis) {
 TEST(WinogradAxis, has_the_products_of_the_definition) {
     std::mt19937 random(1);
     const auto draw = [&random](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+    int of_blocks_and_residues = 0;
     for (int round = 0; round < 300; round++) {
         Problem p;
         p.op = draw(0, 1) ? Operator::conv : Operator::conv_transpose;
         p.rank = 1;
         p.in[0] = draw(1, 12);
-        p.kernel[0] = draw(1, 7);
+        p.kernel[0] = draw(1, round % 2 == 0 ? 7 : 24);
         p.stride[0] = draw(1, 6);
         p.dilation[0] = p.op == Operator::conv || p.stride[0] == 1 ? draw(1, 6) : 1;
         p.pad_begin[0] = draw(-3, 6);
         p.out[0] = draw(1, 20);
-        const WinogradAxis axis(p.op == Operator::conv ? AxisMap::conv(p, 0) : AxisMap::conv_transpose(p, 0));
-        ASSERT_EQ(mapped(axis), defined(p))
-            << "round " << round << " op " << int(p.op) << " kernel " << p.kernel[0] << " stride " << p.stride[0]
-            << " dilation " << p.dilation[0] << " pad " << p.pad_begin[0] << " out " << p.out[0];
+        const AxisMap map = p.op == Operator::conv ? AxisMap::conv(p, 0) : AxisMap::conv_transpose(p, 0);
+        const std::vector<int> blocks = tap_block_counts(WinogradAxis(map).taps);
+        for (const int tap_blocks : blocks) {
+            ASSERT_EQ(mapped(WinogradAxis(map, tap_blocks)), defined(p))
+                << "round " << round << " op " << int(p.op) << " kernel " << p.kernel[0] << " stride " << p.stride[0]
+                << " dilation " << p.dilation[0] << " pad " << p.pad_begin[0] << " out " << p.out[0] << " blocks "
+                << tap_blocks;
+        }
+        of_blocks_and_residues += blocks.back() > 1 && WinogradAxis(map).input_phases > 1 ? 1 : 0;
     }
+    EXPECT_GT(of_blocks_and_residues, 5);
+}
+
+TEST(WinogradAxis, cuts_six_taps_or_more_into_blocks_of_three_to_seven) {
+    EXPECT_EQ(tap_block_counts(1), (std::vector<int>{1}));
+    EXPECT_EQ(tap_block_counts(5), (std::vector<int>{1}));
+    EXPECT_EQ(tap_block_counts(6), (std::vector<int>{1, 2}));
+    EXPECT_EQ(tap_block_counts(7), (std::vector<int>{1, 2, 3}));
+    EXPECT_EQ(tap_block_counts(9), (std::vector<int>{2, 3}));
+    EXPECT_EQ(tap_block_counts(128), (std::vector<int>{19, 22, 26, 32, 43}));
 }
 
 }  // namespace

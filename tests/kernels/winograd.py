@@ -33,7 +33,7 @@ class Winograd(unittest.TestCase):
 
     def test_schedules(self):
         """The default, a row of tiles at a time, two, the smallest tiles, three axes' outermost apart, phase by phase,
-        panel by panel, weights fetched ahead, groups side by side rather than interleaved, tiles cut."""
+        panel by panel, weights fetched ahead, groups side by side rather than interleaved, tiles cut, taps in more blocks."""
         rows = self.verify([{"problem": "*", "algorithm": "winograd"}])
         chunks = "rows:[0-9]+;images:[0-9]+;by_phase:[01];by_point:[01];by_panel:[01]"
         tiles_and_chunks = "tile_x:[0-9]+;tile_y:[0-9]+;tile_z:[0-9]+;" + chunks
@@ -54,6 +54,7 @@ class Winograd(unittest.TestCase):
             ("unroll:[0-9]+;(.*);prefetch_distance:[0-9]+", r"unroll:2;\1;prefetch_distance:5", "(plain_ncx|up_whole)$"),
             ("interleaved:1", "interleaved:0", "(groups_narrow|up_groups_interleaved)$"),
             (chunks + "(.*);clipped_tail:[01]", r"rows:1;images:1;by_phase:0;by_point:0;by_panel:0\1;clipped_tail:1", "(plain|masked|three_axes_dilated|stem|dilated_ends|groups_int8)$"),
+            ("tile_x:[0-9]+(.*);tap_blocks_x:2", r"tile_x:2\1;tap_blocks_x:3", "long_(row|both|few_inputs|dilated|up)"),
         ):
             chosen = [row for row in rows if re.match(among, row["layer"])]
             decisions = kiln_run.changed_decisions(chosen, 4, pattern, replacement)

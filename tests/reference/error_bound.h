@@ -125,14 +125,18 @@ inline double roundoffs(double n) {
 // times those of a plain sum of as many terms, on each axis with r taps. The numbers are the largest of F(m, r) for
 // points 0, infinity, 1, -1, 2, -2, 1/2, -1/2 and m + r - 1 up to 8; over all axes, tiles above 111 are refused. Inner
 // sums are shorter than the definition's, by the taps; their terms have passed through transforms of up to eight terms
-// on each axis.
+// on each axis. From six taps on, an axis may be cut into blocks, which inner sums add up as they do channels: the more
+// blocks the more their errors, and three taps are the fewest of a block.
 inline double winograd_growth(const Problem &p) {
-    constexpr double amplification[] = {1, 1, 13.8, 10.6, 8.7, 7.6, 6.8, 6.5};  // by taps
+    constexpr double amplification[] = {1, 1, 13.8, 10.6, 8.7, 7.6};  // by taps
+    constexpr int64_t most_whole_taps = 5, least_taps_of_block = 3;
     double growth = 1, inner = static_cast<double>(p.in_channels / p.groups);
     for (int axis = 0; axis < p.rank; ++axis) {
         const int64_t divisor = std::gcd(p.stride[axis], p.dilation[axis]), period = p.stride[axis] / divisor;
         const int64_t taps = (p.kernel[axis] + period - 1) / period;
-        growth *= taps <= 7 ? amplification[taps] : 1;
+        const bool cut = taps > most_whole_taps;
+        growth *= amplification[cut ? least_taps_of_block : taps];
+        inner *= cut ? static_cast<double>((taps + least_taps_of_block - 1) / least_taps_of_block) : 1;
         inner *= p.op == Operator::conv ? static_cast<double>(std::min(period, p.kernel[axis])) : 1;
         inner += 8;
     }

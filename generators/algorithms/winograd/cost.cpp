@@ -286,29 +286,39 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
     return {schedule, (chunk * chunks + image_cycles(problem, schedule.lanes)) / gain, packed_bytes};
 }
 
-// Of the sizes of a tile, those that may pay, by fewest points.
-std::vector<std::vector<int>> tile_sizes(const Problem &problem, const std::vector<WinogradAxis> &axes) {
-    std::vector<std::vector<int>> sizes = {{1, 1, 1}};
+// The size of a tile and the blocks of its taps, and how many weights it has for each of a channel's.
+struct Tiling {
+    std::vector<int> tile = {1, 1, 1}, tap_blocks = {1, 1, 1};
+    int weights = 1;
+};
+
+// Those that may pay, by fewest weights.
+std::vector<Tiling> tilings(const Problem &problem) {
+    std::vector<Tiling> result = {{}};
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
     for (size_t a = 0; a < axes.size(); a++) {
-        std::vector<std::vector<int>> more;
-        const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - axes[a].taps);
-        for (std::vector<int> size : sizes) {
-            for (size[a] = 1; size[a] <= most; size[a]++) {
-                more.push_back(size);
+        std::vector<Tiling> more;
+        for (const int blocks : tap_block_counts(axes[a].taps)) {
+            const int taps = ceil_div(axes[a].taps, blocks);
+            const int most = taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - taps);
+            for (const Tiling &lower : result) {
+                for (int outputs = 1; outputs <= most; outputs++) {
+                    Tiling tiling = lower;
+                    tiling.tile[a] = outputs;
+                    tiling.tap_blocks[a] = blocks;
+                    tiling.weights *= blocks * (outputs + taps - 1);
+                    more.push_back(tiling);
+                }
             }
         }
-        sizes = more;
+        result = more;
     }
-    const auto points = [&](const std::vector<int> &size) {
-        int product = 1;
-        for (size_t a = 0; a < axes.size(); a++) {
-            product *= size[a] + axes[a].taps - 1;
-        }
-        return product;
-    };
-    std::stable_sort(sizes.begin(), sizes.end(), [&](const auto &a, const auto &b) { return points(a) < points(b); });
-    std::erase_if(sizes, [&](const auto &size) { return !tiles_are_accurate(problem, axes, size); });
-    return sizes;
+    std::stable_sort(result.begin(), result.end(),
+                     [](const Tiling &a, const Tiling &b) { return a.weights < b.weights; });
+    std::erase_if(result, [&](const Tiling &tiling) {
+        return !tiles_are_accurate(problem, winograd_axes(problem, tiling.tap_blocks), tiling.tile);
+    });
+    return result;
 }
 
 // How many rows of tiles, or images, to take together: powers of two, divisors, or all.
@@ -330,8 +340,12 @@ std::vector<std::pair<int, int>> chunks(const Problem &problem, const std::vecto
     return result;
 }
 
-// Steps of the sum together: small register tiles gain up to 4%, but lose where no register is left.
+// Steps of the sum together: small register tiles gain up to 4%, but lose where no register is left. Where lanes of a
+// register are factors, inputs are read a vector of channels at a time.
 int unroll_of(int steps, const WinogradSchedule &schedule, const TargetModel &target) {
+    if (target.lane_indexed_fma) {
+        return lanes_within(steps, target.lanes(32), true);
+    }
     const bool has_room = registers_of_tile(schedule.vectors, schedule.block, target) < target.vector_registers;
     int unroll = 1;
     while (has_room && unroll < 4 && steps % (2 * unroll) == 0 &&
@@ -388,6 +402,7 @@ Choice with_clipped_tail(const Problem &problem, const Choice &choice, const Tar
 WinogradSchedule schedule_without_tiles(const Problem &problem, const TargetModel &target) {
     WinogradSchedule schedule;
     schedule.lanes = target.lanes(32);
+    schedule.tap_blocks = fewest_tap_blocks(problem);
     const int of_group = winograd_shape(problem, schedule).columns / static_cast<int>(problem.groups);
     const auto fits = [&](int vectors) { return share_of_panels(problem, vectors * schedule.lanes) >= least_share; };
     while (schedule.lanes > 1 &&
@@ -395,9 +410,6 @@ WinogradSchedule schedule_without_tiles(const Problem &problem, const TargetMode
         schedule.lanes /= 2;
     }
     schedule.parallel = problem.flops() > 2e6;
-    if (target.lane_indexed_fma) {  // whose inputs are read a vector of channels at a time
-        schedule.unroll = lanes_within(winograd_shape(problem, schedule).steps(), target.lanes(32), true);
-    }
     return schedule;
 }
 
@@ -439,9 +451,10 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
         has_phases = has_phases || untiled.phases(a) > 1;
     }
     Choice best;
-    for (const std::vector<int> &tile : tile_sizes(problem, winograd_axes(problem))) {
+    for (const Tiling &tiling : tilings(problem)) {
         Choice best_of_size;
-        schedule.tile = tile;
+        schedule.tile = tiling.tile;
+        schedule.tap_blocks = tiling.tap_blocks;
         for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
             if (share_of_panels(problem, schedule.panel()) < least_share) {
                 continue;
@@ -449,9 +462,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
             schedule.block = std::min(20, most_positions(schedule.vectors, target));
             schedule.interleaved =
                 !target.lane_indexed_fma && schedule.allows_interleaved(problem);  // measured on x86 alone
-            if (!target.lane_indexed_fma) {
-                schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule, target);
-            }
+            schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule, target);
             const Choice choice = best_order(problem, schedule, has_phases, target);
             if (best_of_size.cycles == 0 || choice.cycles < best_of_size.cycles) {
                 best_of_size = choice;

@@ -179,7 +179,7 @@ bool winograd_gpu_applies(const Problem &problem) {
     const WinogradShape shape = winograd_shape(problem, WinogradSchedule());
     bool plain = !shape.merges_phases && !shape.merges_input_phases;
     for (const WinogradAxis &axis : shape.axes) {
-        plain = plain && axis.dilation_phases == 1 && axis.out % axis.phases == 0;
+        plain = plain && axis.taps < max_cook_toom_points && axis.dilation_phases == 1 && axis.out % axis.phases == 0;
     }
     return plain;
 }

@@ -17,12 +17,36 @@ constexpr int least_masked_lanes = 8;  // of vectors that targets store under a 
 
 }  // namespace
 
-std::vector<WinogradAxis> winograd_axes(const Problem &problem) {
+std::vector<WinogradAxis> winograd_axes(const Problem &problem, const std::vector<int> &tap_blocks) {
     std::vector<WinogradAxis> axes;
     for (const AxisMap &map : axis_maps(problem)) {
-        axes.emplace_back(map);
+        axes.emplace_back(map, tap_blocks[axes.size()]);
     }
     return axes;
+}
+
+// Blocks of two taps would take more products than those of more.
+std::vector<int> tap_block_counts(int taps) {
+    std::vector<int> counts;
+    if (taps < max_cook_toom_points) {
+        counts.push_back(1);
+    }
+    for (int of_block = max_cook_toom_points - 1; of_block >= 3 && taps >= 6; of_block--) {
+        const int blocks = ceil_div(taps, of_block);
+        if (blocks > 1 && ceil_div(taps, blocks) == of_block) {
+            counts.push_back(blocks);
+        }
+    }
+    return counts;
+}
+
+std::vector<int> fewest_tap_blocks(const Problem &problem) {
+    std::vector<int> blocks = {1, 1, 1};
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    for (size_t a = 0; a < axes.size(); a++) {
+        blocks[a] = tap_block_counts(axes[a].taps).front();
+    }
+    return blocks;
 }
 
 double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::vector<int> &tile) {
@@ -43,14 +67,11 @@ bool winograd_applies(const Problem &p) {
         (reduction_channels == 1 || (p.groups > 1 && reduction_channels % 2 != 0))) {  // pairs are of one group
         return false;
     }
-    const std::vector<WinogradAxis> axes = winograd_axes(p);
+    const std::vector<WinogradAxis> axes = winograd_axes(p, fewest_tap_blocks(p));
     bool saves_products = false;
     for (int axis = 0; axis < p.rank; axis++) {
         const WinogradAxis &map = axes[p.rank - 1 - axis];
         if (p.traits().transposed && p.stride[axis] > 1 && p.dilation[axis] > 1) {
-            return false;
-        }
-        if (map.taps >= max_cook_toom_points) {
             return false;
         }
         saves_products = saves_products || (map.taps >= 2 && map.length >= 2);
@@ -79,6 +100,9 @@ void WinogradSchedule::list(ScheduleText &text) {
     text.optional("prefetch_distance", prefetch_distance, 0);
     text.optional("interleaved", interleaved, false);
     text.optional("clipped_tail", clipped_tail, false);
+    text.optional("tap_blocks_x", tap_blocks[0], 1);
+    text.optional("tap_blocks_y", tap_blocks[1], 1);
+    text.optional("tap_blocks_z", tap_blocks[2], 1);
     text.flag("parallel", parallel);
 }
 
@@ -125,9 +149,32 @@ bool WinogradSchedule::allows_interleaved(const Problem &problem) const {
            groups_of_panel(problem, lanes) * of_group == lanes;
 }
 
-void WinogradSchedule::check(const Problem &problem) const {
-    const char *names[] = {"tile_x", "tile_y", "tile_z"};
+namespace {
+
+void check_tap_blocks(const Problem &problem, const std::vector<int> &tap_blocks) {
+    const char *names[] = {"tap_blocks_x", "tap_blocks_y", "tap_blocks_z"};
     const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    for (size_t a = 0; a < tap_blocks.size(); a++) {
+        const int taps = a < axes.size() ? axes[a].taps : 1;
+        const std::vector<int> counts = tap_block_counts(taps);
+        if (std::find(counts.begin(), counts.end(), tap_blocks[a]) == counts.end()) {
+            std::string allowed;
+            for (const int count : counts) {
+                allowed += (allowed.empty() ? "" : ", ") + std::to_string(count);
+            }
+            throw std::invalid_argument("schedule: \"" + std::string(names[a]) + "\" is " +
+                                        std::to_string(tap_blocks[a]) + ", but " + std::to_string(taps) +
+                                        " taps are cut into " + allowed);
+        }
+    }
+}
+
+}  // namespace
+
+void WinogradSchedule::check(const Problem &problem) const {
+    check_tap_blocks(problem, tap_blocks);
+    const char *names[] = {"tile_x", "tile_y", "tile_z"};
+    const std::vector<WinogradAxis> axes = winograd_axes(problem, tap_blocks);
     for (size_t a = 0; a < tile.size(); a++) {
         const int taps = a < axes.size() ? axes[a].taps : 1, length = a < axes.size() ? axes[a].length : 1;
         if (tile[a] > length || (taps == 1 && tile[a] > 1) || tile[a] + taps - 1 > max_cook_toom_points) {
@@ -193,7 +240,7 @@ bool merges_phases(const Problem &problem, const std::vector<WinogradAxis> &axes
 
 WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &schedule) {
     WinogradShape shape;
-    shape.axes = winograd_axes(problem);
+    shape.axes = winograd_axes(problem, schedule.tap_blocks);
     for (size_t a = 0; a < shape.axes.size(); a++) {
         WinogradAxis &axis = shape.axes[a];
         axis.outputs = schedule.tile[a];

@@ -10,7 +10,9 @@ namespace kiln {
 
 ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) {
     const std::vector<WinogradAxis> axes = winograd_axes(problem);
-    const WinogradShape shape = winograd_shape(problem, {});
+    WinogradSchedule fewest;
+    fewest.tap_blocks = fewest_tap_blocks(problem);
+    const WinogradShape shape = winograd_shape(problem, fewest);
     const int groups = static_cast<int>(problem.groups), of_group = shape.columns / groups;
     const int most_lanes = groups > 1 ? target.lanes(32) : lanes_around(of_group, target.lanes(32));
     const int batch = static_cast<int>(problem.batch);
@@ -28,10 +30,13 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
         {"prefetch_distance", {0, 16, 32, 64}},
         {"interleaved", whole_range(0, groups > 1 && !target.lane_indexed_fma ? 1 : 0)},
         {"clipped_tail", whole_range(0, problem.y_layout == Layout::nxc && !problem.is_quantized() ? 1 : 0)}};
-    const char *names[] = {"tile_x", "tile_y", "tile_z"};
+    const char *names[] = {"x", "y", "z"};
     for (size_t a = 0; a < axes.size(); a++) {
-        const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - axes[a].taps);
-        space.choices.push_back({names[a], whole_range(1, most)});
+        const std::vector<int> blocks = tap_block_counts(axes[a].taps);
+        const int fewest_taps = ceil_div(axes[a].taps, blocks.back());
+        const int most = fewest_taps == 1 ? 1 : std::min(axes[a].length, max_cook_toom_points + 1 - fewest_taps);
+        space.choices.push_back({"tile_" + std::string(names[a]), whole_range(1, most)});
+        space.choices.push_back({"tap_blocks_" + std::string(names[a]), blocks});
     }
     space.constraint = [=, &target](const ScheduleNumbers &n) {
         const int panel = n["lanes"] * n["vectors"];

@@ -4,9 +4,10 @@
 //   product     = packed * transformed, summed over input channels (and input phases), for each point
 //   y           = A^T product A
 //
-// Applies to Conv and ConvTranspose of numbers summed in float32, float16 and bfloat16 widened, with sums of 2 to 7
-// taps on some axis and no more on any, but where accuracy is strict: strides, dilations and output phases are reduced
-// to stride 1 (winograd_axis.h). Multiplications: the product over axes of (m + r - 1) / m, in place of r, for each
+// Applies to Conv and ConvTranspose of numbers summed in float32, float16 and bfloat16 widened, with sums of 2 taps or
+// more on some axis, but where accuracy is strict: strides, dilations and output phases are reduced to stride 1, and
+// long sums cut into blocks of 3 to 7 taps, which are summed as if they were channels (transforms/axis.h).
+// Multiplications: the product over axes of (m + r - 1) / m for each block of r taps, in place of its r, for each
 // output and input channel. Error: tests/reference/error_bound.h. Of 8-bit numbers, where groups have an even number of
 // channels or there is one of several, with tiles for which integers are exact: winograd_exact.h.
 //
@@ -48,11 +49,12 @@ namespace kiln {
 
 // The numbers a schedule of the Winograd algorithm is made of.
 struct WinogradSchedule {
-    int lanes = 8;                      // of a vector
-    int vectors = 1;                    // a register tile of products is vectors of output channels
-    int block = 1;                      //   by at most so many tiles
-    int unroll = 1;                     // of the sum over input channels
-    std::vector<int> tile = {1, 1, 1};  // outputs m of a tile on each axis, the innermost first
+    int lanes = 8;                            // of a vector
+    int vectors = 1;                          // a register tile of products is vectors of output channels
+    int block = 1;                            //   by at most so many tiles
+    int unroll = 1;                           // of the sum over input channels
+    std::vector<int> tile = {1, 1, 1};        // outputs m of a tile on each axis, the innermost first
+    std::vector<int> tap_blocks = {1, 1, 1};  // into which an axis' taps are cut
     int rows = 0;           // rows of tiles, on the outermost axis, that pass all stages together; 0: the whole image,
     int images = 1;         //   and then so many images together
     bool by_phase = false;  // whether one output phase after the other is multiplied and written
@@ -91,7 +93,13 @@ bool tiles_are_accurate(const Problem &problem, const std::vector<WinogradAxis> 
 bool winograd_applies(const Problem &problem);
 
 // The problem's axes, the innermost first, with no tiles yet: outputs, points and tiles are a schedule's.
-std::vector<WinogradAxis> winograd_axes(const Problem &problem);
+std::vector<WinogradAxis> winograd_axes(const Problem &problem, const std::vector<int> &tap_blocks = {1, 1, 1});
+
+// Into how many blocks so many taps may be cut, the fewest first: 6 or more into blocks of 3 to 7, of which none is
+// empty, and up to 7 not at all.
+std::vector<int> tap_block_counts(int taps);
+// The fewest of each axis.
+std::vector<int> fewest_tap_blocks(const Problem &problem);
 
 // Where there are groups, the share of their panels' columns that channels take; else 1.
 double share_of_panels(const Problem &problem, int panel);

@@ -22,10 +22,15 @@ struct TileClass {
 // A dilated Conv has a dilation phase for each residue of q. A strided Conv has an input phase for each residue of its
 // inputs, summed as if they were channels. A strided ConvTranspose has a phase for each residue of its outputs; a phase
 // offset tells which inputs a phase begins at.
+//
+// Taps may be cut into blocks of so many, each of which is summed as an input phase of its own: the transforms then are
+// those of a block's taps, few whatever the kernel has. Block b and residue r are input phase b * residues + r; taps
+// that the last block lacks weigh nothing.
 struct WinogradAxis {
     int in = 0, out = 0, kernel = 0;
     int phases = 1, dilation_phases = 1, input_phases = 1, phase_offsets = 1;
     int stride = 1;                 // in x, between neighbouring inputs of a tile
+    int tap_blocks = 1;             // into which the taps of a residue are cut
     int taps = 1;                   // of the input phase that has the most
     int length = 0;                 // outputs v of a dilation phase
     int outputs = 1, points = 1;    // of a whole tile
@@ -39,7 +44,7 @@ struct WinogradAxis {
     TileClass tile_class(bool is_rest) const;
     // Whether input phases lack their last tap from some input phase on: their products at infinity are zero. Returns
     // that input phase.
-    int first_short_input_phase() const { return (kernel - 1) % input_residues_ + 1; }
+    int first_short_input_phase() const { return first_short_input_phase_; }
 
     Halide::Expr origin(const Halide::Expr &u, const Halide::Expr &e, const Halide::Expr &offset) const;
     Halide::Expr phase_offset(const Halide::Expr &p) const;
@@ -47,10 +52,14 @@ struct WinogradAxis {
     bool reads_outside() const;  // [0, in)
 
     WinogradAxis() = default;
-    explicit WinogradAxis(const AxisMap &map);
+    explicit WinogradAxis(const AxisMap &map, int tap_blocks = 1);
 
   private:
+    template <typename T>
+    T input_phase_origin(const T &e) const;
+
     int dilation_phase_stride_ = 1, input_phase_stride_ = 1, input_residues_ = 1;
+    int first_short_input_phase_ = 1;
     int begin_ = 0;  // the origin where u, e and phase offset are 0
     int skew_ = 0;   // of phases against their phase offsets
     int first_tap_ = 0, tap_step_ = 1;
