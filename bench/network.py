@@ -41,6 +41,8 @@ def fixed_model(path, shapes, folder):
         for value in model.graph.output:
             value.type.tensor_type.ClearField("shape")
     model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    for place, node in enumerate(model.graph.node):
+        node.name = node.name or f"{node.op_type}_{place}"
     target, inputs, rng = os.path.join(folder, "model.onnx"), {}, np.random.default_rng(SEED)
     onnx.save(model, target)
     for value in model.graph.input:
@@ -52,25 +54,37 @@ def fixed_model(path, shapes, folder):
     return target, inputs
 
 
-def compile_network(kiln, model, target, folder):
-    """The network as a shared library; (its path, what is known of it). What an earlier call left in the folder is taken."""
+def compile_network(kiln, model, target, folder, traced=False):
+    """The network as a shared library, `traced` with what its steps take; (its path, what is known of it). What an earlier call
+    left in the folder is taken."""
     library, known = os.path.join(folder, f"{LIBRARY}.so"), os.path.join(folder, "facts.json")
     if os.path.exists(known):
         with open(known, encoding="utf-8") as file:
             return library, json.load(file)
-    facts = compiled_facts(kiln, model, target, folder, library)
+    facts = compiled_facts(kiln, model, target, folder, library, traced)
     with open(known, "w", encoding="utf-8") as file:
         json.dump(facts, file)
     return library, facts
 
 
-def compiled_facts(kiln, model, target, folder, library):
+def set_examples(inputs, facts):
+    """Gives inputs the values without which the network would refuse them."""
+    for example in facts["examples"]:
+        inputs[example["input"]] = np.full_like(inputs[example["input"]], example["value"])
+
+
+def compiled_facts(kiln, model, target, folder, library, traced):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    suite.run([kiln, "compile", model, "--network", "-o", folder, "--name", LIBRARY, "--target", target], "kiln compile",
+    suite.run([kiln, "compile", model, "--network", "-o", folder, "--name", LIBRARY, "--target", target,
+               *(["--traced"] if traced else [])], "kiln compile",
               stdout=sys.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     archive = os.path.join(folder, f"lib{LIBRARY}.a")
-    suite.run([os.environ.get("CXX") or "g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-o", library,
+    steps = os.path.join(folder, "steps.o")
+    if traced:
+        suite.run([os.environ.get("CC") or "gcc", "-O2", "-fPIC", "-c", os.path.join(HERE, "native", "steps.c"), "-o", steps],
+                  "building bench/native/steps.c")
+    suite.run([os.environ.get("CXX") or "g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-o", library, *([steps] if traced else []),
                f"-I{os.path.join(ROOT, 'runtime', 'include')}", *(os.path.join(ROOT, "runtime", name) for name in RUNTIME),
                "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-lm"], "building the network's library")
     with open(os.path.join(folder, f"{LIBRARY}.json"), encoding="utf-8") as file:
@@ -137,8 +151,7 @@ def bench(arguments):
         library, facts = compile_network(kiln, model, arguments.target, arguments.keep or folder)
         if arguments.compile_only:
             return None
-        for example in facts["examples"]:  # what the network asks of its inputs
-            inputs[example["input"]] = np.full_like(inputs[example["input"]], example["value"])
+        set_examples(inputs, facts)
         python = os.path.join(suite.VENV, "bin", "python")
         sides = [Side("kiln", "networks.kiln", cpu=cpu, environment={"KILN_BENCH_LIBRARY": library})]
         sides += [Side(name, "networks." + name, python, cpu, timeout=900.0) for name in arguments.peers if name not in missing]

@@ -259,6 +259,8 @@ def parse_arguments():
     parser.add_argument("--peers", type=names, default=list(PEERS), metavar="NAMES",
                         help=f"of {','.join(PEERS)}; --peers= for none")
     parser.add_argument("--network", metavar="MODEL", help="time a whole ONNX model (--network MODEL --help)")
+    parser.add_argument("--in-order", action="store_true",
+                        help="time the convolutions of ONNX models, given in SUITE.toml's place, in their order (--in-order --help)")
     parser.add_argument("--avx2", action="store_true", help="hold everyone to AVX2")
     parser.add_argument("--no-amx", action="store_true", help="hold everyone to AVX-512, without AMX")
     parser.add_argument("--decisions", metavar="FILE", help="what kiln tune decided, in place of Kiln's defaults")
@@ -281,6 +283,10 @@ def main():
         import network  # of whole models
 
         return network.main()
+    if "--in-order" in sys.argv[1:]:
+        import in_order  # convolutions of whole models
+
+        return in_order.main()
     arguments = parse_arguments()
     try:
         result = bench(arguments)

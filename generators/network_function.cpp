@@ -39,10 +39,11 @@ class FunctionWriter {
         }
         std::vector<IrStmt> steps;
         for (size_t i = 0; i < function_.calls.size(); i++) {
-            trace(i, steps);
-            steps.push_back(step(function_.calls[i]));
+            steps.push_back(function_.is_traced ? traced(i) : step(function_.calls[i]));
         }
-        trace(function_.calls.size(), steps);
+        if (function_.is_traced) {
+            steps.push_back(tell(function_.calls.size()));
+        }
         IrStmt run = Block::make(steps);
         if (has_workspace()) {
             run = LetStmt::make("workers", call("kiln_workers", {pointer("threads")}), run);
@@ -52,10 +53,15 @@ class FunctionWriter {
     }
 
   private:
-    void trace(size_t step, std::vector<IrStmt> &steps) const {
-        if (function_.is_traced) {
-            steps.push_back(pass_on(call("kiln_network_step", {make_const(Int(32), static_cast<int64_t>(step))})));
-        }
+    static Expr number(size_t step) { return make_const(Int(32), static_cast<int64_t>(step)); }
+
+    static IrStmt tell(size_t step) { return pass_on(call("kiln_network_step", {number(step)})); }
+
+    // A step as often as the program wants it: no step writes what it reads.
+    IrStmt traced(size_t i) const {
+        return For::make("repeat", 0, call("kiln_network_repeats", {number(i)}), ForType::Serial,
+                         Halide::Partition::Never, Halide::DeviceAPI::None,
+                         Block::make(tell(i), step(function_.calls[i])));
     }
 
     bool has_workspace() const {
@@ -132,7 +138,7 @@ class FunctionWriter {
 
 // What the functions may define and call.
 std::vector<std::string> own_symbols(const NetworkModule &network) {
-    std::vector<std::string> symbols = {"kiln_network_step", network.name + "_constant"};
+    std::vector<std::string> symbols = {"kiln_network_step", "kiln_network_repeats", network.name + "_constant"};
     for (const NetworkFunction &function : network.functions) {
         symbols.push_back(function.symbol);
         for (const NetworkCall &call : function.calls) {

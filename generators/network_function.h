@@ -39,7 +39,9 @@ struct NetworkFunction {
         fields;  // of the argument struct, all pointers, "arena", "threads" and "context" by these names
     std::vector<NetworkCall> calls;
     int64_t arena_bytes = 0;  // behind these lies the workspace of calls with several workers
-    bool is_traced = false;   // calls kiln_network_step(i) before the i-th step and behind the last
+    // Whether the i-th step is run kiln_network_repeats(i) times, and kiln_network_step(i) called before each and
+    // behind the last.
+    bool is_traced = false;
 };
 
 struct NetworkModule {

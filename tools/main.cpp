@@ -166,6 +166,13 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
             "Write the C of nodes that Kiln has no kernel for to DIR/<name>_tail.c, to be compiled with the program, "
             "in place of compiling it")
         ->group(network_options);
+    command
+        ->add_flag(
+            "--traced", options->traced,
+            "Add <name>_run_traced, which runs its i-th step kiln_network_repeats(i) times, and calls "
+            "kiln_network_step(i) before each of them and, with how many steps there are, behind the last: the program "
+            "has both functions, which take an int32_t and return one, the second kiln_ok")
+        ->group(network_options);
     command->add_option("--cxx", options->cxx, "Compiler for that C; $CXX, or the target's usual one, unless said")
         ->type_name("CXX")
         ->group(network_options);

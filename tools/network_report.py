@@ -16,13 +16,14 @@ MOST_BARS = 60
 
 
 def rows_of(manifest, times):
-    """A row a step: its node, what computes it, and its median time."""
+    """A row a step: its node, what computes it, and its median time, in the network's order and where it runs again and again."""
     layers = {layer["name"]: layer for layer in manifest["layers"]}
     rows = []
-    for step, seconds in zip(manifest["network"]["steps"], times["steps"]):
+    for step, seconds, warm in zip(manifest["network"]["steps"], times["steps"], times["warm"]):
         kind = next(kind for kind in KINDS if kind in step)
         what = layers[step["layer"]]["problem"] if kind == "layer" else step[kind]
-        rows.append({"node": step["node"], "kind": kind, "what": what, "ms": statistics.median(seconds) * 1e3})
+        rows.append({"node": step["node"], "kind": kind, "what": what, "ms": statistics.median(seconds) * 1e3,
+                     "warm_ms": statistics.median(warm) * 1e3})
     return rows
 
 
@@ -34,6 +35,7 @@ def result_of(manifest, times, model):
             "ms": statistics.median(calls) * 1e3, "best_ms": min(calls) * 1e3, "calls": len(calls),
             "steps_ms": sum(row["ms"] for row in rows),
             "layers_ms": sum(row["ms"] for row in rows if row["kind"] == "layer"),
+            "warm_layers_ms": sum(row["warm_ms"] for row in rows if row["kind"] == "layer"),
             "arena_bytes": network["arena_bytes"], "arena_bound_bytes": network["arena_bound_bytes"], "steps": rows}
 
 
@@ -42,12 +44,13 @@ def shortened(text, length):
 
 
 def text_of(result):
-    lines = [f"{'ms':>10} {'share':>6}  {'node':<40} computed by"]
+    lines = [f"{'ms':>10} {'warm':>10} {'share':>6}  {'node':<40} computed by"]
     for row in sorted(result["steps"], key=lambda row: -row["ms"]):
-        lines.append(f"{row['ms']:>10.4f} {100 * row['ms'] / result['steps_ms']:>5.1f}%  {shortened(row['node'], 40):<40} "
+        lines.append(f"{row['ms']:>10.4f} {row['warm_ms']:>10.4f} {100 * row['ms'] / result['steps_ms']:>5.1f}%  {shortened(row['node'], 40):<40} "
                      f"{row['what']}")
     lines.append(f"the whole: {result['ms']:.4f} ms, the best of {result['calls']} calls {result['best_ms']:.4f} ms; "
-                 f"the sum of its steps: {result['steps_ms']:.4f} ms, of which layers {result['layers_ms']:.4f} ms")
+                 f"the sum of its steps: {result['steps_ms']:.4f} ms, of which layers {result['layers_ms']:.4f} ms; the same layers, each run "
+                 f"again and again: {result['warm_layers_ms']:.4f} ms")
     return "\n".join(lines)
 
 
@@ -79,13 +82,15 @@ def page_of(result):
     """The page's body."""
     total = max(result["steps_ms"], 1e-9)
     longest = sorted(result["steps"], key=lambda row: -row["ms"])[:MOST_BARS]
-    head = page.table_row("th", [("", "node"), ("left", "computed by"), ("", "ms"), ("", "share")])
+    head = page.table_row("th", [("", "node"), ("left", "computed by"), ("", "ms"), ("", "warm, ms"), ("", "share")])
     rows = "".join(page.table_row("td", [("", html.escape(row["node"])), ("left", page.code(row['what'])),
-                                         ("", f"{row['ms']:.4f}"), ("", f"{100 * row['ms'] / total:.1f}%")])
+                                         ("", f"{row['ms']:.4f}"), ("", f"{row['warm_ms']:.4f}"),
+                                         ("", f"{100 * row['ms'] / total:.1f}%")])
                    for row in result["steps"])
     return f"""<h1>{html.escape(result["model"])}</h1>
 <p>{result['ms']:.3f} ms a call on {html.escape(', '.join(result['targets']))}; the sum of its steps {result['steps_ms']:.3f} ms,
-of which convolutions {result['layers_ms']:.3f} ms. Arena {result['arena_bytes'] / 1024:.1f} KB, its lower bound
+of which convolutions {result['layers_ms']:.3f} ms; where each runs again and again, so that it finds its weights in the caches as far
+as they fit, these take {result['warm_layers_ms']:.3f} ms. Arena {result['arena_bytes'] / 1024:.1f} KB, its lower bound
 {result['arena_bound_bytes'] / 1024:.1f} KB.</p>
 <h2>Where time goes</h2>
 <p class="soft">The longest {len(longest)} of {len(result['steps'])} steps.</p>

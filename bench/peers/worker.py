@@ -3,6 +3,8 @@
     {"do": "prepare", "key", "problem", "layout", "tensors": FILE.npz, "output": FILE.npy}
     {"do": "load", "key", "model", "names", "inputs": FILE.npz, "output": FILE.npz}  of whole networks (networks/)
     {"do": "time", "key", "seconds"}       answers {"seconds": of one call, the best}
+    {"do": "order", "key", "calls"}        runs a network so often, its nodes timed
+    {"do": "profile", "key"}               answers {"nodes": [...]}, what its nodes took in those runs
     {"do": "drop"}                         forgets what was prepared
     {"do": "peak", "kind", "avx2", "seconds"}  of Kiln's own module, which has a function for it
 """
@@ -72,6 +74,13 @@ class Worker:
 
     def time(self, request):
         return {"seconds": best_time(self.prepared[request["key"]], request["seconds"])}
+
+    def order(self, request):
+        self.prepared[request["key"]].order(request["calls"])
+        return {}
+
+    def profile(self, request):
+        return {"nodes": self.prepared[request["key"]].profile()}
 
     def peak(self, request):
         return {"gops": self.module.peak(request["kind"], request["avx2"], request["seconds"])}

@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 sys.path.insert(1, os.path.join(ROOT, "tests", "reference"))
 
+import in_order  # noqa: E402
 import measure  # noqa: E402
 import problem as problems  # noqa: E402
 import reference  # noqa: E402
@@ -26,6 +27,7 @@ import report  # noqa: E402
 import run  # noqa: E402
 import sides  # noqa: E402
 import tensors as numbers  # noqa: E402
+from networks import onnxruntime as ort  # noqa: E402
 
 CONV = "conv2d-f32-n1-c4-i5x6-m8-o3x3-k3x3-s2x2-d1x1-p1x1,1x0-g2-ncx,ncx-bias"
 TRANSPOSED = "convtranspose1d-f32-n2-c4-i5-m6-o10-k4-s2-d1-p1,1-g2-ncx,ncx-bias-relu"
@@ -310,6 +312,35 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(result["ways"][0]["ms"], 0)
         self.assertGreater(result["facts"]["code_bytes"], 0)
 
+    def test_convolutions_in_order(self):
+        """Of Kiln alone: each convolution's time in the network and warm, the rest of the network not among them."""
+        nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), onnx.helper.make_node("Softmax", ["a"], ["b"]),
+                 onnx.helper.make_node("Conv", ["b", "v"], ["c"], "second"), onnx.helper.make_node("Relu", ["c"], ["y"])]
+        constants = [onnx.numpy_helper.from_array(np.ones(shape, np.float32), name)
+                     for name, shape in (("w", [4, 3, 3, 3]), ("v", [5, 4, 1, 1]))]
+        value = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        graph = onnx.helper.make_graph(nodes, "net", [value("x", [1, 3, 8, 8])], [value("y", None)], constants)
+        with tempfile.TemporaryDirectory() as folder:
+            model, times = os.path.join(folder, "net.onnx"), os.path.join(folder, "times.json")
+            onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), model)
+            done = self.run_bench("--build", BUILD, model, "--in-order", "--peers=", "--rounds", "2", "--calls", "3", "--seconds",
+                                  "0.01", "--json", times)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(times, encoding="utf-8") as file:
+                result, = json.load(file)
+        self.assertEqual([row["node"] for row in result["nodes"]], ["Conv_0", "second"])
+        ours = result["ways"]["kiln"]
+        self.assertEqual(ours["convolutions"], 2)
+        for key in ("kiln_ms", "warm_ms"):
+            self.assertTrue(all(row[key] > 0 for row in result["nodes"]))
+        self.assertAlmostEqual(ours["convolutions_ms"], sum(row["kiln_ms"] for row in result["nodes"]))
+        self.assertAlmostEqual(ours["warm_ms"], sum(row["warm_ms"] for row in result["nodes"]))
+        self.assertGreater(ours["nodes_ms"], ours["convolutions_ms"])
+        self.assertIn("net.onnx", done.stdout)
+        done = self.run_bench("none.onnx", "--in-order", "--peers", "emx")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no peer emx whose nodes are timed", done.stderr)
+
     def test_unknown_layer(self):
         done = self.run_bench("--build", BUILD, "--layers", "C1,C99", "--peers=")
         self.assertEqual(done.returncode, 1)
@@ -319,6 +350,38 @@ class CommandLine(unittest.TestCase):
         done = self.run_bench("--peers", "onednn,tensorrt")
         self.assertEqual(done.returncode, 2)
         self.assertIn("there is no peer tensorrt; there are onnxruntime, openvino", done.stderr)
+
+
+class InOrder(unittest.TestCase):
+    """What onnxruntime's profiles have of nodes, and which convolutions they are."""
+
+    def test_a_profile(self):
+        """Of three runs the first does not count; a node's times are of the runs that it is in."""
+        event = lambda name, ts, dur, cat="Session", **args: {"name": name, "ts": ts, "dur": dur, "cat": cat, "args": args}
+        events = [event("model_loading_uri", 0, 5)]
+        for run_at, each in ((100, 9), (200, 3), (300, 5)):
+            events += [event("model_run", run_at, 50), event("SequentialExecutor::Execute", run_at + 1, 48),
+                       event("fused stem_kernel_time", run_at + 2, each, "Node", op_name="FusedConv", node_index="1"),
+                       event("fused stem_fence_before", run_at + 2, 1, "Node", op_name="FusedConv"),
+                       event("r2_nchwc_kernel_time", run_at + 20, 2 * each, "Node", op_name="Conv", node_index="2")]
+        first, second = ort.nodes_of(events, [False, True, True])
+        np.testing.assert_allclose(first["seconds"], [3e-6, 5e-6])
+        np.testing.assert_allclose(second["seconds"], [6e-6, 10e-6])
+        self.assertEqual((first["kind"], second["kind"]), ("FusedConv", "Conv"))
+        self.assertIn("stem", first["names"])
+        self.assertIn("r2", second["names"])
+
+    def test_whose_a_node_is(self):
+        """By its name, by the value that it makes with what is fused, and of two behind a sum the one that is left."""
+        node = onnx.helper.make_node
+        nodes = [node("Conv", ["x", "w"], ["a"], "stem"), node("Relu", ["a"], ["b"], "r"), node("Conv", ["b", "v"], ["c"], "left"),
+                 node("Conv", ["b", "u"], ["d"], "right"), node("Add", ["c", "d"], ["e"], "sum"), node("Relu", ["e"], ["f"], "end"),
+                 node("ConvTranspose", ["f", "t"], ["g"], "up"), node("ConvertNothing", ["g"], ["y"], "no")]
+        model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [], []))
+        convolutions = in_order.Convolutions(model)
+        self.assertEqual(convolutions.names, ["stem", "left", "right", "up"])
+        owners = convolutions.owners({"1": ["b"], "2": ["f"], "3": ["d"], "4": ["up/WithoutBiases", "up"], "5": ["elsewhere"]})
+        self.assertEqual(owners, {"stem": "1", "left": "2", "right": "3", "up": "4"})
 
 
 class Regret(unittest.TestCase):

@@ -3,7 +3,9 @@
 take beside it and OpenVINO (bench/network.py).
 
     table.py [--build DIR] [--only NAME]... [--model [NAME=]FILE.onnx[,INPUT=SHAPE...]]... [--keep DIR [--compile-only]] [--update]
+             [--in-order]
 
+--in-order has the second table, of the models' convolutions in their order (bench/in_order.py), in place of the first.
 Models are those of models.py, and files. --update writes each row into docs/NETWORKS.md as soon as it is there; rows of other
 models stay. With --keep what was compiled stays too: --compile-only first, and the run that times needs an idle machine for
 seconds a model.
@@ -25,9 +27,12 @@ sys.path.insert(0, str(ROOT / "tools" / "onnx_import"))
 from network_values import TOLERANCE, TOLERANCES  # noqa: E402
 from terms import count_convolutions  # noqa: E402
 
-DOCUMENT, BEGIN, END = ROOT / "docs" / "NETWORKS.md", "<!-- table -->\n", "<!-- end of table -->\n"
+DOCUMENT = ROOT / "docs" / "NETWORKS.md"
 HEAD = ["model", "nodes", "convolutions", "layers, operations, C, callbacks", "difference", "ms", "onnxruntime's", "OpenVINO's",
         "code, KB", "constants, KB", "arena / bound, KB", "compiled in, s of a processor"]
+HEAD_IN_ORDER = ["model", "convolutions", "ms", "their ms", "warm", "ratio", "onnxruntime's", "their ms", "OpenVINO's", "their ms"]
+WORDS = "On one thread of one processor of {}, in turns with the others; times in milliseconds, behind others' how many times " \
+        "Kiln's they are:\n\n"
 PEERS = ("onnxruntime", "openvino")
 SIGMOID_ERROR = 2e-7  # of onnxruntime's at any value, however small (measured: 1.65e-7)
 
@@ -49,8 +54,9 @@ def measured(path, shapes, build, folder, options):
     """What bench/network.py says of a model, or why it says nothing; {} where it only compiles."""
     answer = folder / "answer.json"
     answer.unlink(missing_ok=True)
-    done = subprocess.run([sys.executable, ROOT / "bench" / "run.py", "--build", build, "--network", path, "--json", answer,
-                           "--peers", ",".join(PEERS), "--rounds", "5", *options, *(word for shape in shapes for word in ("--shape", shape))],
+    which = [path, "--in-order"] if options.in_order else ["--network", path]
+    done = subprocess.run([sys.executable, ROOT / "bench" / "run.py", "--build", build, *which, "--json", answer,
+                           "--peers", ",".join(PEERS), "--rounds", "5", *options.words, *(word for shape in shapes for word in ("--shape", shape))],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1][:200]
@@ -64,6 +70,8 @@ def row_of(name, path, shapes, build, folder, options):
         return [name, "compiled"], True
     if isinstance(result, str):
         return [name, *[""] * (len(HEAD) - 2), result], False
+    if options.in_order:
+        return row_in_order(name, result[0]), True
     model, facts = onnx.load(path), result["facts"]
     ways = {way["name"]: way for way in result["ways"]}
     steps = [str(facts["steps"].get(kind, 0)) for kind in ("layer", "operation", "c", "callback")]
@@ -75,6 +83,17 @@ def row_of(name, path, shapes, build, folder, options):
             f"{difference:.1g}" + ("" if is_right else " (too far)"), milliseconds(ours), *times, kilobytes("code_bytes"),
             kilobytes("constant_bytes"), f"{kilobytes('arena_bytes')} / {kilobytes('arena_bound_bytes')}",
             f"{facts['compile_seconds']:.0f}"], is_right
+
+
+def row_in_order(name, result):
+    ways = result["ways"]
+    ours = ways["kiln"]
+    cells = [name, str(ours["convolutions"]), milliseconds(ours["ms"]), milliseconds(ours["convolutions_ms"]),
+             milliseconds(ours["warm_ms"]), f"{ours['convolutions_ms'] / ours['warm_ms']:.2f}"]
+    for peer in PEERS:
+        for key in ("ms", "convolutions_ms"):
+            cells.append(f"{milliseconds(ways[peer][key])} ({ways[peer][key] / ours[key]:.2f})" if peer in ways else "-")
+    return cells
 
 
 def milliseconds(time):
@@ -92,16 +111,17 @@ def processor():
     return platform.machine()
 
 
-def update(rows):
+def update(rows, in_order):
     """Writes rows in the place of those of the same models, or behind the others."""
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    old, _, behind = rest.partition(END)
+    mark, head = ("table in order", HEAD_IN_ORDER) if in_order else ("table", HEAD)
+    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->\n"
+    before, _, rest = DOCUMENT.read_text().partition(begin)
+    old, _, behind = rest.partition(end)
     known = {line.split("|")[1].strip(): line + "\n" for line in old.splitlines() if line.startswith("| ")}
     known = {name: line for name, line in known.items() if name not in ("model", "---")}
     known.update({cells[0]: line_of(cells) for cells in rows})
-    words = f"On one thread of one processor of {processor()}, in turns with the others; times in milliseconds, behind others' " \
-            "how many times Kiln's they are:\n\n"
-    DOCUMENT.write_text(before + BEGIN + words + line_of(HEAD) + line_of(["---"] * len(HEAD)) + "".join(known.values()) + END + behind)
+    DOCUMENT.write_text(before + begin + WORDS.format(processor()) + line_of(head) + line_of(["---"] * len(head))
+                        + "".join(known.values()) + end + behind)
 
 
 def split_model(text):
@@ -119,10 +139,11 @@ def main():
     parser.add_argument("--keep", metavar="DIR", type=pathlib.Path)
     parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--update", action="store_true")
+    parser.add_argument("--in-order", action="store_true")
     arguments = parser.parse_args()
     if arguments.compile_only and (arguments.update or not arguments.keep):
         parser.error("--compile-only takes --keep, and has no rows for --update")
-    all_right = True
+    all_right, options = True, argparse.Namespace(in_order=arguments.in_order, words=[])
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         wanted = [(name, None, []) for name in arguments.only or ([] if arguments.model else models.NAMES)]
@@ -132,13 +153,13 @@ def main():
             if path is None:
                 path = folder / "model.onnx"
                 onnx.save(models.make(name, folder), path)
-            options = ["--keep", arguments.keep / name] if arguments.keep else []
-            options += ["--compile-only"] if arguments.compile_only else []
+            options.words = ["--keep", arguments.keep / name] if arguments.keep else []
+            options.words += ["--compile-only"] if arguments.compile_only else []
             cells, is_right = row_of(name, path, shapes, arguments.build, folder, options)
             all_right = all_right and is_right
             print(" | ".join(cells), flush=True)
             if arguments.update:
-                update([cells])
+                update([cells], arguments.in_order)
     return 0 if all_right else 1
 
 

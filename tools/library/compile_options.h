@@ -25,6 +25,7 @@ struct CompileOptions {
     bool explain = false;             // also prints what `kiln explain` does
     std::string cxx;                  // of a network: what compiles C that is generated, as RunOptions'
     bool tail_source = false;         // of a network: that C is written beside the library, not compiled into it
+    bool traced = false;              // of a network: that it has a function which tells of each step, to time them
     SpecOptions spec_options;         // --shape
 };
 

@@ -95,7 +95,8 @@ int compile_network_command(const CompileOptions &options) {
     const auto groups = by_architecture(options.targets.empty() ? std::vector<std::string>{"host"} : options.targets);
     require_processors(groups);
     for (const auto &[architecture, group] : groups) {
-        NetworkRequest request = {{}, model.network, NetworkExtra::none, {}, options.tail_source};
+        NetworkRequest request = {
+            {}, model.network, options.traced ? NetworkExtra::traced : NetworkExtra::none, {}, options.tail_source};
         if (!options.tail_source && count_steps(model.network, NetworkStep::Kind::tail) > 0)
             request.cxx = find_toolchain(options.cxx, "", find_target(group[0])).cxx;
         request.library.name = options.name.empty() ? model.spec.name : options.name;

@@ -14,7 +14,7 @@ namespace kiln::tools {
 enum class NetworkExtra {
     none,
     kept,    // NAME_run_kept: every tensor stays in an arena of its own plan, to be looked at
-    traced,  // NAME_run_traced: tells the program of each step
+    traced,  // NAME_run_traced: asks the program how often it is to run each step, and tells it of each
 };
 
 struct NetworkRequest {

@@ -3,7 +3,8 @@
 // steps told, where it is to be timed by them.
 //
 //     PROGRAM run FOLDER WORKERS            FOLDER/input0.bin, ... -> FOLDER/output0.bin, ..., and FOLDER/arena.bin
-//     PROGRAM bench FOLDER WORKERS SECONDS  the seconds of calls, as JSON: {"calls": [...], "steps": [[...], ...]}
+//     PROGRAM bench FOLDER WORKERS SECONDS  the seconds of calls, as JSON: {"calls": [...], "steps": [[...], ...],
+//                                           "warm": [[...], ...]}
 //     PROGRAM verify FOLDER WORKERS         outputs beside FOLDER/expected0.bin, ...
 //     PROGRAM time FOLDER WORKERS SECONDS   the milliseconds of a call, in words
 //
@@ -27,7 +28,9 @@
 
 namespace {
 
-std::vector<double> *step_times = nullptr;  // when each step began, and when the last was done
+std::vector<double> *step_times = nullptr;  // when each step began, each time that it ran, and when the last was done
+int32_t step_repeats = 1;
+constexpr int32_t warm_repeats = 4;
 
 struct Memory {
     explicit Memory(int64_t bytes) : data(kiln::harness::allocate(static_cast<size_t>(bytes))), bytes(bytes) {
@@ -108,10 +111,32 @@ void print(const char *name, const std::vector<double> &values, const char *end)
     std::printf("]%s", end);
 }
 
-// Whole calls and calls with their steps told, in turns.
+#ifdef KILN_NETWORK_STEPS
+// Appends what each step takes in a call that runs each so many times, the last of them, to `steps`.
+void add_step_times(Call &call, int32_t repeats, std::vector<std::vector<double>> *steps) {
+    std::vector<double> times;
+    step_times = &times, step_repeats = repeats;
+    call.run(*KILN_NETWORK_STEPS());
+    step_times = nullptr, step_repeats = 1;
+    const size_t each = static_cast<size_t>(repeats);
+    steps->resize(times.size() / each);
+    for (size_t i = 0; i < steps->size(); i++) {
+        (*steps)[i].push_back(times[(i + 1) * each] - times[(i + 1) * each - 1]);
+    }
+}
+#endif
+
+void print(const char *name, const std::vector<std::vector<double>> &steps, const char *end) {
+    std::printf("%s[", name);
+    for (size_t i = 0; i < steps.size(); i++) print(i == 0 ? "" : ",\n  ", steps[i], "");
+    std::printf("]%s", end);
+}
+
+// Whole calls, calls with their steps told, and calls in which each step runs several times, so that it finds its
+// weights where the time before left them; in turns.
 void bench(Call &call, double budget) {
     std::vector<double> calls;
-    std::vector<std::vector<double>> steps;
+    std::vector<std::vector<double>> steps, warm;
     call.run(*KILN_NETWORK());
     const double begin = kiln::harness::now();
     while (calls.size() < 5 || (kiln::harness::now() - begin < budget && calls.size() < 10000)) {
@@ -119,19 +144,13 @@ void bench(Call &call, double budget) {
         call.run(*KILN_NETWORK());
         calls.push_back(kiln::harness::now() - before);
 #ifdef KILN_NETWORK_STEPS
-        std::vector<double> times;
-        step_times = &times;
-        call.run(*KILN_NETWORK_STEPS());
-        step_times = nullptr;
-        for (size_t i = 0; i + 1 < times.size(); i++) {
-            if (steps.size() <= i) steps.emplace_back();
-            steps[i].push_back(times[i + 1] - times[i]);
-        }
+        add_step_times(call, 1, &steps);
+        add_step_times(call, warm_repeats, &warm);
 #endif
     }
-    print("{\"calls\": ", calls, ",\n \"steps\": [");
-    for (size_t i = 0; i < steps.size(); i++) print(i == 0 ? "" : ",\n  ", steps[i], "");
-    std::printf("]}\n");
+    print("{\"calls\": ", calls, ",\n");
+    print(" \"steps\": ", steps, ",\n");
+    print(" \"warm\": ", warm, "}\n");
 }
 
 // Whole calls alone.
@@ -212,6 +231,9 @@ std::vector<std::string> with_own_command(std::vector<std::string> arguments) {
 }  // namespace
 
 #ifdef KILN_NETWORK_STEPS
+extern "C" int32_t kiln_network_repeats(int32_t) {
+    return step_repeats;
+}
 extern "C" int32_t kiln_network_step(int32_t) {
     if (step_times != nullptr) step_times->push_back(kiln::harness::now());
     return kiln_ok;
