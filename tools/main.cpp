@@ -297,12 +297,21 @@ Action add_bench(CLI::App &app, CLI::App *&command) {
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
     add_cold(*command, options->cold);
+    command
+        ->add_option(
+            "--workers", options->workers,
+            "Tell how evenly so many workers would share the work, here or not: each piece is timed by itself, and "
+            "the workers are simulated")
+        ->type_name("N,N,...")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 1024));
     command->add_option("--json", options->json, "Write the results to this file too")->type_name("FILE");
     const auto network = std::make_shared<NetworkBenchOptions>();
     const auto is_network = std::make_shared<bool>(false);
     add_network(*command, *is_network, "Time the model as a whole, and each of its steps in it")
         ->excludes(command->get_option("--layer"))
-        ->excludes(command->get_option("--cold"));
+        ->excludes(command->get_option("--cold"))
+        ->excludes(command->get_option("--workers"));
     add_inputs(*command, network->inputs, "random ones by --seed unless said");
     add_output_names(*command, options->spec_options);
     command->add_option("--report", network->report, "Write a page to this file: where time goes, node by node")

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "fake_library.h"
+#include "harness/machine/balance.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/threads.h"
 #include "harness/tensors/data.h"
@@ -183,6 +184,8 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
                                                           {"harness", "verify", "--seed", "x"},
                                                           {"harness", "verify", "--layer", "other"},
                                                           {"harness", "bench", "--threads", "0"},
+                                                          {"harness", "bench", "--workers", "4,0"},
+                                                          {"harness", "bench", "--workers", "4,"},
                                                           {"harness", "bench", "--weights-dir", "."},
                                                           {"harness", "verify", "--draws", "0"},
                                                           {"harness", "run"}}) {
@@ -215,6 +218,54 @@ TEST(Bench, WritesItsResults) {
     const double peak = result.at("peak_gflops").begin()->get<double>();
     EXPECT_NEAR(row.at("peak_share").get<double>(), row.at("gflops").get<double>() / peak, 1e-4);
     EXPECT_EQ(result.at("machine").at("threads"), 1);
+}
+
+// Two loops, of six pieces and of two, and one of a single piece, which is none.
+int32_t run_in_pieces(const void *, const void *, const void *, const void *, const void *, const void *, const float *,
+                      void *, const int32_t *, void *workspace, const kiln_threads *threads) {
+    const auto wait = [](void *, int32_t, uint8_t *) -> int32_t {
+        for (const double end = harness::now() + 1e-5; harness::now() < end;) {
+        }
+        return kiln_ok;
+    };
+    for (const int32_t count : {6, 1, 2}) kiln_parallel_for(threads, wait, nullptr, 0, count, workspace, 0);
+    return kiln_ok;
+}
+
+TEST(Bench, TellsHowEvenlyWorkersWouldShareTheWork) {
+    const kiln_library &library = fake_library(Defect::none);
+    fake_kernel().run = run_in_pieces;
+    std::vector<const char *> arguments = {"harness", "bench", "--seconds", "0", "--workers", "1,2,4", "--json", "-"};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(harness::main(library, harness::all_commands, static_cast<int>(arguments.size()),
+                            const_cast<char **>(arguments.data())),
+              0);
+    testing::internal::GetCapturedStderr();
+    const json row = json::parse(testing::internal::GetCapturedStdout()).at("rows")[0];
+    EXPECT_EQ(row.at("pieces"), json::parse("[6, 2]"));
+    const json &balance = row.at("balance");
+    ASSERT_EQ(balance.size(), 3);
+    EXPECT_EQ(balance[0].at("workers"), 1);
+    EXPECT_NEAR(balance[0].at("speed_up").get<double>(), 1, 1e-6);
+    EXPECT_NEAR(balance[0].at("largest_share").get<double>(), 1, 1e-6);
+    // At the least: other work may run beside this test, and makes some pieces longer.
+    EXPECT_GE(balance[1].at("largest_share").get<double>(), 1);
+    EXPECT_GT(balance[2].at("largest_share").get<double>(), 1.2);
+    EXPECT_LE(balance[1].at("speed_up").get<double>(), 2);
+    EXPECT_LE(balance[2].at("speed_up").get<double>(), 4);
+}
+
+TEST(Balance, WorkersTakeWhatOthersHaveLeft) {
+    const auto of_two = harness::simulate({{{4, 1, 1, 1}}, 0}, 2);  // the second takes the first one's second piece
+    EXPECT_DOUBLE_EQ(of_two.largest_share, 4 / 3.5);
+    EXPECT_DOUBLE_EQ(of_two.speed_up, 7 / 4.0);
+    const auto of_four = harness::simulate({{{1, 1, 1, 1, 1}, {2, 2}}, 1}, 4);  // 2 and 2 seconds, and 1 between
+    EXPECT_DOUBLE_EQ(of_four.largest_share, 4 / (9 / 4.0));
+    EXPECT_DOUBLE_EQ(of_four.speed_up, 10 / 5.0);
+    const auto without_loops = harness::simulate({{}, 3}, 8);
+    EXPECT_DOUBLE_EQ(without_loops.largest_share, 8);
+    EXPECT_DOUBLE_EQ(without_loops.speed_up, 1);
 }
 
 TEST(Bench, TimesWhatALayerLeavesOpen) {

@@ -57,7 +57,7 @@ class MeasureCommands(unittest.TestCase):
     def test_bench(self):
         with tempfile.TemporaryDirectory() as folder:
             process = kiln("bench", LAYERS, "--layer", "conv", "--layer", "up", "--threads", "2",
-                           "--json", Path(folder) / "bench.json")
+                           "--workers", "4,16", "--json", Path(folder) / "bench.json")
             self.assertEqual(process.returncode, 0, process.stderr)
             result = json.loads((Path(folder) / "bench.json").read_text())
         self.assertIn("2 threads\npeak: ", process.stdout)
@@ -70,6 +70,9 @@ class MeasureCommands(unittest.TestCase):
         self.assertAlmostEqual(conv["gflop"], 2e-9 * 20 * 20 * 48 * 32 * 9)
         # Wide limits: other work may run beside this test.
         self.assertTrue(0.01 < conv["peak_share"] < 5, conv)  # of the products of the definition: Winograd has fewer
+        self.assertIn("simulated workers: ", process.stdout)
+        self.assertEqual([each["workers"] for each in conv["balance"]], [4, 16])
+        self.assertGreaterEqual(conv["pieces"][0], 16)
         self.assertAlmostEqual(result["total"]["ms"], sum(row["ms"] for row in result["rows"]), places=4)
 
 

@@ -42,9 +42,10 @@ int verify_command(const VerifyOptions &options);
 
 // kiln bench SPEC
 struct BenchOptions : MeasureOptions {
-    int threads = 1;    // that share each call's work
-    bool cold = false;  // weights are in no cache when a call begins
-    std::string json;   // file the results are also written to; "": none
+    int threads = 1;           // that share each call's work
+    bool cold = false;         // weights are in no cache when a call begins
+    std::vector<int> workers;  // it is told how evenly so many would share the work
+    std::string json;          // file the results are also written to; "": none
 };
 int bench_command(const BenchOptions &options);
 

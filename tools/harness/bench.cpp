@@ -15,6 +15,7 @@
 #include "harness/gpu.h"
 #include "harness/harness.h"
 #include "harness/json.h"
+#include "harness/machine/balance.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/own_process.h"
 #include "harness/machine/threads.h"
@@ -47,6 +48,25 @@ double measure_peak_of_threads(Isa isa, const kiln_threads *threads) {
     std::vector<double> peaks(threads->workers);
     on_every_worker(*threads, [&](int32_t worker) { peaks[worker] = measure_peak(isa, peak_seconds); });
     return std::accumulate(peaks.begin(), peaks.end(), 0.0);
+}
+
+// "64+49": how many pieces each parallel loop has.
+std::string counts_text(const PieceTimes &times, const char *between) {
+    std::string text;
+    for (const std::vector<double> &loop : times.loops)
+        text += (text.empty() ? "" : between) + std::to_string(loop.size());
+    return text;
+}
+
+std::string balance_json(const PieceTimes &times, const std::vector<int> &counts) {
+    std::vector<std::string> list;
+    for (const int workers : counts) {
+        const Balance balance = simulate(times, workers);
+        JsonObject object;
+        object.number("workers", workers).number("largest_share", balance.largest_share);
+        list.push_back(object.number("speed_up", balance.speed_up).str());
+    }
+    return json_list(list);
 }
 
 // One line of the result: a layer and the job that stands for its problem, or why there is none.
@@ -90,9 +110,15 @@ class Bench {
             }
             for (const auto &[isa, peak] : highest) peaks_[isa].push_back(peak);
         }
+        for (auto &[problem, job] : jobs_) {
+            if (options_.workers.empty() || job.on_gpu != nullptr) continue;
+            progress_->layer = layers_.at(problem);
+            pieces_[&job] = time_pieces(&job, options_.seconds / rounds);
+        }
     }
 
     void print_table() const;
+    void print_balance() const;
     std::string json() const;
     bool all_ran() const {
         return std::all_of(rows_.begin(), rows_.end(), [](const Row &row) { return row.job != nullptr; });
@@ -178,6 +204,7 @@ class Bench {
     std::map<std::string, int32_t> layers_;  // by the same, the first of its layers
     std::vector<Row> rows_;
     std::map<Isa, std::vector<double>> peaks_;          // of each round
+    std::map<const Job *, PieceTimes> pieces_;          // where simulated workers share them
     std::vector<double> plan_seconds_, check_seconds_;  // of each job: to make its plan, and what its run adds
 };
 
@@ -208,6 +235,25 @@ void Bench::print_table() const {
                     pack_seconds() * 1e3, median(plan_seconds_) * 1e6, median(check_seconds_) * 1e9);
 }
 
+void Bench::print_balance() const {
+    if (pieces_.empty()) return;
+    std::printf("simulated workers: the largest share of the work over the mean one, and how much faster than one\n");
+    std::printf("%-24s %10s %-20s", "layer", "ms", "pieces");
+    for (const int workers : options_.workers) std::printf(" %7d %7s", workers, "faster");
+    std::printf("\n");
+    for (const Row &row : rows_) {
+        const auto found = pieces_.find(row.job);
+        if (found == pieces_.end()) continue;
+        const PieceTimes &times = found->second;
+        std::printf("%-24s %10.4f %-20s", row.layer->name, times.seconds() * 1e3, counts_text(times, "+").c_str());
+        for (const int workers : options_.workers) {
+            const Balance balance = simulate(times, workers);
+            std::printf(" %7.3f %7.2f", balance.largest_share, balance.speed_up);
+        }
+        std::printf("\n");
+    }
+}
+
 std::string Bench::json() const {
     std::vector<std::string> rows, features;
     for (const std::string &name : feature_names(kiln_cpu_features())) features.push_back(json_text(name));
@@ -227,6 +273,9 @@ std::string Bench::json() const {
             .number("gflops", gflops(job))
             .number("peak_share", gflops(job) / peak(job))
             .number("pack_ms", job.pack_seconds * 1e3);
+        if (const auto pieces = pieces_.find(&job); pieces != pieces_.end())
+            object.raw("pieces", "[" + counts_text(pieces->second, ", ") + "]")
+                .raw("balance", balance_json(pieces->second, options_.workers));
         rows.push_back(object.str());
     }
     JsonObject machine, peaks, total;
@@ -265,7 +314,10 @@ int time_layers(const kiln_library &library, const Options &options, const Endin
     if (options.threads == 1) pin_to_this_cpu();
     Bench bench(library, options, endings, progress);
     bench.run();
-    if (options.json_file != "-") bench.print_table();
+    if (options.json_file != "-") {
+        bench.print_table();
+        bench.print_balance();
+    }
     if (!options.json_file.empty() && !write_text(options.json_file, bench.json())) {
         std::fprintf(stderr, "%s: cannot be written\n", options.json_file.c_str());
         return 1;

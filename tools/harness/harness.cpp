@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 namespace kiln::harness {
@@ -15,7 +16,7 @@ constexpr char usage_text[] =
     "usage: PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
     "               [--weights-dir DIR]\n"
     "       PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
-    "               [--seconds S] [--threads N] [--cold]\n"
+    "               [--seconds S] [--threads N] [--cold] [--workers N,N,...]\n"
     "       PROGRAM run REQUESTS\n"
     "       PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N]\n"
     "               [--expected FILE] [--thorough] [--cold] [--size PROBLEM]...\n";
@@ -29,6 +30,18 @@ bool parse_number(const char *text, double low, double high, double *value) {
     char *end = nullptr;
     *value = std::strtod(text, &end);
     return end != text && *end == '\0' && *value >= low && *value <= high;
+}
+
+// Reads numbers with commas between them. Whether they are all 1 to `high`.
+bool parse_numbers(const char *text, int high, std::vector<int> *values) {
+    for (std::stringstream list(text); list.good();) {
+        std::string word;
+        double number = 0;
+        std::getline(list, word, ',');
+        if (!parse_number(word.c_str(), 1, high, &number)) return false;
+        values->push_back(static_cast<int>(number));
+    }
+    return true;
 }
 
 constexpr std::pair<const char *, int Options::*> tune_counts[] = {
@@ -65,6 +78,9 @@ std::string parse_option(const std::string &name, const char *value, const std::
     } else if (name == "--threads" && verb == "bench") {
         if (!parse_number(value, 1, 1024, &number)) return name + " is " + value + ": it must be 1 to 1024";
         options->threads = static_cast<int>(number);
+    } else if (name == "--workers" && verb == "bench") {
+        if (!parse_numbers(value, 1024, &options->workers))
+            return name + " is " + value + ": it must be numbers of 1 to 1024 with commas between them";
     } else {
         return verb + " has no option " + name;
     }

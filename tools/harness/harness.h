@@ -2,7 +2,7 @@
 //
 //     PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--weights-dir DIR]
 //     PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--seconds S]
-//                   [--threads N] [--cold]
+//                   [--threads N] [--cold] [--workers N,N,...]
 //     PROGRAM run REQUESTS
 //     PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N] [--expected FILE] [--thorough]
 //                  [--cold] [--size PROBLEM]...
@@ -31,6 +31,7 @@ struct Options {
     double seconds = 0.3;             // bench: spent on each problem
     int threads = 1;                  // bench
     bool cold = false;                // bench, tune: each call finds its weights in no cache
+    std::vector<int> workers;         // bench: how evenly work would be shared by so many is told too
     std::string requests;             // run: the file
     int references = 1;               // tune: how many of the first kernels all others are timed beside
     int from = 0;                     // tune: the first kernel to look at, the references apart
