@@ -12,7 +12,7 @@
 # Components: kiln, the command and what it uses; dev, what only other projects' builds read.
 include(CMakePackageConfigHelpers)
 
-set(kiln_shipped_folders runtime tools/harness tools/network_program tests/reference)
+set(kiln_shipped_folders runtime tools/harness tools/network_program tools/calibration_program tests/reference)
 
 set_target_properties(kiln PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" INSTALL_RPATH "$ORIGIN/../lib/kiln")
 if(SKBUILD)

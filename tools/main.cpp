@@ -345,6 +345,45 @@ Action add_doctor(CLI::App &app, CLI::App *&command) {
     return [options] { return doctor_command(*options); };
 }
 
+// "48K,1M,32M"
+std::vector<int64_t> parse_caches(const std::string &text) {
+    std::vector<int64_t> result;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t comma = std::min(text.find(',', begin), text.size());
+        const std::string size = text.substr(begin, comma - begin);
+        long long number = 0;
+        char unit = 0, more = 0;
+        const int read = std::sscanf(size.c_str(), "%lld%c%c", &number, &unit, &more);
+        if (read != 2 || (unit != 'K' && unit != 'M') || number < 1 || number > 1 << 20 || result.size() == 3)
+            throw CLI::ValidationError(
+                "--caches", fmt::format("{}: write one to three sizes, the nearest first, like 48K,1M,32M", text));
+        result.push_back(static_cast<int64_t>(number) << (unit == 'K' ? 10 : 20));
+        begin = comma + 1;
+    }
+    return result;
+}
+
+Action add_calibrate(CLI::App &app, CLI::App *&command) {
+    command = app.add_subcommand(
+        "calibrate", "Measure what estimates need to know of this processor: rates, latencies, caches; half a minute");
+    const auto options = std::make_shared<CalibrateOptions>();
+    add_target(*command, options->target);
+    add_toolchain(*command, options->runner, options->cxx);
+    CLI::Option *caches = command->add_option_function<std::string>(
+        "--caches", [options](const std::string &text) { options->caches = parse_caches(text); },
+        "The sizes of its caches, the nearest first, in place of those that the system tells");
+    caches->type_name("48K,1M,32M");
+    command
+        ->add_option(
+            "--predict", options->predict,
+            "Put the same loops through llvm-mca for a processor, in place of running them; it knows no caches")
+        ->type_name("CPU")
+        ->excludes(caches);
+    add_jobs(*command, options->jobs);
+    command->add_flag("--json", options->json, "Answer in JSON");
+    return [options] { return calibrate_command(*options); };
+}
+
 Action add_completion(CLI::App &app, CLI::App *&command) {
     command = app.add_subcommand("completion", "Print a script that completes kiln's command lines in a shell");
     const auto shell = std::make_shared<std::string>();
@@ -398,8 +437,8 @@ int run(int argc, char **argv) {
     app.require_subcommand(1);
     app.footer(fmt::format("kiln COMMAND --help tells a command's options.\n{}", exit_statuses));
     Commands commands;
-    for (const auto add : {add_compile, add_run, add_explain, add_verify, add_bench, add_tune, add_targets, add_doctor,
-                           add_completion, add_man}) {
+    for (const auto add : {add_compile, add_run, add_explain, add_verify, add_bench, add_tune, add_calibrate,
+                           add_targets, add_doctor, add_completion, add_man}) {
         CLI::App *command = nullptr;
         Action action = add(app, command);
         command->footer(exit_statuses);

@@ -8,6 +8,7 @@
 
 #include "kiln/cpu.h"
 #include "kiln/kernel.h"
+#include "targets/cores.h"
 
 namespace kiln {
 namespace {
@@ -26,7 +27,6 @@ constexpr GpuModel cuda = {
 constexpr GpuModel opencl = {
     .api = kiln_gpu_opencl, .threads_per_block = 256, .shared_bytes = 32 << 10, .registers = 64, .warp = 32};
 
-// Latencies and rates: Intel Skylake to Granite Rapids and AMD Zen 2 to 5 agree on 4 cycles and two a cycle.
 constexpr TargetModel models[] = {
     // Halide knows dot products of bytes by the name of the first processor that had all it asks for. vdpbf16ps is as
     // fast as an FMA on Zen; on Sapphire Rapids it takes 2.7 cycles, and widening to f32 is faster.
@@ -37,10 +37,9 @@ constexpr TargetModel models[] = {
      .cross = x86_64_linux,
      .vector_bits = 512,
      .vector_registers = 32,
-     .l2_bytes = 1 << 20,
+     .core = zen_5,
      .int8_products = 4,
      .bf16_products = 2,
-     .separate_adders = true,
      .masked_stores = true},
     {.name = "x86-64-amx",
      .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"
@@ -50,7 +49,7 @@ constexpr TargetModel models[] = {
      .cross = x86_64_linux,
      .vector_bits = 512,
      .vector_registers = 32,
-     .l2_bytes = 1 << 20,
+     .core = sapphire_rapids,
      .int8_products = 4,
      .matrix_tiles = true,
      .masked_stores = true},
@@ -62,7 +61,7 @@ constexpr TargetModel models[] = {
      .cross = x86_64_linux,
      .vector_bits = 512,
      .vector_registers = 32,
-     .l2_bytes = 1 << 20,
+     .core = sapphire_rapids,
      .int8_products = 4,
      .masked_stores = true},
     {.name = "x86-64-avx512",
@@ -72,7 +71,7 @@ constexpr TargetModel models[] = {
      .cross = x86_64_linux,
      .vector_bits = 512,
      .vector_registers = 32,
-     .l2_bytes = 1 << 20,
+     .core = skylake_512,
      .int8_products = 2,
      .masked_stores = true},
     // Intel since Alder Lake (Gracemont cores and N processors too) and AMD Zen 5 have dot products of bytes in AVX2's
@@ -84,28 +83,25 @@ constexpr TargetModel models[] = {
      .features = KILN_CPU_AVX2 | KILN_CPU_AVXVNNI,
      .cross = x86_64_linux,
      .vector_bits = 256,
-     .l2_bytes = 1 << 20,
+     .core = skylake_256,
      .int8_products = 4,
      .byte_dot = "dpbusd",
      .llvm = {.cpu = "haswell", .features = "+fma,+f16c,+avxvnni,+prefer-no-gather"}},
-    // Processors with AVX2 alone have 256 KB to 2 MB of L2; those of the last years 1.25 MB or more.
     {.name = "x86-64-avx2",
      .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma",
      .architecture = "x86-64-linux",
      .features = KILN_CPU_AVX2,
      .cross = x86_64_linux,
      .vector_bits = 256,
-     .l2_bytes = 1 << 20,
+     .core = skylake_256,
      .int8_products = 2},
-    // Neoverse N1 and V1 and the larger Cortex-A do two FMAs a cycle in 4; smaller cores do fewer, whose schedules lose
-    // nothing by more accumulators.
     {.name = "arm-64-linux-dotprod-fp16",
      .halide = "arm-64-linux-arm_dot_prod-arm_fp16",
      .architecture = "arm-64-linux",
      .features = KILN_CPU_ARM64 | KILN_CPU_DOTPROD | KILN_CPU_FP16,
      .cross = arm_64_linux,
      .vector_registers = 32,
-     .l2_bytes = 512 << 10,
+     .core = neoverse_n1,
      .int8_products = 4,
      .signed_dot = true,
      .lane_indexed_fma = true,
@@ -116,35 +112,32 @@ constexpr TargetModel models[] = {
      .features = KILN_CPU_ARM64,
      .cross = arm_64_linux,
      .vector_registers = 32,
-     .l2_bytes = 512 << 10,
+     .core = neoverse_n1,
      .lane_indexed_fma = true},
     {.name = "arm-64-noos",
      .halide = "arm-64-noos",
      .architecture = "arm-64-noos",
      .features = KILN_CPU_ARM64,
      .vector_registers = 32,
-     .l2_bytes = 128 << 10,
+     .core = small_arm_64,
      .lane_indexed_fma = true},
     {.name = "arm-32-linux",
      .halide = "arm-32-linux",
      .architecture = "arm-32-linux",
      .features = KILN_CPU_NEON,
      .cross = arm_32_linux,
-     .fma_latency = 8,
-     .fma_per_cycle = 1,
+     .core = arm_32,
      .lane_indexed_fma = true,
      .f64_vectors = false,
      .miscompiles_vector_guards = true},
-    // Every processor with V has registers of 128 bits or more: 32 that hold one vector each. The first cores with V
-    // issue one vector instruction a cycle.
+    // Every processor with V has registers of 128 bits or more: 32 that hold one vector each.
     {.name = "riscv-64-linux",
      .halide = "riscv-64-linux-rvv-vector_bits_128",
      .architecture = "riscv-64-linux",
      .features = KILN_CPU_RISCV_V,
      .cross = riscv_64_linux,
      .vector_registers = 32,
-     .fma_per_cycle = 1,
-     .l2_bytes = 512 << 10,
+     .core = riscv_64,
      .masked_stores = true},
     // GPUs, with an x86-64 processor that hands out the work. PTX for compute capability 8.0 runs on all newer ones.
     {.name = "cuda",

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "targets/core_model.h"
+
 namespace kiln {
 
 // What kernels are scheduled for where the target is a GPU: one table for CUDA and OpenCL.
@@ -37,10 +39,7 @@ struct TargetModel {
     CrossTools cross = {};
     int vector_bits = 128;
     int vector_registers = 16;
-    int fma_latency = 4, fma_per_cycle = 2;  // accumulators needed = their product
-    int64_t l2_bytes = 256 << 10;            // of the cache that a panel of weights may count on
-    int64_t last_cache_bytes = 16 << 20;     // of the last cache, that one core may count on
-    double memory_rate = 4;                  // bytes a cycle that one core moves beyond it, as a Zen 4 does
+    CoreModel core = {};
     // How many neighbouring products a 32-bit lane of one instruction sums.
     int int8_products = 1;    // 4: u8 times s8; 2: 16-bit integers
     int bf16_products = 1;    // 1: none, the numbers are widened to f32
@@ -49,8 +48,6 @@ struct TargetModel {
     const char *byte_dot = nullptr;
     LlvmProcessor llvm = {};    // where Halide's features say another
     bool matrix_tiles = false;  // products of tiles, of bytes and of bf16
-    // Whether additions of vectors have units of their own beside those of products.
-    bool separate_adders = false;
     // Whether products take one lane of a register as their factor, so that inputs are read by vectors.
     bool lane_indexed_fma = false;
     bool f16_arithmetic = false;  // whether there is arithmetic on f16

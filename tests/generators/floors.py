@@ -10,9 +10,9 @@ import sys
 # The folders directly in each part, the lowest floor first; "" is what drives all of them.
 FLOORS = {
     "generators": (("targets", "lowering", "expressions"), ("moves", "axes"), ("algorithms",), ("operators",), ("",)),
-    # The harness and a network's program are shipped as sources, without the rest of tools/.
-    "tools": (("harness",), ("network_program",), ("system",), ("layers",), ("explain",), ("library",), ("programs",),
-              ("network", "tune"), ("commands",), ("",), ("demo",)),
+    # The harness and the other programs are shipped as sources, without the rest of tools/.
+    "tools": (("harness",), ("network_program", "calibration_program"), ("system",), ("layers",), ("explain",), ("library",), ("programs",),
+              ("network", "tune"), ("calibrate",), ("commands",), ("",), ("demo",)),
 }  # fmt: skip
 SUFFIXES = (".h", ".cpp", ".py")
 MOST_UNITS = 12  # of a folder: a unit is a header, a source or both

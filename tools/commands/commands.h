@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "calibrate/calibrate_command.h"
 #include "explain/explain.h"
 #include "library/compile_options.h"
 #include "network/network_commands.h"

@@ -198,7 +198,8 @@ std::vector<std::string> link_command(const ProgramParts &parts, const Toolchain
     for (const std::string &define : parts.defines) command.push_back("-D" + define);
     command.insert(command.end(), {"-Os", (root / parts.main).string()});
     for (const auto &entry : fs::directory_iterator(objects)) command.push_back(entry.path().string());
-    command.insert(command.end(), {parts.archive, "-Wl,--gc-sections", "-o", executable});
+    if (!parts.archive.empty()) command.push_back(parts.archive);
+    command.insert(command.end(), {"-Wl,--gc-sections", "-o", executable});
     // A runner may know no folder of the target's shared libraries.
     if (!toolchain.runner.empty()) command.push_back("-static");
     return command;

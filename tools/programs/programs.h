@@ -46,7 +46,7 @@ BuiltProgram build_program(const CompiledLibrary &library, const Toolchain &tool
 // A program with a main file of its own, and what the others have too.
 struct ProgramParts {
     std::string main;                  // a file in the folder of the sources
-    std::string header, archive;       // of the library
+    std::string header, archive;       // of the library, or a header alone
     std::vector<std::string> defines;  // "KILN_NETWORK=net_network"
 };
 Program build_program(const ProgramParts &parts, const Toolchain &toolchain, const std::string &folder, int jobs);

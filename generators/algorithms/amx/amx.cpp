@@ -145,7 +145,7 @@ AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &targ
     AmxSchedule best, s;
     s.steps = ceil_div(steps, ceil_div(steps, most_tile_rows));
     // Beyond that, a part of the image that all panels sweep is too little to read them all for.
-    s.panels_outside = problem.w_elements() * 4 / dot_width(problem) > target.l2_bytes;
+    s.panels_outside = problem.w_elements() * 4 / dot_width(problem) > target.core.l2.bytes;
     s.parallel = problem.flops() > 8e6;
     double least = 0;
     const int most_vectors = ceil_div(static_cast<int>(problem.out_channels), tile_lanes);

@@ -94,9 +94,9 @@ DeformableSchedule default_deformable_schedule(const Problem &problem, const Tar
     // Where L2 cannot hold the weights it holds samples: the longer their blocks, the less often weights pass.
     const int points = to_int(problem.out_points()), tiles = ceil_div(points, s.pixels);
     int most_tiles = 1;
-    if (element * problem.w_elements() > target.l2_bytes) {
+    if (element * problem.w_elements() > target.core.l2.bytes) {
         const int64_t sample_bytes = element * problem.in_channels * problem.taps() * s.pixels;
-        most_tiles = std::min(tiles, to_int(std::clamp<int64_t>(target.l2_bytes / sample_bytes, 1, 16)));
+        most_tiles = std::min(tiles, to_int(std::clamp<int64_t>(target.core.l2.bytes / sample_bytes, 1, 16)));
     }
     // Positions are computed in vectors of points, for some blocks at a time: as few surplus points as may be.
     double best = 0;

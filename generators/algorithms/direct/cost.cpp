@@ -17,13 +17,13 @@ int default_chunk(const Problem &problem, const DirectSchedule &schedule, const 
     for (const AxisMap &axis : axis_maps(problem)) {
         read *= std::min(1.0, static_cast<double>(axis.taps) / axis.stride);
     }
-    const int parts = round_up(ceil_div(bytes, target.l2_bytes / 2), 2);
+    const int parts = round_up(ceil_div(bytes, target.core.l2.bytes / 2), 2);
     // Each part reads the weights again, and where there are none each panel reads x again.
     const double weights = static_cast<double>(problem.w_elements()) * element;
     const bool rereads =
         (parts - 1) * weights > ceil_div(static_cast<int>(problem.out_channels), schedule.panel()) * read;
     const int iterations = image_iterations(axis_maps(problem), schedule), chunk = ceil_div(iterations, parts);
-    return read <= target.l2_bytes / 2 || rereads || chunk == iterations ? 0 : chunk;
+    return read <= target.core.l2.bytes / 2 || rereads || chunk == iterations ? 0 : chunk;
 }
 
 // What a step of a register tile loads: vectors of one operand, elements of the other, which are broadcast.
@@ -47,7 +47,7 @@ double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const D
         return 0;
     }
     // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
-    const double step = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
+    const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
     const double lines = vectors * target.vector_bits / 512.0;
     double waits = s.has_row_lanes() && !axes[0].reads_outside() ? step / (step + 0.1 * lines) : 1;
     // Vectors of whole lines are all split, which was not measured: what comes near is taken there.
@@ -69,7 +69,7 @@ double share_beside_others(const std::vector<AxisMap> &axes, int64_t channels, c
                            const TargetModel &target) {
     constexpr double cycles_of_load = 0.05;
     const auto [vectors, broadcasts] = loads_of(axes, s);
-    const double step = static_cast<double>(vectors) * broadcasts / target.fma_per_cycle;
+    const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
     const double loads = target.lane_indexed_fma ? 0 : vectors + broadcasts;
     return share_of_peak(axes, channels, s, target) * step / (step + cycles_of_load * loads);
 }
@@ -125,7 +125,7 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     // Of the cache's sets, lines that are a multiple of so much apart share one in as many as it has.
     const auto together = static_cast<double>(plane_bytes & -plane_bytes);
     if (reduction_channels * lines * std::max(line_bytes, together) >
-        far_share * static_cast<double>(target.l2_bytes)) {
+        far_share * static_cast<double>(target.core.l2.bytes)) {
         return steps * lines * cycles_of_far_line;
     }
     const bool near =
@@ -141,11 +141,11 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
     const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
     // An element of a vector of channels is not stored with others (7% of C4's time, a tile of which has 448 of them):
     // slower where its line is of a far cache. Flattened rows are written twice.
-    const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.l2_bytes;
+    const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.core.l2.bytes;
     const double stores = !s.has_row_lanes() ? (far ? 2 : 1.2) : s.with<FlattenedRowLanes>() != nullptr ? 0.3 : 0;
     const double besides = (padded_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
                            static_cast<double>(problem.y_elements());
-    return products / (s.lanes * target.fma_per_cycle) / share_beside_others(axes, channels, s, target) + stores +
+    return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(axes, channels, s, target) + stores +
            besides;
 }
 
@@ -234,7 +234,7 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     s.rows = 1;
     const int64_t row_bytes = static_cast<int64_t>(width) * reduction_channels * halide_type(problem.x_type).bytes();
     const int most_rows_together =
-        flattens_rows(problem) ? std::min<int64_t>(height, target.l2_bytes / 2 / row_bytes) : 0;
+        flattens_rows(problem) ? std::min<int64_t>(height, target.core.l2.bytes / 2 / row_bytes) : 0;
     for (int rows = 2; rows <= most_rows_together; rows++) {
         try_tiles(rows);
     }
@@ -264,7 +264,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
     best.unroll = largest_divisor(ceil_div(reduction_channels, best.dot_width), steps_by_pages ? 8 : 4);
     const int64_t weights = dot_types(problem, best.dot_width).w.bytes() * problem.w_elements();
-    best.panels_outside = weights > target.l2_bytes / 2;
+    best.panels_outside = weights > target.core.l2.bytes / 2;
     best = channel_lanes_schedule(problem, channels, best, target);
     if (best.vectors == 1 && 2 * best.lanes >= target.lanes(32) && target.vector_registers <= 16) {
         // Each broadcast is used once, in whose register LLVM then leaves the sum: of two steps' it stores and loads
@@ -298,7 +298,7 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     // 16-bit products take an instruction for two and another to sum them.
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
-    return problem.flops() / 2 / (products * schedule.lanes * target.fma_per_cycle * share * pairs) +
+    return problem.flops() / 2 / (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
            padded_rows_cycles(problem, axes, schedule);
 }
 

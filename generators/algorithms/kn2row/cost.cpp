@@ -29,7 +29,7 @@ double kn2row_cycles(const Problem &problem, const Kn2rowSchedule &s, const Targ
     const double transposed = problem.x_layout == Layout::nxc ? 3.0 * problem.x_elements() : 0;
     const double stored = 1.0 * products.y_elements();
     const double outputs = (row.taps + 2.0 + (weaves ? 3 : 0)) * problem.y_elements();
-    return products.flops() / 2 / (s.lanes * target.fma_per_cycle * share_of_peak(products, s, target)) +
+    return products.flops() / 2 / (s.lanes * target.core.fma_per_cycle * share_of_peak(products, s, target)) +
            (transposed + stored + outputs) / s.lanes;
 }
 

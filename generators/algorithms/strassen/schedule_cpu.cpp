@@ -83,7 +83,7 @@ int default_chunk(const Problem &problem, const StrassenSchedule &schedule, cons
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int iterations = strassen_iterations(axes, axes.size() - 1, schedule);
     const int most =
-        ceil_div(iterations, static_cast<int>(ceil_div(bytes_of_sums(problem, schedule), target.l2_bytes)));
+        ceil_div(iterations, static_cast<int>(ceil_div(bytes_of_sums(problem, schedule), target.core.l2.bytes)));
     int best = most;
     for (int chunk = most; chunk > most / 2; chunk--) {
         best = ceil_div(iterations, chunk) * chunk < ceil_div(iterations, best) * best ? chunk : best;
@@ -111,7 +111,7 @@ double strassen_cycles(const Problem &problem, const StrassenSchedule &schedule,
 // ends weigh more: tiles of many sums gain (T1 with AVX2 takes 7% less by 2 x 6 than by 2 x 4, though the image has 2 x
 // 4).
 double rate(int vectors, int positions, const TargetModel &target) {
-    const double steps = vectors * positions / static_cast<double>(target.fma_per_cycle);
+    const double steps = vectors * positions / target.core.fma_per_cycle;
     return steps / (steps / tile_rate(vectors, positions, target) + 1);
 }
 

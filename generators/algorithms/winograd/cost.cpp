@@ -108,7 +108,7 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         const double fmas = schedule.vectors * block;
         // Two 16-bit products take an instruction for both and another to add them, or one where bytes have one, too.
         const int summed = shape.dot_width == 2 && target.int8_products == 4 ? 2 : 1;
-        const double step = fmas / (summed * target.fma_per_cycle * tile_rate(schedule.vectors, block, target));
+        const double step = fmas / (summed * target.core.fma_per_cycle * tile_rate(schedule.vectors, block, target));
         work.products += steps * ceil_div(count, block) * step;
         const double bytes = schedule.panel() * shape.weight_bytes();
         work.fetches += steps * ceil_div(count, block) * bytes / line_bytes * fetch_cycles;
@@ -191,8 +191,8 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
     // Of vectors, so many of them together, by the cache that holds those.
     const auto passed_on = [&](double vectors, double together) {
         const double bytes = together * lanes * 4;
-        const double rate = bytes >= target.last_cache_bytes ? target.memory_rate : far_bytes;
-        return vectors * 2 * std::max(near_cycles * lines, bytes >= target.l2_bytes ? lanes * 4 / rate : 0);
+        const double rate = bytes >= target.core.last.bytes ? target.core.memory.read : far_bytes;
+        return vectors * 2 * std::max(near_cycles * lines, bytes >= target.core.l2.bytes ? lanes * 4 / rate : 0);
     };
     const double inputs = work.points * tile.inputs, products = work.points * tile.columns;
     if (schedule.by_point) {
@@ -217,12 +217,12 @@ double weight_cycles(const WinogradShape &shape, WinogradSchedule &schedule, con
                      double packed_bytes, double read, const TargetModel &target) {
     // What a chunk's other numbers leave of the second cache; they take a share of it unless they go panel by panel.
     const double of_chunk = work.points * (tile.inputs + tile.columns / shape.panels) * schedule.lanes * 4;
-    const double near_bytes = schedule.by_panel ? target.l2_bytes - of_chunk : near_share * target.l2_bytes;
+    const double near_bytes = schedule.by_panel ? target.core.l2.bytes - of_chunk : near_share * target.core.l2.bytes;
     if (packed_bytes <= near_bytes) {
         return 0;
     }
     // The weights of one phase may stay near while its chunks pass.
-    const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.l2_bytes;
+    const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.core.l2.bytes;
     const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes;
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
     const double prefetched =
@@ -259,7 +259,7 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
                           : shape.merges_phases && !in_place ? merged_cycles
                                                              : copy_cycles;
     return work.outputs * copied * cycles +
-           (bytes < target.l2_bytes ? 0 : bytes / far_bytes);  // written behind the products
+           (bytes < target.core.l2.bytes ? 0 : bytes / far_bytes);  // written behind the products
 }
 
 // Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
@@ -498,7 +498,7 @@ double winograd_cycles(const Problem &problem, const TargetModel &target) {
     double cycles = winograd.cycles;
     // Weights that are too many for a cache come from memory in a large model and from a far cache where one layer is
     // called again and again: halfway between.
-    if (winograd.packed_bytes > target.l2_bytes && !problem.is_quantized()) {
+    if (winograd.packed_bytes > target.core.l2.bytes && !problem.is_quantized()) {
         cycles += cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / cold_bytes;
     }
     return cycles;
@@ -514,7 +514,7 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         direct += group_waits(problem, other);
     }
     // Transforms are counted as if products waited for them.
-    const bool beside = target.separate_adders && problem.x_type == DType::f32;
+    const bool beside = target.core.has_separate_adders() && problem.x_type == DType::f32;
     // Transposed by both, which only this estimate counts.
     if (problem.x_layout != Layout::nxc && !(beside && other.has_row_lanes())) {
         direct += image_cycles(problem, target.lanes(32));

@@ -1,0 +1,111 @@
+// The cores that targets' rows name: what kiln calibrate printed where such a core was at hand, with --predict what
+// llvm-mca has of one that was not. Of caches llvm-mca knows nothing: sizes of those are from their makers' documents,
+// and rates where it says so are assumed.
+#pragma once
+
+#include "targets/core_model.h"
+
+namespace kiln {
+
+// Memory is another: a Zen 4, one of whose cores moved 4 bytes a cycle. This one reads 12 where nothing else runs.
+constexpr CoreModel zen_5 = {.figures = "kiln calibrate on an AMD EPYC of Zen 5, memory apart",
+                             .fma_latency = 4,
+                             .fma_per_cycle = 2,
+                             .fma_beside_adds = 2,
+                             .loads_per_cycle = 2,
+                             .stores_per_cycle = 1,
+                             .shuffles_per_cycle = 4,
+                             .f16_widened_per_cycle = 1.4,
+                             .bf16_widened_per_cycle = 1.3,
+                             .int8_sums_per_cycle = 2,
+                             .bf16_sums_per_cycle = 1.9,
+                             .l1 = {.bytes = 48 << 10, .read = 123, .write = 64, .latency = 4},
+                             .l2 = {.bytes = 1 << 20, .read = 63, .write = 63, .latency = 16},
+                             .last = {.bytes = 16 << 20, .read = 27, .write = 28, .latency = 59},
+                             .memory = {.read = 4, .write = 4, .latency = 680}};
+
+// LLVM's model has one product of 512 bits a cycle, as Alder Lake does: the server's cores have another on port 5. Of
+// its 2 MB of second cache threads that share the core leave half.
+constexpr CoreModel sapphire_rapids = {.figures =
+                                           "llvm-mca 19 for sapphirerapids, two products by Intel's manual; rates "
+                                           "of caches assumed",
+                                       .fma_latency = 4,
+                                       .fma_per_cycle = 2,
+                                       .fma_beside_adds = 1,
+                                       .loads_per_cycle = 2,
+                                       .stores_per_cycle = 1,
+                                       .shuffles_per_cycle = 1,
+                                       .f16_widened_per_cycle = 1,
+                                       .bf16_widened_per_cycle = 1,
+                                       .int8_sums_per_cycle = 2,
+                                       .bf16_sums_per_cycle = 0.5,
+                                       .l1 = {.bytes = 48 << 10, .read = 128, .write = 64, .latency = 5},
+                                       .l2 = {.bytes = 1 << 20, .read = 48, .write = 32, .latency = 15}};
+
+constexpr CoreModel skylake_512 = {.figures = "llvm-mca 19 for skylake-avx512; rates of caches assumed",
+                                   .fma_latency = 4,
+                                   .fma_per_cycle = 2,
+                                   .fma_beside_adds = 1,
+                                   .loads_per_cycle = 2,
+                                   .stores_per_cycle = 1,
+                                   .shuffles_per_cycle = 1,
+                                   .f16_widened_per_cycle = 1,
+                                   .bf16_widened_per_cycle = 1,
+                                   .int8_sums_per_cycle = 1.5,
+                                   .l1 = {.bytes = 32 << 10, .read = 128, .write = 64, .latency = 5},
+                                   .l2 = {.bytes = 1 << 20, .read = 52, .write = 32, .latency = 14}};
+
+// With AVX2 alone: second caches have 256 KB to 2 MB, those of the last years 1.25 MB or more.
+constexpr CoreModel skylake_256 = {.figures = "llvm-mca 19 for skylake-avx512, 256 bits; rates of caches assumed",
+                                   .fma_latency = 4,
+                                   .fma_per_cycle = 2,
+                                   .fma_beside_adds = 1,
+                                   .loads_per_cycle = 2,
+                                   .stores_per_cycle = 1,
+                                   .shuffles_per_cycle = 1,
+                                   .f16_widened_per_cycle = 1,
+                                   .bf16_widened_per_cycle = 1,
+                                   .int8_sums_per_cycle = 1.5,
+                                   .l1 = {.bytes = 32 << 10, .read = 64, .write = 32, .latency = 5},
+                                   .l2 = {.bytes = 1 << 20, .read = 52, .write = 32, .latency = 14}};
+
+// Neoverse V1 and the larger Cortex-A do as many multiply-adds or more; smaller cores do fewer, whose schedules lose
+// nothing by more accumulators.
+constexpr CoreModel neoverse_n1 = {.figures = "llvm-mca 19 for neoverse-n1; rates of caches assumed",
+                                   .fma_latency = 4,
+                                   .fma_per_cycle = 2,
+                                   .fma_beside_adds = 1,
+                                   .loads_per_cycle = 2,
+                                   .stores_per_cycle = 1,
+                                   .shuffles_per_cycle = 2,
+                                   .f16_widened_per_cycle = 0.5,
+                                   .bf16_widened_per_cycle = 1,
+                                   .int8_sums_per_cycle = 2,
+                                   .l1 = {.bytes = 64 << 10, .read = 32, .write = 16, .latency = 4},
+                                   .l2 = {.bytes = 512 << 10, .read = 32, .write = 16, .latency = 11}};
+
+// What may be without an operating system has a small second cache.
+constexpr CoreModel small_arm_64 = [] {
+    CoreModel core = neoverse_n1;
+    core.figures = "llvm-mca 19 for neoverse-n1; caches assumed";
+    core.l2.bytes = 128 << 10;
+    return core;
+}();
+
+// Its products are a multiplication and an addition.
+constexpr CoreModel arm_32 = {.figures = "assumed: a Cortex-A9 or larger",
+                              .fma_latency = 8,
+                              .fma_per_cycle = 1,
+                              .fma_beside_adds = 0.5,
+                              .loads_per_cycle = 1,
+                              .l2 = {.bytes = 256 << 10, .read = 16, .write = 8, .latency = 14}};
+
+// The first cores with V issue one vector instruction a cycle.
+constexpr CoreModel riscv_64 = {.figures = "assumed: a vector instruction a cycle",
+                                .fma_latency = 4,
+                                .fma_per_cycle = 1,
+                                .fma_beside_adds = 0.5,
+                                .loads_per_cycle = 1,
+                                .l2 = {.bytes = 512 << 10, .read = 16, .write = 16, .latency = 20}};
+
+}  // namespace kiln
