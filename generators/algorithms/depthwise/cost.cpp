@@ -28,7 +28,7 @@ struct Numbers {
     // Of float32, vectors may be partly used.
     bool masks = problem.x_type == DType::f32 && problem.y_type == DType::f32;
     // Whether taps are many enough for rows of them to be a loop.
-    bool many_taps = problem.rank == 2 && loops_over_taps(problem) && problem.taps() >= least_looped_taps;
+    bool many_taps = loops_over_taps(problem) && problem.taps() >= least_looped_taps;
     bool transposes = transposes_planes(problem) && !target.lane_indexed_fma;  // in registers; measured on x86 alone
     int phases = 1;
     int channel_lanes = 1;  // of a vector of channels
