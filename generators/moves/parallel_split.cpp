@@ -1,6 +1,11 @@
 // Work for the caller's threads.
 #include "moves/parallel_split.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "expressions/arithmetic.h"
+
 namespace kiln {
 namespace {
 
@@ -8,9 +13,24 @@ using Halide::RVar;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-constexpr int least_pieces = 16, most_pieces = 64, most_threads = 8;
+constexpr int least_pieces = 16, most_threads = 8;
 
-bool is_even(int pieces) {
+// The time that threads leave unused as they share so many pieces, over all that they have; most often they are few.
+double idle_share(int pieces) {
+    constexpr std::pair<int, double> shares[] = {{2, 0.4}, {4, 0.25}, {8, 0.15}, {16, 0.12}, {64, 0.08}};
+    double idle = 0;
+    for (const auto &[threads, share] : shares) {
+        idle += share * (1 - static_cast<double>(pieces) / round_up(pieces, threads));
+    }
+    return idle;
+}
+
+// Whether no more loops need be taken together for work that is worth `most` pieces. Where those are many, 64 threads
+// too are to be even.
+bool is_even(int pieces, int most) {
+    if (most > pieces_worth(0)) {
+        return idle_share(pieces) <= 0.03;
+    }
     return pieces >= 4 * most_threads || (pieces >= least_pieces && pieces % most_threads == 0);
 }
 
@@ -20,25 +40,41 @@ VarOrRVar loop_of(const VarOrRVar &like, const std::string &name) {
 
 }  // namespace
 
-void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops) {
+int pieces_worth(double operations) {
+    constexpr double of_a_piece = 4e5;
+    return static_cast<int>(std::clamp(operations / of_a_piece, 64.0, 256.0));
+}
+
+int even_pieces(int iterations, int most) {
+    constexpr double cost_of_piece = 1e-4;  // of all the time that is shared
+    int best = iterations;
+    double least = 0;
+    for (int pieces = std::min(most, iterations); pieces >= std::min(least_pieces, iterations); pieces--) {
+        const double cost = idle_share(pieces) + cost_of_piece * pieces;
+        if (iterations % pieces == 0 && (least == 0 || cost < least)) {
+            best = pieces;
+            least = cost;
+        }
+    }
+    return best;
+}
+
+void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int most) {
     SharedLoop shared = {Var(), 0};
     for (const SharedLoop &loop : loops) {
         if (shared.extent == 0 || (shared.extent == 1 && loop.extent > 1)) {
             shared = loop;
-        } else if (!is_even(shared.extent) && loop.extent > 1) {
+        } else if (!is_even(shared.extent, most) && loop.extent > 1) {
             const VarOrRVar fused = loop_of(shared.var, "shared" + std::to_string(shared.extent));
             stage.fuse(loop.var, shared.var, fused);
             shared = {fused, shared.extent * loop.extent};
         }
     }
-    // A run of each length that divides: neither thread nor bounds then meet an unfinished one.
-    for (int run = 2; shared.extent > most_pieces && run <= shared.extent / least_pieces; run++) {
-        if (shared.extent % run == 0 && shared.extent / run <= most_pieces) {
-            const VarOrRVar pieces = loop_of(shared.var, "pieces"), piece = loop_of(shared.var, "piece");
-            stage.split(shared.var, pieces, piece, run);
-            shared.var = pieces;
-            break;
-        }
+    // Of runs that divide neither thread nor bounds meet an unfinished one.
+    if (const int run = shared.extent > most ? shared.extent / even_pieces(shared.extent, most) : 1; run > 1) {
+        const VarOrRVar pieces = loop_of(shared.var, "pieces"), piece = loop_of(shared.var, "piece");
+        stage.split(shared.var, pieces, piece, run);
+        shared.var = pieces;
     }
     if (shared.extent > 1) {
         stage.parallel(shared.var);

@@ -12,9 +12,16 @@ struct SharedLoop {
     int extent;
 };
 
+// How many pieces work of so many operations is worth: each takes microseconds, beside which handing it out is little.
+int pieces_worth(double operations);
+
+// Of how many pieces, a number that divides `iterations` and is no more than `most`, threads share so many iterations
+// most evenly: 2 of them above all, then 4 to 64. `iterations` themselves where nothing above that divides.
+int even_pieces(int iterations, int most);
+
 // Makes the outermost loops of a stage, the outermost first, pieces that the caller's threads share: several loops one
 // where the outermost have too few iterations to be even for 2, 4 and 8 threads, or runs of neighbouring iterations
 // where handing out each would cost too much. Updates must allow it (allow_race_conditions).
-void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops);
+void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int most = pieces_worth(0));
 
 }  // namespace kiln

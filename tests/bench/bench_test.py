@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 sys.path.insert(1, os.path.join(ROOT, "tests", "reference"))
 
+import balance  # noqa: E402
 import in_order  # noqa: E402
 import measure  # noqa: E402
 import problem as problems  # noqa: E402
@@ -413,6 +414,20 @@ class Regret(unittest.TestCase):
         answer["problems"][0]["error"] = "it crashed"
         with self.assertRaisesRegex(run.BenchError, "it crashed"):
             regret.table(answer, names)
+
+
+class Balance(unittest.TestCase):
+    def test_the_table_has_long_kernels_that_are_uneven(self):
+        def row(ms, shares):
+            told = [{"workers": workers, "largest_share": share, "speed_up": workers / share} for workers, share in shares]
+            return {"in_pieces_ms": ms, "algorithm": "direct", "pieces": [14, 8], "balance": told}
+
+        rows = {("even", "nxc"): row(0.5, [(2, 1.0), (4, 1.04)]), ("uneven", "ncx"): row(2.0, [(2, 1.0), (4, 1.5)]),
+                ("short", "ncx"): row(0.49, [(2, 1.9), (4, 3.9)])}
+        lines = balance.table({"machine": {"processor": "P"}}, rows, [2, 4]).split("\n")
+        self.assertEqual(lines[0], "P, 3 kernels, 2 of which take 0.5 ms or more in one thread.")
+        self.assertEqual(lines[4:6], ["| 2 | 2 | 1.000 | 1.00 | 2.00 |", "| 4 | 1 | 1.249 | 1.50 | 3.20 |"])
+        self.assertEqual(lines[9:], ["| uneven | NCX | 2.00 | direct | 14, 8 | 1.00 | 1.50 |"])
 
 
 if __name__ == "__main__":

@@ -244,6 +244,7 @@ TEST(Bench, TellsHowEvenlyWorkersWouldShareTheWork) {
     testing::internal::GetCapturedStderr();
     const json row = json::parse(testing::internal::GetCapturedStdout()).at("rows")[0];
     EXPECT_EQ(row.at("pieces"), json::parse("[6, 2]"));
+    EXPECT_GE(row.at("in_pieces_ms").get<double>(), 0.09);  // each of the nine waits
     const json &balance = row.at("balance");
     ASSERT_EQ(balance.size(), 3);
     EXPECT_EQ(balance[0].at("workers"), 1);

@@ -113,7 +113,7 @@ class Bench {
         for (auto &[problem, job] : jobs_) {
             if (options_.workers.empty() || job.on_gpu != nullptr) continue;
             progress_->layer = layers_.at(problem);
-            pieces_[&job] = time_pieces(&job, options_.seconds / rounds);
+            pieces_[&job] = time_pieces(&job, options_.seconds);
         }
     }
 
@@ -274,7 +274,8 @@ std::string Bench::json() const {
             .number("peak_share", gflops(job) / peak(job))
             .number("pack_ms", job.pack_seconds * 1e3);
         if (const auto pieces = pieces_.find(&job); pieces != pieces_.end())
-            object.raw("pieces", "[" + counts_text(pieces->second, ", ") + "]")
+            object.number("in_pieces_ms", pieces->second.seconds() * 1e3)
+                .raw("pieces", "[" + counts_text(pieces->second, ", ") + "]")
                 .raw("balance", balance_json(pieces->second, options_.workers));
         rows.push_back(object.str());
     }

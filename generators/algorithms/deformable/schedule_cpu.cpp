@@ -6,6 +6,7 @@
 #include "algorithms/dynamic/dynamic.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
+#include "moves/parallel_split.h"
 #include "moves/tile_sum.h"
 #include "moves/transpose_block.h"
 
@@ -271,17 +272,21 @@ void schedule_image(const Context &at) {
     const Expr points = at.derived.in_points, channels = at.sizes.in_channels;
     image.compute_root().bound(s.c, 0, channels).bound(s.p, 0, known(points) ? points : Halide::max(points, 1));
     Var rows = s.p;
+    int extent = known(points);  // of rows; 0 where that is left open
     if (s.image->blocks) {
         rows = Var("blocks");
         const Vectors along(points, 8);
         schedule_transpose(image, *s.image->blocks, s.c, s.p,
                            lanes_within(known(channels), at.schedule.sample_lanes, false), along.lanes, Var("inner"),
                            rows, along.tail);
+        extent = ceil_div(extent, along.lanes);
     } else {
         const Vectors vectors(channels, at.schedule.sample_lanes);
         image.vectorize(s.c, vectors.lanes, vectors.tail);
     }
-    if (at.schedule.parallel) {
+    if (at.schedule.parallel && extent > 0) {
+        share_loops(image, {{rows, extent}});
+    } else if (at.schedule.parallel) {
         image.parallel(rows, 32, TailStrategy::GuardWithIf);
     }
     if (s.x_is_empty) {

@@ -8,6 +8,7 @@
 
 #include "algorithms/amx/amx.h"
 #include "expressions/arithmetic.h"
+#include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 
 namespace kiln {
@@ -19,12 +20,26 @@ using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-// The loops around a register tile, the innermost first, and the one that the caller's threads share.
+// The loops around a register tile, the innermost first, and those that the caller's threads share, the outermost
+// first.
 struct Sweep {
     std::vector<VarOrRVar> loops;
-    Var shared;
+    std::vector<SharedLoop> shared;
+    bool is_one_shared = false;  // the first of these, as it is: more is computed in it
     std::optional<Var> divided;  // the outermost loop over the image, where that is in chunks
     Var chunk{"chunk"};          // over those
+
+    void append(const std::vector<SharedLoop> &more) {
+        for (const SharedLoop &loop : more) {
+            loops.push_back(loop.var);
+        }
+    }
+    void share(const std::vector<SharedLoop> &more) { shared.insert(shared.end(), more.rbegin(), more.rend()); }
+    // Without anything else of them.
+    void share_alone(const SharedLoop &loop) {
+        shared = {loop};
+        is_one_shared = true;
+    }
 };
 
 // How many of the `count` iterations of a loop around matrix tiles one task takes: so many that tasks take little time
@@ -53,66 +68,119 @@ int chunk_of(const Problem &problem, int count) {
     return best;
 }
 
+// The same as the schedule says, where it does.
+int chunk_size(const Problem &problem, const DirectSchedule &schedule, int count) {
+    return schedule.chunk > 0 ? std::min(schedule.chunk, count) : chunk_of(problem, count);
+}
+
+// The loops of each kind, the innermost first.
+struct LoopsByKind {
+    std::vector<SharedLoop> panels, image, phases;
+};
+
+LoopsByKind loops_by_kind(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                          const Var &panel, const Var &rows, bool interleaves) {
+    LoopsByKind loops;
+    loops.panels = {{panel, ceil_div(channels_in_panels(problem, schedule), schedule.panel())}};
+    if (s.splits_groups) {
+        loops.panels.push_back({s.g, static_cast<int>(problem.groups)});
+    }
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        const int extent = s.axes[a].phase_extent;
+        if (a > 0) {
+            loops.image.push_back(a == 1 ? SharedLoop{rows, ceil_div(extent, schedule.rows)}
+                                         : SharedLoop{s.q[a], extent});
+        }
+        if (s.axes[a].phases > 1 && !(interleaves && a == 0)) {
+            loops.phases.push_back({s.phase[a], s.axes[a].phases});
+        }
+    }
+    return loops;
+}
+
+// Whether a padded copy is made for each row of tiles or, of one long row, for each tile.
+bool copies_rows(const DirectStages &s) {
+    return s.padded_input && s.padded_input->by_tile_rows;
+}
+
+// One long row, all panels of each of its tiles.
+void sweep_row(Sweep &sweep, const DirectStages &s, const std::vector<SharedLoop> &panels, const SharedLoop &tiles,
+               const std::vector<SharedLoop> &phases) {
+    std::vector<SharedLoop> runs = panels;
+    if (!copies_rows(s) && sweep.loops.empty()) {  // the innermost loop is what a tile is computed in
+        const Var panel = panels.front().var.var, run("run");
+        Func(s.product).split(panel, run, panel, 1);
+        runs.front().var = run;
+        sweep.append({{panel, 1}});
+    }
+    sweep.append(runs);
+    sweep.append({tiles});
+    sweep.append(phases);
+    if (copies_rows(s)) {
+        sweep.share_alone(tiles);
+    } else {
+        sweep.share({tiles});
+        sweep.share(runs);
+    }
+}
+
 // Panels outside: each panel of weights is read once, and stays in a cache while it sweeps the image. Otherwise each
 // row of the image stays while all panels pass, or, where the image is one long row, each tile of it.
 Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile,
                const Var &panel, const Var &rows) {
-    const bool several_panels = problem.out_channels > schedule.panel();
-    std::vector<VarOrRVar> panels = {panel};
-    if (s.splits_groups) {
-        panels.emplace_back(s.g);
-    }
     // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a
     // cache.
     const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1 && !s.transposed_block;
     const bool whole_rows = s.interleave_buffer || schedule.has_row_lanes();  // a tile is of all phases already
-    std::vector<VarOrRVar> image, phases;
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        if (a > 0) {
-            image.push_back(a == 1 ? rows : s.q[a]);
-        }
-        if (s.axes[a].phases > 1 && !(interleaves && a == 0)) {
-            phases.push_back(s.phase[a]);
-        }
-    }
+    const auto [panels, image, phases] = loops_by_kind(s, problem, schedule, panel, rows, interleaves);
+    const SharedLoop tiles = {tile, ceil_div(s.axes[0].phase_extent, schedule.width())};
     Sweep sweep;
     if (interleaves && !whole_rows) {
-        sweep.loops.push_back(s.phase[0]);
+        sweep.append({{s.phase[0], s.axes[0].phases}});
     }
-    const auto append = [&sweep](const std::vector<VarOrRVar> &loops) {
-        sweep.loops.insert(sweep.loops.end(), loops.begin(), loops.end());
-    };
-    sweep.shared = image.empty() ? tile : image.back().var;
-    if (schedule.panels_outside) {
-        append({tile});
-        append(image);
-        append(panels);
-        append(phases);
-        if (schedule.chunk > 0) {
-            sweep.divided = sweep.shared;
-            append({sweep.chunk});
+    const bool matrix_tiles = schedule.with<AmxLanes>() != nullptr && phases.empty();
+    const bool several_panels = problem.out_channels > schedule.panel();
+    if (schedule.panels_outside || matrix_tiles) {
+        sweep.append({tiles});
+        sweep.append(image);
+        sweep.append(schedule.panels_outside ? panels : std::vector<SharedLoop>{panels.front()});
+        sweep.append(phases);
+        if (schedule.chunk > 0 || !schedule.panels_outside) {
+            const int iterations = image_iterations(s.axes, schedule);
+            const SharedLoop chunks = {sweep.chunk, ceil_div(iterations, chunk_size(problem, schedule, iterations))};
+            sweep.divided = image.empty() ? tile : image.back().var.var;
+            sweep.append({chunks});
+            if (matrix_tiles) {
+                sweep.share_alone(chunks);
+            } else {
+                sweep.share({chunks});
+                sweep.share(phases);
+                sweep.share(panels);
+            }
+        } else if (image.empty() || copies_rows(s)) {
+            sweep.share_alone(several_panels ? panels.back() : image.empty() ? tiles : image.back());
+        } else {
+            sweep.share(panels);
+            sweep.share(image);
         }
-        sweep.shared = schedule.chunk > 0 ? sweep.chunk : several_panels ? panels.back().var : sweep.shared;
-    } else if (schedule.with<AmxLanes>() != nullptr && phases.empty()) {
-        append({tile});
-        append(image);
-        append({panel});
-        append(phases);
-        sweep.divided = sweep.shared;
-        sweep.shared = sweep.chunk;
-        append({sweep.chunk});
     } else if (image.empty()) {
-        append(panels);
-        append({tile});
-        append(phases);
+        sweep_row(sweep, s, panels, tiles, phases);
     } else {
-        append({tile});
-        append(panels);
-        append(phases);
-        append(image);
+        sweep.append({tiles});
+        sweep.append(panels);
+        sweep.append(phases);
+        sweep.append(image);
+        if (copies_rows(s)) {
+            sweep.share_alone(image.back());
+        } else {
+            sweep.share(image);
+            sweep.share(phases.empty() ? panels : std::vector<SharedLoop>());
+        }
     }
-    append({s.n});
-    sweep.shared = problem.batch > 1 ? s.n : sweep.shared;
+    sweep.append({{s.n, static_cast<int>(problem.batch)}});
+    if (problem.batch > 1) {
+        sweep.share_alone({s.n, static_cast<int>(problem.batch)});
+    }
     return sweep;
 }
 
@@ -151,8 +219,7 @@ Var schedule_interleave_buffer(DirectStages &s, const AmxLanes &amx, const Var &
 // Divides the outermost loop over the image into chunks.
 void split_chunks(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &divided,
                   const Var &chunk) {
-    const int count = image_iterations(s.axes, schedule);
-    const int size = schedule.chunk > 0 ? std::min(schedule.chunk, count) : chunk_of(problem, count);
+    const int count = image_iterations(s.axes, schedule), size = chunk_size(problem, schedule, count);
     // The last is shorter: matrix tiles are not worth repeating.
     const bool shorter = schedule.with<AmxLanes>() != nullptr && count % size != 0;
     s.product.split(divided, chunk, divided, size, shorter ? TailStrategy::GuardWithIf : tail(count, size));
@@ -192,8 +259,10 @@ ProductLoops schedule_product(DirectStages &s, const Problem &problem, const Dir
         // of what meets there does not.
         s.product.never_partition_all();
     }
-    if (schedule.parallel) {
-        s.product.parallel(sweep.shared);
+    if (schedule.parallel && sweep.is_one_shared) {
+        s.product.parallel(sweep.shared.front().var);
+    } else if (schedule.parallel) {
+        share_loops(s.product, sweep.shared, pieces_worth(problem.flops()));
     }
     return {sweep.loops.front().var, rank > 1 ? rows : tile};
 }

@@ -1,0 +1,34 @@
+// Into how many pieces threads share the iterations of a kernel's outermost loops.
+#include "moves/parallel_split.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+TEST(ParallelSplit, PiecesAreEvenForFewThreadsAndMany) {
+    const struct {
+        int iterations, most, pieces;
+    } rows[] = {
+        {448, 64, 64},    // eight rounds for eight threads, one for 64
+        {300, 64, 60},    // not 50, which four threads and eight share less evenly
+        {1152, 64, 64},   //
+        {1152, 256, 64},  // more of them would be no more even
+        {500, 256, 125},  //
+        {97, 64, 97},     // a prime number
+        {12, 64, 12},     //
+    };
+    for (const auto &row : rows) {
+        EXPECT_EQ(even_pieces(row.iterations, row.most), row.pieces) << row.iterations << " of at most " << row.most;
+        EXPECT_EQ(row.iterations % even_pieces(row.iterations, row.most), 0);
+    }
+}
+
+TEST(ParallelSplit, LongWorkIsWorthMorePieces) {
+    EXPECT_EQ(pieces_worth(1e6), pieces_worth(0));
+    EXPECT_GT(pieces_worth(5e7), pieces_worth(0));
+    EXPECT_EQ(pieces_worth(1e12), pieces_worth(1e10));
+}
+
+}  // namespace
+}  // namespace kiln
