@@ -93,6 +93,14 @@ std::optional<ScheduleNumbers> CandidateSpace::draw(const Problem &problem, std:
     return std::nullopt;
 }
 
+std::optional<double> estimated_cycles(const Problem &problem, const Decision &decision, const TargetModel &target) {
+    const Algorithm &algorithm = find_algorithm(decision.algorithm);
+    if (algorithm.cycles == nullptr || problem.has_open_sizes()) {
+        return std::nullopt;
+    }
+    return algorithm.cycles(simplify_problem(problem), decision.schedule, target);
+}
+
 Decision drawn_decision(const Problem &problem, const TargetModel &target, uint64_t seed) {
     // FNV-1a, which is the same everywhere.
     uint64_t hash = UINT64_C(14695981039346656037);

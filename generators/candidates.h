@@ -36,6 +36,10 @@ Decision serial_decision(const Decision &decision);
 // The algorithm that is taken where nobody tuned first. Throws std::invalid_argument where no kernel can be made.
 std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const TargetModel &target);
 
+// The cycles that a call by the decision is estimated to take, everything warm; nothing where its algorithm is not
+// chosen by such an estimate, or sizes are open.
+std::optional<double> estimated_cycles(const Problem &problem, const Decision &decision, const TargetModel &target);
+
 // One of the algorithms that apply, and a candidate for it: the same for the same seed and problem. What is right for
 // every one of them is right however a library was tuned.
 Decision drawn_decision(const Problem &problem, const TargetModel &target, uint64_t seed);

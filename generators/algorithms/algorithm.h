@@ -71,6 +71,9 @@ struct Algorithm {
     std::unique_ptr<const Implementation> (*read)(const std::string &schedule) = nullptr;
     // The schedule's text where nobody tuned it.
     std::string (*default_schedule)(const Problem &problem, const TargetModel &target) = nullptr;
+    // An estimate of a call's cycles by a schedule, in one thread and with everything in the caches that hold it; null
+    // where the algorithm has none.
+    double (*cycles)(const Problem &problem, const std::string &schedule, const TargetModel &target) = nullptr;
     // What may be tuned of its schedule (candidates.h); nothing if null.
     ScheduleSpace (*space)(const Problem &problem, const TargetModel &target) = nullptr;
 

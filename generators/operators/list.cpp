@@ -13,6 +13,7 @@
 #include "algorithms/direct/schedule_gpu.h"
 #include "algorithms/dynamic/dynamic.h"
 #include "algorithms/empty/empty.h"
+#include "algorithms/estimates.h"
 #include "algorithms/f16_accumulate/f16_accumulate.h"
 #include "algorithms/kn2row/kn2row.h"
 #include "algorithms/schedule_text.h"
@@ -112,6 +113,7 @@ struct Winograd {
     }
     static constexpr auto phases_as_channels = winograd_phases_as_channels;
     static constexpr auto default_schedule = default_winograd_schedule;
+    static constexpr auto cycles = winograd_call_cycles;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         WinogradStages stages = winograd(problem, schedule, operands);
@@ -133,6 +135,7 @@ struct Direct {
     using Schedule = DirectSchedule;
     static constexpr auto space = direct_space;
     static constexpr auto default_schedule = default_direct_schedule;
+    static constexpr auto cycles = direct_call_cycles;
     static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &) {
         return constants(kiln::output_phases(problem, schedule));
     }
@@ -220,6 +223,7 @@ struct Kn2row {
     using Schedule = Kn2rowSchedule;
     static constexpr auto space = kn2row_space;
     static constexpr auto default_schedule = default_kn2row_schedule;
+    static constexpr auto cycles = kn2row_call_cycles;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return constants(whole_phases(problem));
     }
@@ -435,6 +439,11 @@ constexpr Algorithm row(Algorithm algorithm) {
     algorithm.default_schedule = [](const Problem &problem, const TargetModel &target) {
         return print_schedule(A::default_schedule(problem, target));
     };
+    if constexpr (requires { A::cycles; }) {
+        algorithm.cycles = [](const Problem &problem, const std::string &schedule, const TargetModel &target) {
+            return A::cycles(problem, parse_schedule<typename A::Schedule>(schedule), target);
+        };
+    }
     if constexpr (requires { A::space; }) {
         algorithm.space = A::space;
     }

@@ -7,8 +7,11 @@
 
 namespace kiln {
 
-// Memory is another: a Zen 4, one of whose cores moved 4 bytes a cycle. This one reads 12 where nothing else runs.
-constexpr CoreModel zen_5 = {.figures = "kiln calibrate on an AMD EPYC of Zen 5, memory apart",
+// Beyond the second cache, where nobody measured: as Zen 5's.
+constexpr CacheModel assumed_last = {.bytes = 16 << 20, .read = 27, .write = 28, .latency = 60};
+constexpr CacheModel assumed_memory = {.bytes = 0, .read = 12, .write = 10, .latency = 400};
+
+constexpr CoreModel zen_5 = {.figures = "kiln calibrate on an AMD EPYC of Zen 5",
                              .fma_latency = 4,
                              .fma_per_cycle = 2,
                              .fma_beside_adds = 2,
@@ -22,7 +25,7 @@ constexpr CoreModel zen_5 = {.figures = "kiln calibrate on an AMD EPYC of Zen 5,
                              .l1 = {.bytes = 48 << 10, .read = 123, .write = 64, .latency = 4},
                              .l2 = {.bytes = 1 << 20, .read = 63, .write = 63, .latency = 16},
                              .last = {.bytes = 16 << 20, .read = 27, .write = 28, .latency = 59},
-                             .memory = {.read = 4, .write = 4, .latency = 680}};
+                             .memory = {.read = 12, .write = 10, .latency = 650}};
 
 // LLVM's model has one product of 512 bits a cycle, as Alder Lake does: the server's cores have another on port 5. Of
 // its 2 MB of second cache threads that share the core leave half.
@@ -40,20 +43,25 @@ constexpr CoreModel sapphire_rapids = {.figures =
                                        .int8_sums_per_cycle = 2,
                                        .bf16_sums_per_cycle = 0.5,
                                        .l1 = {.bytes = 48 << 10, .read = 128, .write = 64, .latency = 5},
-                                       .l2 = {.bytes = 1 << 20, .read = 48, .write = 32, .latency = 15}};
+                                       .l2 = {.bytes = 1 << 20, .read = 63, .write = 63, .latency = 16},
+                                       .last = assumed_last,
+                                       .memory = assumed_memory};
 
-constexpr CoreModel skylake_512 = {.figures = "llvm-mca 19 for skylake-avx512; rates of caches assumed",
-                                   .fma_latency = 4,
-                                   .fma_per_cycle = 2,
-                                   .fma_beside_adds = 1,
-                                   .loads_per_cycle = 2,
-                                   .stores_per_cycle = 1,
-                                   .shuffles_per_cycle = 1,
-                                   .f16_widened_per_cycle = 1,
-                                   .bf16_widened_per_cycle = 1,
-                                   .int8_sums_per_cycle = 1.5,
-                                   .l1 = {.bytes = 32 << 10, .read = 128, .write = 64, .latency = 5},
-                                   .l2 = {.bytes = 1 << 20, .read = 52, .write = 32, .latency = 14}};
+// A server's: from Skylake on with two products, and first caches of 32 KB then and 48 KB since Ice Lake.
+constexpr CoreModel xeon_512 = {.figures = "llvm-mca 19 for skylake-avx512; rates of caches assumed",
+                                .fma_latency = 4,
+                                .fma_per_cycle = 2,
+                                .fma_beside_adds = 1,
+                                .loads_per_cycle = 2,
+                                .stores_per_cycle = 1,
+                                .shuffles_per_cycle = 1,
+                                .f16_widened_per_cycle = 1,
+                                .bf16_widened_per_cycle = 1,
+                                .int8_sums_per_cycle = 1.5,
+                                .l1 = {.bytes = 48 << 10, .read = 128, .write = 64, .latency = 5},
+                                .l2 = {.bytes = 1 << 20, .read = 63, .write = 63, .latency = 16},
+                                .last = assumed_last,
+                                .memory = assumed_memory};
 
 // With AVX2 alone: second caches have 256 KB to 2 MB, those of the last years 1.25 MB or more.
 constexpr CoreModel skylake_256 = {.figures = "llvm-mca 19 for skylake-avx512, 256 bits; rates of caches assumed",
@@ -67,7 +75,9 @@ constexpr CoreModel skylake_256 = {.figures = "llvm-mca 19 for skylake-avx512, 2
                                    .bf16_widened_per_cycle = 1,
                                    .int8_sums_per_cycle = 1.5,
                                    .l1 = {.bytes = 32 << 10, .read = 64, .write = 32, .latency = 5},
-                                   .l2 = {.bytes = 1 << 20, .read = 52, .write = 32, .latency = 14}};
+                                   .l2 = {.bytes = 1 << 20, .read = 63, .write = 63, .latency = 16},
+                                   .last = assumed_last,
+                                   .memory = assumed_memory};
 
 // Neoverse V1 and the larger Cortex-A do as many multiply-adds or more; smaller cores do fewer, whose schedules lose
 // nothing by more accumulators.
@@ -82,7 +92,9 @@ constexpr CoreModel neoverse_n1 = {.figures = "llvm-mca 19 for neoverse-n1; rate
                                    .bf16_widened_per_cycle = 1,
                                    .int8_sums_per_cycle = 2,
                                    .l1 = {.bytes = 64 << 10, .read = 32, .write = 16, .latency = 4},
-                                   .l2 = {.bytes = 512 << 10, .read = 32, .write = 16, .latency = 11}};
+                                   .l2 = {.bytes = 512 << 10, .read = 16, .write = 16, .latency = 11},
+                                   .last = assumed_last,
+                                   .memory = assumed_memory};
 
 // What may be without an operating system has a small second cache.
 constexpr CoreModel small_arm_64 = [] {
@@ -98,14 +110,20 @@ constexpr CoreModel arm_32 = {.figures = "assumed: a Cortex-A9 or larger",
                               .fma_per_cycle = 1,
                               .fma_beside_adds = 0.5,
                               .loads_per_cycle = 1,
-                              .l2 = {.bytes = 256 << 10, .read = 16, .write = 8, .latency = 14}};
+                              .l1 = {.bytes = 32 << 10, .read = 32, .write = 16, .latency = 4},
+                              .l2 = {.bytes = 256 << 10, .read = 16, .write = 16, .latency = 16},
+                              .last = assumed_last,
+                              .memory = assumed_memory};
 
-// The first cores with V issue one vector instruction a cycle.
-constexpr CoreModel riscv_64 = {.figures = "assumed: a vector instruction a cycle",
+// The first cores with V issue one vector instruction a cycle, and a load of a scalar, which products take, beside it.
+constexpr CoreModel riscv_64 = {.figures = "assumed: a vector instruction a cycle beside a scalar load",
                                 .fma_latency = 4,
                                 .fma_per_cycle = 1,
                                 .fma_beside_adds = 0.5,
-                                .loads_per_cycle = 1,
-                                .l2 = {.bytes = 512 << 10, .read = 16, .write = 16, .latency = 20}};
+                                .loads_per_cycle = 2,
+                                .l1 = {.bytes = 32 << 10, .read = 32, .write = 16, .latency = 4},
+                                .l2 = {.bytes = 512 << 10, .read = 16, .write = 16, .latency = 16},
+                                .last = assumed_last,
+                                .memory = assumed_memory};
 
 }  // namespace kiln

@@ -34,7 +34,8 @@ inline int most_positions(int vectors, const TargetModel &target) {
 // `more_loads`: of vectors, in each step.
 inline double tile_rate(int vectors, int pixels, const TargetModel &target, double more_loads = 0) {
     const double products = vectors * pixels / target.core.fma_per_cycle;
-    const double loads = (vectors + more_loads + pixels / (target.lane_indexed_fma ? 4.0 : 1.0)) / 2.0;
+    const double loads =
+        (vectors + more_loads + pixels / (target.lane_indexed_fma ? 4.0 : 1.0)) / target.core.loads_per_cycle;
     const double cycles = std::max({products, target.core.fma_latency, loads});
     return products / (cycles + 0.5 + 0.01 * loads);
 }

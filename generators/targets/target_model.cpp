@@ -71,7 +71,7 @@ constexpr TargetModel models[] = {
      .cross = x86_64_linux,
      .vector_bits = 512,
      .vector_registers = 32,
-     .core = skylake_512,
+     .core = xeon_512,
      .int8_products = 2,
      .masked_stores = true},
     // Intel since Alder Lake (Gracemont cores and N processors too) and AMD Zen 5 have dot products of bytes in AVX2's

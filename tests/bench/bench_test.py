@@ -386,34 +386,65 @@ class InOrder(unittest.TestCase):
 
 
 class Regret(unittest.TestCase):
+    NAMES = [f"layer_{i}" for i in range(6)]
+    DIRECT = ("direct", "lanes:8;rows:1", 2.0)
+
     def test_a_third_is_held_back_whatever_the_order(self):
         names = [f"layer_{i}" for i in range(60)]
         held = regret.held_back(names)
         self.assertEqual(len(held), 20)
-        self.assertEqual(regret.held_back(names[::-1]), held)
+        self.assertEqual(regret.held_back(names[::-1], "bench/networks.toml"), held)
+        self.assertEqual(regret.held_back(names, "bench/suite.toml"), set())
+
+    def tuned(self, layer, gain, default, chosen, candidates=()):
+        decisions = [dict(zip(("algorithm", "schedule", "ms"), one)) for one in (default, chosen)]
+        keys = ("algorithm", "schedule", "estimated_cycles", "ratio", "verdict")
+        return {"layers": [layer], "error": "", "gain": gain, "default": decisions[0], "chosen": decisions[1],
+                "tried": len(candidates), "candidates": [dict(zip(keys, (*one, "ok"))) for one in candidates]}
+
+    def answer(self):
+        held = min(regret.held_back(self.NAMES))
+        open_one = min(set(self.NAMES) - regret.held_back(self.NAMES))
+        tried = [("direct", f"lanes:8;rows:{rows}", 10.0 * rows, ratio) for rows, ratio in ((1, 1), (2, .8), (3, 1.5), (4, 2))]
+        return held, open_one, {"machine": "M", "target": "T", "problems": [
+            self.tuned(open_one + "_ncx", 1.25, self.DIRECT, ("direct", "lanes:8;rows:2", 1.6), tried),
+            self.tuned(held + "_ncx", 2.0, self.DIRECT, ("winograd", "tile_x:4", 1.0)),
+            self.tuned(open_one + "_nxc", 1.0, self.DIRECT, self.DIRECT)]}
 
     def test_table(self):
-        names = [f"layer_{i}" for i in range(6)]
-        held = min(regret.held_back(names))
-        open_one = min(set(names) - regret.held_back(names))
-
-        def tuned(layer, gain, default, chosen):
-            decisions = [dict(zip(("algorithm", "schedule", "ms"), one)) for one in (default, chosen)]
-            return {"layers": [layer], "error": "", "gain": gain, "default": decisions[0], "chosen": decisions[1]}
-
-        direct = ("direct", "lanes:8;rows:1", 2.0)
-        answer = {"machine": "M", "target": "T", "problems": [
-            tuned(open_one + "_ncx", 1.25, direct, ("direct", "lanes:8;rows:2", 1.6)),
-            tuned(held + "_ncx", 2.0, direct, ("winograd", "tile_x:4", 1.0)),
-            tuned(open_one + "_nxc", 1.0, direct, direct)]}
-        lines = regret.table(answer, names).split("\n")
-        self.assertEqual(lines[4:7], ["| NXC, looked at | 1 | 1.000 | 1.00 | 0 |", "| NCX, looked at | 1 | 1.250 | 1.25 | 1 |",
-                                      "| NCX, held back | 1 | 2.000 | 2.00 | 1 |"])
-        self.assertEqual(lines[10:], [f"| {held} (held back) | NCX | 2.00 | 2 | winograd for direct |",
-                                      f"| {open_one} | NCX | 1.25 | 2 | direct: rows 2 for 1 |"])
+        held, open_one, answer = self.answer()
+        lines = regret.table(answer, {held}).split("\n")
+        self.assertEqual(lines[2:5], ["| NXC, looked at | 1 | 1.000 | 1.00 | 0 | - | - |",
+                                      "| NCX, looked at | 1 | 1.250 | 1.25 | 1 | 0.80 of 1 | - |",
+                                      "| NCX, held back | 1 | 2.000 | 2.00 | 1 | - | - |"])
+        self.assertEqual(lines[8:], [f"| {held} (held back) | NCX | 2.00 | 2 | winograd for direct |",
+                                     f"| {open_one} | NCX | 1.25 | 2 | direct: rows 2 for 1 |"])
         answer["problems"][0]["error"] = "it crashed"
         with self.assertRaisesRegex(run.BenchError, "it crashed"):
-            regret.table(answer, names)
+            regret.table(answer, {held})
+
+    def test_ranks(self):
+        self.assertEqual(regret.ranks([3, 1, 3, 2]), [3.5, 1, 3.5, 2])
+        self.assertAlmostEqual(regret.rank_correlation([(1, 10), (2, 20), (3, 30), (4, 400)]), 1)
+        self.assertAlmostEqual(regret.rank_correlation([(1, 4), (2, 3), (3, 2), (4, 1)]), -1)
+        self.assertIsNone(regret.rank_correlation([(1, 1), (2, 2), (3, 3)]))
+        self.assertIsNone(regret.rank_correlation([(1, 1), (1, 2), (1, 3), (1, 4)]))
+
+    def test_candidates_that_fail_or_have_no_estimate_do_not_count(self):
+        tried = [("direct", "a:1", 10.0, 1), ("direct", "a:2", None, .5), ("direct", "a:1", 10.0, 1.1)]
+        tuned = self.tuned("l_ncx", 1, ("direct", "a:1", 1.0), ("direct", "a:1", 1.0), tried)
+        tuned["candidates"].append({**tuned["candidates"][0], "schedule": "a:3", "verdict": "failed: it crashed"})
+        self.assertEqual(regret.estimates_of(tuned), [(10.0, 1.1)])
+        self.assertEqual(regret.estimate_of_default(tuned), 10.0)
+
+    def test_page(self):
+        held, open_one, answer = self.answer()
+        text = regret.page([("bench/suite.toml", answer, set()), ("bench/networks.toml", answer, {held})], "./dev regret --report F")
+        self.assertIn("$ ./dev regret --report F\n", text)
+        self.assertIn("M, target T.", text)
+        suite, networks = text[text.index("## suite.toml"):].split("## networks.toml")
+        self.assertIn("| NXC | 1 | 1.000 |", suite)
+        self.assertIn(f"| {held} (held back) |", networks)
 
 
 class Balance(unittest.TestCase):

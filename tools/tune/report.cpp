@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "candidates.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "layers/onnx_model.h"
@@ -37,12 +38,19 @@ ordered_json sizes_of(const TunedProblem &problem, const Decision &decision) {
     return result;
 }
 
-ordered_json describe(const TunedProblem &problem) {
+// What the defaults are chosen by; null where that is no estimate.
+ordered_json estimate_of(const TunedProblem &problem, const Decision &decision, const TargetModel &target) {
+    const std::optional<double> cycles = estimated_cycles(problem.asked, decision, target);
+    return cycles ? ordered_json(*cycles) : ordered_json();
+}
+
+ordered_json describe(const TunedProblem &problem, const TargetModel &target) {
     ordered_json candidates = ordered_json::array();
     for (size_t i = 0; i < problem.records.size(); i++) {
         const Record &record = problem.records[i];
         candidates.push_back({{"algorithm", record.decision.algorithm},
                               {"schedule", record.decision.schedule},
+                              {"estimated_cycles", estimate_of(problem, record.decision, target)},
                               {"verdict", record.verdict},
                               {"ms", record.ms},
                               {"spread", record.spread},
@@ -92,7 +100,7 @@ struct Totals {
 
 ordered_json describe(const Tuning &tuning) {
     ordered_json problems = ordered_json::array();
-    for (const TunedProblem &problem : tuning.problems()) problems.push_back(describe(problem));
+    for (const TunedProblem &problem : tuning.problems()) problems.push_back(describe(problem, tuning.target()));
     const Totals totals(tuning);
     return {{"target", tuning.target().name},
             {"machine", tuning.machine()},

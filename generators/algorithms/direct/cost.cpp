@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "algorithms/direct/schedule_cpu.h"
+#include "algorithms/estimates.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "targets/register_tile.h"
@@ -99,10 +100,11 @@ double padded_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
 // beyond.
 double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                      const TargetModel &target) {
-    constexpr double first_cache_bytes = 32 << 10, line_bytes = 64;
-    constexpr double near_share = 0.5, far_share = 0.8;  // of a cache, that they may take
-    constexpr double cycles_of_transposed_element = 2, cycles_of_row_line = 1, cycles_of_near_line = 2,
-                     cycles_of_far_line = 6;
+    constexpr double line_bytes = 64;
+    constexpr double near_share = 0.33, far_share = 0.8;  // of the first and the second cache, that they may take
+    constexpr double row_wait = 0.06, near_wait = 0.12, far_wait = 0.1;  // of a cache's latency, for each line
+    constexpr double cycles_of_transposed_element = 2;
+    const CoreModel &core = target.core;
     if (s.transposed_x) {
         return cycles_of_transposed_element * static_cast<double>(problem.x_elements());
     }
@@ -124,29 +126,31 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
     // Of the cache's sets, lines that are a multiple of so much apart share one in as many as it has.
     const auto together = static_cast<double>(plane_bytes & -plane_bytes);
-    if (reduction_channels * lines * std::max(line_bytes, together) >
-        far_share * static_cast<double>(target.core.l2.bytes)) {
-        return steps * lines * cycles_of_far_line;
+    if (reduction_channels * lines * std::max(line_bytes, together) > far_share * static_cast<double>(core.l2.bytes)) {
+        return steps * lines * far_wait * core.last.latency;
     }
     const bool near =
         reduction_channels * (lines * std::max(line_bytes, together) + taps * s.panel() * sizeof(float)) <=
-        near_share * first_cache_bytes;
+        near_share * static_cast<double>(core.l1.bytes);
     // Vectors of rows are loaded ahead of their products, elements with them.
-    return near ? 0 : steps * lines * (s.has_row_lanes() ? cycles_of_row_line : cycles_of_near_line);
+    return near ? 0 : steps * lines * (s.has_row_lanes() ? row_wait : near_wait) * core.l2.latency;
+}
+
+// Cycles to store an element of channels-first y. One of a vector of channels is not stored with others (7% of C4's
+// time, a tile of which has 448 of them): slower where its line is of a far cache. Flattened rows are written twice.
+double store_cycles(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+    const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.core.l2.bytes;
+    return !s.has_row_lanes() ? (far ? 2 : 1.2) : s.with<FlattenedRowLanes>() != nullptr ? 0.3 : 0;
 }
 
 // Cycles that an output takes of channels-first y, storing included.
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &target) {
     const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
-    // An element of a vector of channels is not stored with others (7% of C4's time, a tile of which has 448 of them):
-    // slower where its line is of a far cache. Flattened rows are written twice.
-    const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.core.l2.bytes;
-    const double stores = !s.has_row_lanes() ? (far ? 2 : 1.2) : s.with<FlattenedRowLanes>() != nullptr ? 0.3 : 0;
     const double besides = (padded_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
                            static_cast<double>(problem.y_elements());
-    return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(axes, channels, s, target) + stores +
-           besides;
+    return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(axes, channels, s, target) +
+           store_cycles(problem, s, target) + besides;
 }
 
 // The best tile whose vectors are channels, with all else as `like` has it.
@@ -300,6 +304,13 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
     return problem.flops() / 2 / (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
            padded_rows_cycles(problem, axes, schedule);
+}
+
+double direct_call_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const double stored = problem.y_layout == Layout::ncx ? store_cycles(problem, schedule, target) : 0;
+    return direct_cycles(problem, schedule, target) + planes_cycles(problem, axes, schedule, target) +
+           stored * static_cast<double>(problem.y_elements());
 }
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 // What the kn2row algorithm is compiled with where nobody tuned it, when it pays, and what may be tuned of it.
 #include <algorithm>
 
+#include "algorithms/estimates.h"
 #include "algorithms/kn2row/kn2row.h"
 #include "algorithms/winograd/winograd.h"
 #include "expressions/arithmetic.h"
@@ -20,8 +21,9 @@ double share_of_peak(const Problem &products, const Kn2rowSchedule &s, const Tar
            tile_fit(static_cast<int>(products.out_channels), s.channels);
 }
 
-// An estimate of what a call costs with everything in caches, in cycles.
-double kn2row_cycles(const Problem &problem, const Kn2rowSchedule &s, const TargetModel &target) {
+}  // namespace
+
+double kn2row_call_cycles(const Problem &problem, const Kn2rowSchedule &s, const TargetModel &target) {
     const Problem products = kn2row_products(problem);
     const AxisMap row = axis_maps(problem)[0];
     const bool weaves = row.phases > 1 || (problem.y_layout == Layout::nxc && problem.out_channels > 1);
@@ -32,8 +34,6 @@ double kn2row_cycles(const Problem &problem, const Kn2rowSchedule &s, const Targ
     return products.flops() / 2 / (s.lanes * target.core.fma_per_cycle * share_of_peak(products, s, target)) +
            (transposed + stored + outputs) / s.lanes;
 }
-
-}  // namespace
 
 Kn2rowSchedule default_kn2row_schedule(const Problem &problem, const TargetModel &target) {
     const Problem products = kn2row_products(problem);
@@ -58,7 +58,7 @@ Kn2rowSchedule default_kn2row_schedule(const Problem &problem, const TargetModel
 }
 
 bool kn2row_is_profitable(const Problem &problem, const TargetModel &target) {
-    const double cycles = kn2row_cycles(problem, default_kn2row_schedule(problem, target), target);
+    const double cycles = kn2row_call_cycles(problem, default_kn2row_schedule(problem, target), target);
     const double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
     return axis_maps(problem)[0].kernel > 1 && cycles < 0.9 * direct &&
            !(winograd_applies(problem) && winograd_cycles(problem, target) < 1.1 * cycles);

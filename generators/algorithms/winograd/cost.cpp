@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "algorithms/direct/schedule.h"
+#include "algorithms/estimates.h"
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "algorithms/winograd/winograd.h"
 #include "expressions/types.h"
@@ -11,26 +12,25 @@
 namespace kiln {
 namespace {
 
-// Cycles, measured on what is in the nearest caches and what is not.
+// Cycles, and shares of what streams reach of a core's caches (targets/core_model.h): stages go tile by tile.
 constexpr double operation_cycles = 1;         // of a transform's addition or multiplication of vectors
 constexpr double half_operation_cycles = 0.6;  // where they are half a cache's line
-constexpr double near_cycles = 1.5;            // of a vector that products and transforms pass on to each other
-constexpr double nearest_cycles = 0.5;         //   of a panel's products that the first cache holds
-constexpr double nearest_bytes = 24e3;         //     beside weights and inputs
+constexpr double near_rate = 0.67;             // of the second cache, for what products and transforms pass on
+constexpr double far_rate = 0.52;              //   of the last one, for that and for weights
+constexpr double memory_rate = 0.37;           //   of memory
+constexpr double ahead_rate = 0.35;    // of the last cache, for weights fetched ahead while others are multiplied
+constexpr double cold_rate = 0.85;     // of memory, for weights that no cache holds
+constexpr double nearest_share = 0.5;  // of the first cache, that a panel's products take beside weights, inputs
 constexpr double copy_cycles = 2,
                  transpose_cycles = 6;  // of a vector that is copied, or transposed from one layout to the other
 constexpr double clipped_transpose_cycles = 10;  // of a vector that is transposed but may not be needed
-constexpr double merged_cycles = 8;              // of a vector of merged columns, 21 channels by 8 phases
 constexpr double panel_gain = 0.97;              // panels go one by one where that takes a smaller share of the cycles
 constexpr double near_share = 0.8;               // of the second cache, that weights may take
-constexpr double far_bytes = 14;                 // a cycle, of what the second cache does not hold
-constexpr double ahead_bytes = 9.5;              //   of weights that are fetched ahead while others are multiplied
-constexpr double late_share = 0.25;              //   and how much of the time they would take otherwise they still do
+constexpr double late_share = 0.25;              // of the time that weights fetched ahead would take otherwise
 constexpr double fetch_cycles = 0.15;            // to ask for a line of the cache, for each block of tiles
 constexpr double unroll_gain = 0.05;             // of products, that sums of several steps in a loop's body take less
-constexpr double wait_cycles = 10;               // for a line that nothing fetched ahead
-constexpr double cold_bytes = 10;                // a cycle, of weights that no cache holds
-constexpr double cold_share = 0.5;               //   and how much of that counts
+constexpr double wait_share = 0.62;              // of the second cache's latency, for a line that nothing fetched ahead
+constexpr double cold_share = 0.5;               // of the time of cold weights, that counts
 constexpr int lines_ahead = 64;                  // by which weights are fetched ahead
 constexpr int line_bytes = 64;
 constexpr double least_share = 0.51;           // of panels, that channels of groups take
@@ -39,6 +39,11 @@ constexpr double most_beside_products = 1.15;  //   where transforms' additions 
 constexpr double thread_weight = 1;            // of what several threads leave unused against the cycles of one
 constexpr int enough_chunks = 16;              // for any number of threads
 constexpr int most_unrolled_products = 48;     // of the steps of a sum in one loop's body
+
+// Bytes a cycle of what the second cache does not hold.
+double far_bytes(const CoreModel &core) {
+    return far_rate * core.last.read;
+}
 
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
@@ -112,8 +117,8 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         work.products += steps * ceil_div(count, block) * step;
         const double bytes = schedule.panel() * shape.weight_bytes();
         work.fetches += steps * ceil_div(count, block) * bytes / line_bytes * fetch_cycles;
-        work.waits += steps * std::max(0.0, bytes / far_bytes - step);
-        work.prefetch_waits += steps * std::max(0.0, bytes / ahead_bytes - step);
+        work.waits += steps * std::max(0.0, bytes / far_bytes(target.core) - step);
+        work.prefetch_waits += steps * std::max(0.0, bytes / (ahead_rate * target.core.last.read) - step);
     }
     return work;
 }
@@ -128,7 +133,7 @@ double image_cycles(const Problem &problem, int lanes) {
 
 // What the direct algorithm waits for x where a group's channels of a pixel are within a line: the next pixel's lie
 // beyond all other groups', and nothing fetches those ahead.
-double group_waits(const Problem &problem, const DirectSchedule &schedule) {
+double group_waits(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
     if (problem.groups == 1 || schedule.has_row_lanes() || bytes > line_bytes) {
         return 0;
@@ -143,7 +148,7 @@ double group_waits(const Problem &problem, const DirectSchedule &schedule) {
         const int span = (together - 1) * axis.stride + (axis.taps - 1) * std::abs(axis.tap_step) + 1;
         lines *= axis.phases * ceil_div(axis.phase_extent, together) * std::min(span, together * axis.taps);
     }
-    return lines * wait_cycles;
+    return lines * wait_share * target.core.l2.latency;
 }
 
 struct Choice {
@@ -186,13 +191,17 @@ struct TileVectors {
 // Cycles for what is written between stages and read again.
 double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedule, const Work &work,
                       const TileVectors &tile, const TargetModel &target) {
-    const int lanes = schedule.lanes;
-    const double lines = lanes * 4 == line_bytes / 2 ? 0.5 : 1;  // of a vector
-    // Of vectors, so many of them together, by the cache that holds those.
+    const CoreModel &core = target.core;
+    const double vector_bytes = schedule.lanes * 4;
+    // Of vectors, so many of them together, by the cache that holds those: written and read.
+    const auto at_rate = [&](double share, const CacheModel &cache) {
+        return vector_bytes * (1 / cache.read + 1 / cache.write) / share;
+    };
     const auto passed_on = [&](double vectors, double together) {
-        const double bytes = together * lanes * 4;
-        const double rate = bytes >= target.core.last.bytes ? target.core.memory.read : far_bytes;
-        return vectors * 2 * std::max(near_cycles * lines, bytes >= target.core.l2.bytes ? lanes * 4 / rate : 0);
+        const double bytes = together * vector_bytes, near = at_rate(near_rate, core.l2);
+        return vectors * (bytes < core.l2.bytes     ? near
+                          : bytes < core.last.bytes ? std::max(near, at_rate(far_rate, core.last))
+                                                    : std::max(near, at_rate(memory_rate, core.memory)));
     };
     const double inputs = work.points * tile.inputs, products = work.points * tile.columns;
     if (schedule.by_point) {
@@ -204,8 +213,10 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
     }
     if (schedule.by_panel || shape.group_chunks > 1) {
         const double of_panel = products / (schedule.by_panel ? shape.panels : shape.group_chunks);
-        const double from_products = of_panel * lanes * 4 < nearest_bytes ? products * 2 * nearest_cycles * lines
-                                                                          : passed_on(products, of_panel);
+        // Of what the first cache holds, what is stored goes on beside what is loaded.
+        const double from_products = of_panel * vector_bytes < nearest_share * core.l1.bytes
+                                         ? products * 2 * vector_bytes / core.l1.read
+                                         : passed_on(products, of_panel);
         return passed_on(inputs, inputs / shape.group_chunks) + from_products;
     }
     const double both = work.points * (tile.inputs + tile.columns);
@@ -223,10 +234,10 @@ double weight_cycles(const WinogradShape &shape, WinogradSchedule &schedule, con
     }
     // The weights of one phase may stay near while its chunks pass.
     const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.core.l2.bytes;
-    const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes;
+    const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes(target.core);
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
     const double prefetched =
-        work.fetches + single_steps + read * work.prefetch_waits + late_share * packed_bytes / far_bytes;
+        work.fetches + single_steps + read * work.prefetch_waits + late_share * packed_bytes / far_bytes(target.core);
     if (!target.lane_indexed_fma && prefetched < when_read) {  // measured on x86 alone
         schedule.prefetch_distance =
             static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
@@ -256,10 +267,10 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
     const double cycles = cuts                               ? clipped_transpose_cycles
                           : transposes                       ? transpose_cycles
                           : shape.clipped_tail               ? 0
-                          : shape.merges_phases && !in_place ? merged_cycles
+                          : shape.merges_phases && !in_place ? schedule.lanes / target.core.loads_per_cycle  // gathered
                                                              : copy_cycles;
     return work.outputs * copied * cycles +
-           (bytes < target.core.l2.bytes ? 0 : bytes / far_bytes);  // written behind the products
+           (bytes < target.core.l2.bytes ? 0 : bytes / far_bytes(target.core));  // written behind the products
 }
 
 // Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
@@ -493,13 +504,18 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
     return choose(problem, target).schedule;
 }
 
+double winograd_call_cycles(const Problem &problem, const WinogradSchedule &schedule, const TargetModel &target) {
+    return estimate(problem, schedule, target).cycles;
+}
+
 double winograd_cycles(const Problem &problem, const TargetModel &target) {
     const Choice winograd = choose(problem, target);
     double cycles = winograd.cycles;
     // Weights that are too many for a cache come from memory in a large model and from a far cache where one layer is
     // called again and again: halfway between.
     if (winograd.packed_bytes > target.core.l2.bytes && !problem.is_quantized()) {
-        cycles += cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / cold_bytes;
+        cycles +=
+            cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / (cold_rate * target.core.memory.read);
     }
     return cycles;
 }
@@ -511,7 +527,7 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     const DirectSchedule other = default_direct_schedule(problem, target);
     double direct = direct_cycles(problem, other, target);
     if (!target.lane_indexed_fma && !problem.is_quantized()) {  // measured so
-        direct += group_waits(problem, other);
+        direct += group_waits(problem, other, target);
     }
     // Transforms are counted as if products waited for them.
     const bool beside = target.core.has_separate_adders() && problem.x_type == DType::f32;
