@@ -1,7 +1,8 @@
 # kiln_add_library(): convolutions compiled ahead of time, as a CMake target.
 #
 #   kiln_add_library(NAME LAYERS file | MODEL file
-#                    [TARGETS target...] [DECISIONS file] [OPTIMIZE speed|size] [SHAPES input=1x3x224x224...]
+#                    [TARGETS target...] [DECISIONS file] [OPTIMIZE speed|size] [ACCURACY normal|strict|fast]
+#                    [SHAPES input=1x3x224x224...]
 #                    [LAYER name...] [SKIP_UNSUPPORTED] [EMBED_WEIGHTS | EMBED_RAW_WEIGHTS] [DEPENDS file...])
 #
 # NAME, a C identifier, becomes a static library target. What links it can include "NAME.h", and gets the Kiln runtime too.
@@ -15,6 +16,8 @@
 #   DECISIONS      the algorithms and schedules to use, as `kiln tune` writes them
 #   OPTIMIZE       what kernels are chosen for, of the layers that do not say: speed, or size, the fewest bytes of packed
 #                  weights and code. Default: speed
+#   ACCURACY       how kernels may round, of the layers that do not say: strict keeps to plain sums of products, fast lets
+#                  products of float16 be summed in float16. Default: normal
 #   SHAPES         sizes for inputs whose shapes the model leaves open
 #   LAYER          only these layers, by their names or their ONNX nodes'. Default: all
 #   SKIP_UNSUPPORTED  leave out, and tell, layers that Kiln cannot take and convolutions of a MODEL that it cannot make
@@ -33,7 +36,7 @@
 cmake_minimum_required(VERSION 3.22)
 
 function(kiln_add_library NAME)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_WEIGHTS;EMBED_RAW_WEIGHTS;SKIP_UNSUPPORTED" "LAYERS;MODEL;DECISIONS;OPTIMIZE"
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_WEIGHTS;EMBED_RAW_WEIGHTS;SKIP_UNSUPPORTED" "LAYERS;MODEL;DECISIONS;OPTIMIZE;ACCURACY"
                           "TARGETS;SHAPES;LAYER;DEPENDS")
     if(NOT ARG_TARGETS)
         set(ARG_TARGETS ${KILN_TARGETS})
@@ -98,6 +101,9 @@ macro(_kiln_check_arguments command)
     if(ARG_OPTIMIZE AND NOT ARG_OPTIMIZE MATCHES "^(speed|size)$")
         message(FATAL_ERROR "${command}(${NAME}): OPTIMIZE is ${ARG_OPTIMIZE}: it may be speed or size")
     endif()
+    if(ARG_ACCURACY AND NOT ARG_ACCURACY MATCHES "^(normal|strict|fast)$")
+        message(FATAL_ERROR "${command}(${NAME}): ACCURACY is ${ARG_ACCURACY}: it may be normal, strict or fast")
+    endif()
     if(CMAKE_CROSSCOMPILING AND NOT ARG_TARGETS)
         message(FATAL_ERROR "${command}(${NAME}): give TARGETS when cross-compiling: without them kiln compiles for the "
                             "machine it runs on")
@@ -118,6 +124,9 @@ macro(_kiln_common_options file)
     endif()
     if(ARG_OPTIMIZE)
         list(APPEND options --optimize ${ARG_OPTIMIZE})
+    endif()
+    if(ARG_ACCURACY)
+        list(APPEND options --accuracy ${ARG_ACCURACY})
     endif()
     foreach(input IN LISTS ARG_DEPENDS)
         get_filename_component(input "${input}" ABSOLUTE)

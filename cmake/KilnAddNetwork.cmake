@@ -1,7 +1,8 @@
 # kiln_add_network(): a whole ONNX model compiled ahead of time, as a CMake target.
 #
 #   kiln_add_network(NAME MODEL file
-#                    [TARGETS target...] [DECISIONS file] [OPTIMIZE speed|size] [SHAPES input=1x3x224x224...]
+#                    [TARGETS target...] [DECISIONS file] [OPTIMIZE speed|size] [ACCURACY normal|strict|fast]
+#                    [SHAPES input=1x3x224x224...]
 #                    [OUTPUT_NAMES name...] [EMBED_RAW_WEIGHTS] [CALLBACKS] [DEPENDS file...])
 #
 # NAME, a C identifier, becomes a static library target. What links it can include "NAME.h", where NAME_run() computes the
@@ -16,6 +17,8 @@
 #   DECISIONS      the algorithms and schedules to use, as `kiln tune` writes them
 #   OPTIMIZE       what the kernels of layers are chosen for: speed, or size, the fewest bytes of packed weights and code.
 #                  Default: speed
+#   ACCURACY       how kernels may round, of the layers that do not say: strict keeps to plain sums of products, fast lets
+#                  products of float16 be summed in float16. Default: normal
 #   SHAPES         the shapes of inputs that the model leaves open: a network's sizes are fixed
 #   OUTPUT_NAMES   values of the model that are outputs in place of its own, such as those that a NonMaxSuppression reads
 #   EMBED_RAW_WEIGHTS  the weights of convolutions as the model has them, which may be several times smaller:
@@ -32,7 +35,7 @@
 cmake_minimum_required(VERSION 3.22)
 
 function(kiln_add_network NAME)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_RAW_WEIGHTS;CALLBACKS" "MODEL;DECISIONS;OPTIMIZE" "TARGETS;SHAPES;OUTPUT_NAMES;DEPENDS")
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_RAW_WEIGHTS;CALLBACKS" "MODEL;DECISIONS;OPTIMIZE;ACCURACY" "TARGETS;SHAPES;OUTPUT_NAMES;DEPENDS")
     if(NOT ARG_TARGETS)
         set(ARG_TARGETS ${KILN_TARGETS})
     endif()

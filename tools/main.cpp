@@ -76,7 +76,7 @@ void add_measure(CLI::App &command, MeasureOptions &options) {
     add_toolchain(command, options.runner, options.cxx);
     add_layers(command, options.layers);
     add_decisions(command, options.decisions);
-    add_optimize(command, options.spec_options);
+    add_goals(command, options.spec_options);
     add_fallbacks(command, options.fallbacks);
     command.add_option("--seed", options.seed, "Of the random tensors, and of the sizes that layers leave open")
         ->type_name("N")
@@ -116,7 +116,7 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
             return is_identifier(name) ? "" : fmt::format("{} is no C identifier", name);
         });
     add_decisions(*command, options->decisions);
-    add_optimize(*command, options->spec_options);
+    add_goals(*command, options->spec_options);
     add_jobs(*command, options->jobs);
     // A flag: what stands behind it is the next argument.
     const auto embedding = std::make_shared<std::string>();
@@ -243,7 +243,7 @@ Action add_explain(CLI::App &app, CLI::App *&command) {
     add_layers(*command, options->layers);
     add_target(*command, options->target);
     add_decisions(*command, options->decisions);
-    add_optimize(*command, options->spec_options);
+    add_goals(*command, options->spec_options);
     add_jobs(*command, options->jobs);
     command->add_flag("--all-dialects", options->all_dialects,
                       "Also resolve each layer under every dialect and profile, "

@@ -300,6 +300,16 @@ class Forms(NetworkTest):
                      (("last", [-1]), ("before", [-99]), ("axis", [2]), ("down", [-1]))]
         self.verify(model_of(back, [value("x", [1, 4, 8])], [value("y", None)], constants))
 
+    def test_an_accuracy_for_all_layers(self):
+        """Strict ones are plain sums of products; those of bytes are that anyway."""
+        for path in (self.path, self.save(self.quantized("QOperator"))):
+            kiln("compile", path, "--network", "--accuracy", "strict", "-o", self.folder / "out", "--name", "net")
+            layers = json.loads((self.folder / "out/net.json").read_text())["layers"]
+            self.assertTrue(all("-strict" in layer["problem"] for layer in layers), layers)
+        self.assertIn("it may be normal, strict or fast",
+                      kiln("verify", self.path, "--network", "--accuracy", "exact", ok=(2,)).stderr)
+        self.verify(onnx.load(self.path), "--accuracy", "strict")
+
     def test_types_that_onnxruntime_lacks(self):
         """Convolutions of doubles are compared with onnx's own evaluator."""
         w = numpy_helper.from_array(np.random.default_rng(3).standard_normal([4, 3, 3, 3]), "w")

@@ -32,6 +32,32 @@ class Rewriting(NetworkTest):
         self.assertEqual(self.texts(self.kinds(model)[1]), ["copy", "layer", "map", "copy"])
         self.verify(model)
 
+    def test_a_negation_behind_a_layer(self):
+        """A factor of it, behind views too; in an activation it stays that."""
+        nodes = [node("Conv", ["x", "k"], ["c"]), node("Neg", ["c"], ["n"]), node("Conv", ["n", "k"], ["d"]),
+                 node("Transpose", ["d"], ["t"], perm=[0, 2, 3, 1]), node("Neg", ["t"], ["y"]),
+                 node("Conv", ["x", "k"], ["e"]), node("Neg", ["e"], ["f"]), node("Exp", ["f"], ["g"]), node("Add", ["one", "g"], ["h"]),
+                 node("Div", ["one", "h"], ["z"])]
+        model = model_of(nodes, [value("x", [1, 4, 5, 6])], [value("y", None), value("z", None)],
+                         [random_tensor(np.random.default_rng(1), "k", 4, 4, 1, 1), numpy_helper.from_array(np.float32(1), "one")])
+        self.assertEqual(self.texts(self.kinds(model)[1]).count("layer"), 3)
+        self.assertNotIn("map", self.texts(self.kinds(model)[1]))
+        self.verify(model)
+
+    def test_concatenations_of_concatenations(self):
+        """Along one axis, where nobody else reads what is between: one, as long as it does not have too many parts."""
+        parts = [f"p{place}" for place in range(20)]
+        nodes = [node("Relu", ["x"], ["r"]), *(node("Mul", ["r", f"f{place}"], [name]) for place, name in enumerate(parts)),
+                 node("Concat", parts[:2], ["a"], axis=1), node("Concat", ["a", parts[2]], ["b"], axis=-2),
+                 node("Concat", [parts[3], "b", parts[4]], ["c"], axis=1), node("Concat", ["c", "c"], ["d"], axis=1),
+                 node("Concat", ["d", "d"], ["other"], axis=2), node("Concat", parts[5:19], ["many"], axis=1),
+                 node("Concat", ["many", *parts[17:20], "d"], ["y"], axis=1)]
+        constants = [numpy_helper.from_array(np.float32(place + 1), f"f{place}") for place in range(20)]
+        model = model_of(nodes, [value("x", [2, 3, 4])], [value("y", None), value("other", None)], constants)
+        found = [step["operation"] for step in self.kinds(model)[1]["steps"] if step["operation"].startswith("concat")]
+        self.assertEqual(sorted(text.count("f32") - 1 for text in found), [2, 2, 5, 5, 14])
+        self.verify(model)
+
     def test_sums_behind_views_of_two_layers(self):
         """The later one's, where a constant of the whole shape is a residual too; not one that is broadcast to it, nor a factor of
         an axis that is not the channels'."""

@@ -31,6 +31,7 @@ expect("kiln_add_library(net LAYERS absent.toml)" "kiln_add_library(net): there 
 expect("kiln_add_library(net ${layers} DECISIONS absent.toml)" "kiln_add_library(net): there is no file")
 expect("kiln_add_library(net ${layers} OPTIMIZE)" "kiln_add_library(net): no value for OPTIMIZE")
 expect("kiln_add_library(net ${layers} OPTIMIZE small)" "kiln_add_library(net): OPTIMIZE is small: it may be speed or size")
+expect("kiln_add_library(net ${layers} ACCURACY exact)" "kiln_add_library(net): ACCURACY is exact: it may be normal, strict or fast")
 expect("set(CMAKE_CROSSCOMPILING TRUE) \n kiln_add_library(net ${layers})" "give TARGETS when cross-compiling")
 
 set(model "MODEL ${CMAKE_CURRENT_LIST_FILE}")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <thread>
 
 #include "fmt/format.h"
@@ -47,7 +48,7 @@ void add_spec(CLI::App &command, std::string &spec, SpecOptions &options) {
     add_shapes(command, options);
 }
 
-void add_optimize(CLI::App &command, SpecOptions &options) {
+void add_goals(CLI::App &command, SpecOptions &options) {
     command
         .add_option_function<std::string>(
             "--optimize",
@@ -58,6 +59,18 @@ void add_optimize(CLI::App &command, SpecOptions &options) {
         ->default_str("speed")
         ->check([](const std::string &goal) {
             return goal == "speed" || goal == "size" ? "" : fmt::format("{}: it may be speed or size", goal);
+        });
+    static const std::map<std::string, Accuracy> accuracies = {
+        {"normal", Accuracy::normal}, {"strict", Accuracy::strict}, {"fast", Accuracy::fast}};
+    command
+        .add_option_function<std::string>(
+            "--accuracy", [&options](const std::string &word) { options.accuracy = accuracies.at(word); },
+            "How kernels may round, of the layers that do not say: strict keeps to plain sums of products, fast lets "
+            "products of float16 be summed in float16")
+        ->type_name("normal|strict|fast")
+        ->default_str("normal")
+        ->check([](const std::string &word) {
+            return accuracies.count(word) ? "" : fmt::format("{}: it may be normal, strict or fast", word);
         });
 }
 

@@ -18,7 +18,8 @@ std::string positive(const std::string &text);
 
 void add_shapes(CLI::App &command, SpecOptions &options);
 void add_spec(CLI::App &command, std::string &spec, SpecOptions &options);
-void add_optimize(CLI::App &command, SpecOptions &options);
+// --optimize and --accuracy
+void add_goals(CLI::App &command, SpecOptions &options);
 void add_jobs(CLI::App &command, int &jobs);
 void add_target(CLI::App &command, std::string &target);
 void add_toolchain(CLI::App &command, std::string &runner, std::string &cxx);

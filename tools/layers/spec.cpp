@@ -312,8 +312,10 @@ Spec load_spec(const std::string &path, const SpecOptions &options) {
         throw Error(fmt::format("{}: {}", path, error.what()), error.code);
     }
     shorten_names(&spec);
-    for (LayerSpec &layer : spec.layers)
+    for (LayerSpec &layer : spec.layers) {
         if (!layer.optimize) layer.optimize = options.optimize;
+        if (layer.accuracy == Accuracy::normal) layer.accuracy = options.accuracy.value_or(Accuracy::normal);
+    }
     return spec;
 }
 

@@ -156,6 +156,7 @@ struct SpecOptions {
     bool callbacks = false;                 // of a network: the program may compute nodes itself
     std::vector<std::string> output_names;  // of a network: values that are its outputs in place of the model's own
     std::optional<Goal> optimize;           // of the layers that do not say
+    std::optional<Accuracy> accuracy;       // of the layers that do not say
     std::string weights_folder;             // where a model's weights are written as .npy; "" to leave them
 };
 

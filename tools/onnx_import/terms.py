@@ -23,7 +23,7 @@ DTYPES = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOAT
           "UINT8": "uint8"}
 BYTES = ("INT8", "UINT8")
 # What becomes numbers of a layer, where the rest becomes something that it does besides.
-FOLDED = ("BatchNormalization", "Mul", "Div", "Add", "Sub", "DequantizeLinear", "QuantizeLinear")
+FOLDED = ("BatchNormalization", "Mul", "Div", "Add", "Sub", "Neg", "DequantizeLinear", "QuantizeLinear")
 # Operators that do not give the same result twice.
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 # Larger constants are not computed: no weights are that large, and a fill's size is only a number in the file.

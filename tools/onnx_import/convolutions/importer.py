@@ -112,6 +112,9 @@ class Importer:
             sign = one if node.input[0] == layer.end else -one
             factor, shift = {"Mul": lambda: (value, none), "Div": lambda: (1 / value, none),
                              "Add": lambda: (one, value), "Sub": lambda: (sign, -sign * value)}[node.op_type]()
+        elif node.op_type == "Neg":
+            factor = -np.ones(layer.out_channels(self.graph))
+            shift = np.zeros_like(factor)
         else:
             return None
         scales = node.op_type == "BatchNormalization" or (factor != 1).any()

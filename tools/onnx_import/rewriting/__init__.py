@@ -1,6 +1,7 @@
 """Nodes of a network put in the place of others that compute the same, so that they become layers and fewer kernels."""
 
 from rewriting.behind_views import with_ends_at_layers
+from rewriting.concats import with_joined_concats
 from rewriting.idle import without_idle_nodes
 from rewriting.linear import with_convolutions
 from rewriting.normalization import with_normalizations
@@ -8,7 +9,7 @@ from rewriting.padding import with_own_pads
 from rewriting.products import with_own_factors
 from rewriting.scatter import without_known_scatters
 
-PASSES = (without_idle_nodes, without_known_scatters, with_own_pads, with_normalizations, with_convolutions, with_ends_at_layers,
+PASSES = (without_idle_nodes, with_joined_concats, without_known_scatters, with_own_pads, with_normalizations, with_convolutions, with_ends_at_layers,
           with_own_factors)
 
 

@@ -76,6 +76,9 @@ class Ends:
                 return False
             self.take(node, [None, *node.input[1:]])
             return True
+        if node.op_type == "Neg":
+            self.take(node, [None])
+            return True
         constants = [name for name in node.input if name in self.graph.constants]
         if node.op_type not in AFFINE or len(node.input) != 2 or len(constants) != 1:
             return False
