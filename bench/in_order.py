@@ -36,6 +36,10 @@ class Convolutions:
         self.names = [node.name for node in self.nodes]
         self.makers = {name: node for node in model.graph.node for name in node.output}
 
+    def are_others(self, names):
+        """Whether Kiln's layer of these names is none of the model's, but a product of matrices."""
+        return not set(self.names).intersection(names)
+
     def before(self, value):
         """The convolutions that a value may be the result of, with what is fused behind them: the nearest first."""
         found, queue, seen = [], collections.deque([value]), set()
@@ -89,7 +93,7 @@ def milliseconds(nodes, key):
 def way_of(nodes, seconds, convolutions):
     """What is told of one library, and the times of each convolution by its name."""
     called = {str(place): node["names"] for place, node in enumerate(nodes)
-              if IS_CONVOLUTION.search(node["kind"])}
+              if IS_CONVOLUTION.search(node["kind"]) and not ("warm" in node and convolutions.are_others(node["names"]))}
     owners = convolutions.owners(called)
     own = [nodes[int(place)] for place in called]
     way = {"ms": seconds * 1e3, "nodes_ms": milliseconds(nodes, "seconds"), "convolutions": len(own),

@@ -314,11 +314,12 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(result["facts"]["code_bytes"], 0)
 
     def test_convolutions_in_order(self):
-        """Of Kiln alone: each convolution's time in the network and warm, the rest of the network not among them."""
+        """Of Kiln alone: each convolution's time in the network and warm, the rest of the network not among them, such as products
+        of matrices, which are layers."""
         nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), onnx.helper.make_node("Softmax", ["a"], ["b"]),
-                 onnx.helper.make_node("Conv", ["b", "v"], ["c"], "second"), onnx.helper.make_node("Relu", ["c"], ["y"])]
+                 onnx.helper.make_node("Conv", ["b", "v"], ["c"], "second"), onnx.helper.make_node("Relu", ["c"], ["r"]), onnx.helper.make_node("MatMul", ["r", "u"], ["y"])]
         constants = [onnx.numpy_helper.from_array(np.ones(shape, np.float32), name)
-                     for name, shape in (("w", [4, 3, 3, 3]), ("v", [5, 4, 1, 1]))]
+                     for name, shape in (("w", [4, 3, 3, 3]), ("v", [5, 4, 1, 1]), ("u", [8, 8]))]
         value = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
         graph = onnx.helper.make_graph(nodes, "net", [value("x", [1, 3, 8, 8])], [value("y", None)], constants)
         with tempfile.TemporaryDirectory() as folder:
