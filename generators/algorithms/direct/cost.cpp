@@ -50,9 +50,9 @@ double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const D
     // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
     const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
     const double lines = vectors * target.vector_bits / 512.0;
-    double waits = s.has_row_lanes() && !axes[0].reads_outside() ? step / (step + 0.1 * lines) : 1;
+    double waits = s.has_row_lanes() && !copies_rows(axes[0]) ? step / (step + 0.1 * lines) : 1;
     // Vectors of whole lines are all split, which was not measured: what comes near is taken there.
-    if (s.has_row_lanes() && axes[0].reads_outside() && target.vector_bits == 512) {
+    if (s.has_row_lanes() && copies_rows(axes[0]) && target.vector_bits == 512) {
         waits = 0.6;
     }
     // Vectors of rows that are read at each tap begin anywhere: those that reach into another line are loaded twice.
@@ -75,12 +75,14 @@ double share_beside_others(const std::vector<AxisMap> &axes, int64_t channels, c
     return share_of_peak(axes, channels, s, target) * step / (step + cycles_of_load * loads);
 }
 
-// Cycles that row lanes take besides their sums where rows are padded: to copy x, each row of tiles what it reads, or a
-// tile of one long row, unless that is too much (copies_by_tile_rows()); and to begin and end the loops over a tile's
-// taps.
-double padded_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s) {
-    constexpr double cycles_of_vector = 2, cycles_of_tile = 50;
-    if (s.with<RowLanes>() == nullptr || !axes[0].reads_outside()) {
+// Cycles that row lanes take besides their sums where rows are padded or strided: to copy x, each row of tiles what it
+// reads, or a tile of one long row, unless that is too much (copies_by_tile_rows()); and to begin and end the loops
+// over a tile's taps. Vectors of strided elements are shuffled, or gathered one by one where they are far apart.
+double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s) {
+    constexpr double cycles_of_vector = 2, cycles_of_shuffled_vector = 4, cycles_of_gathered_element = 2,
+                     cycles_of_tile = 50;
+    constexpr int most_shuffled = 4;
+    if (s.with<RowLanes>() == nullptr || !copies_rows(axes[0])) {
         return 0;
     }
     const double elements = static_cast<double>(problem.x_elements());
@@ -91,7 +93,10 @@ double padded_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
         times = axes[0].extent_of(s.width()) / static_cast<double>(s.width());
     }
     const double tiles = static_cast<double>(problem.y_elements()) / (s.width() * s.rows * s.panel() * axes[0].phases);
-    return elements * times / s.lanes * cycles_of_vector + tiles * cycles_of_tile;
+    const double cycles_of_element = axes[0].stride == 1               ? cycles_of_vector / s.lanes
+                                     : axes[0].stride <= most_shuffled ? cycles_of_shuffled_vector / s.lanes
+                                                                       : cycles_of_gathered_element;
+    return elements * times * cycles_of_element + tiles * cycles_of_tile;
 }
 
 // Cycles that channels-first x costs beside the sums: waits for its lines, or the copy with channels innermost. A step
@@ -108,7 +113,7 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     if (s.transposed_x) {
         return cycles_of_transposed_element * static_cast<double>(problem.x_elements());
     }
-    const bool copied = s.with<FlattenedRowLanes>() != nullptr || (s.has_row_lanes() && axes[0].reads_outside());
+    const bool copied = s.with<FlattenedRowLanes>() != nullptr || (s.has_row_lanes() && copies_rows(axes[0]));
     if (problem.x_layout != Layout::ncx || problem.x_type != DType::f32 || copied || target.lane_indexed_fma) {
         return 0;
     }
@@ -147,7 +152,7 @@ double store_cycles(const Problem &problem, const DirectSchedule &s, const Targe
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &target) {
     const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
-    const double besides = (padded_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
+    const double besides = (copied_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
                            static_cast<double>(problem.y_elements());
     return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(axes, channels, s, target) +
            store_cycles(problem, s, target) + besides;
@@ -219,7 +224,7 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
                 if (rows > 0) {
                     s.tile = FlattenedRowLanes{panel, rows};
                 } else {
-                    s.tile = RowLanes{panel, axes[0].reads_outside() ? 0 : default_prefetch_distance(problem)};
+                    s.tile = RowLanes{panel, copies_rows(axes[0]) ? 0 : default_prefetch_distance(problem)};
                 }
                 s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
                 const double cycles = output_cycles(problem, axes, channels, s, target);
@@ -303,7 +308,7 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
     return problem.flops() / 2 / (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
-           padded_rows_cycles(problem, axes, schedule);
+           copied_rows_cycles(problem, axes, schedule);
 }
 
 double direct_call_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {

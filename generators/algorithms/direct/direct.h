@@ -34,6 +34,11 @@ struct PaddedInput {
     Halide::Func stored;
     bool rows_are_flat = false;
     bool in_planes = false;  // whether rows of channels-first x are copied as they are
+    // Or, where it is not 1, by the remainders of positions by so much, so that those which neighbouring outputs read
+    // lie side by side: over (c, quotient, the other axes, n, remainder). Its update writes whole vectors of x over
+    // `quotients`: lane, vector.
+    int row_stride = 1;
+    Halide::RDom quotients;
     bool by_tile_rows =
         false;  // whether a row of tiles copies the rows that it reads, rather than all before the first
 };

@@ -65,13 +65,54 @@ Func flat_rows(const DirectStages &s, const Func &wide, const Expr &zero, const 
     return flat;
 }
 
+// Channels-first rows of `wide` by the remainders of their positions: filled with `zero` and then written over, so that
+// no vector is partly outside. `bounds`: of the other axes.
+void separate_remainders(PaddedInput &input, const DirectStages &s, const DirectSchedule &schedule, const Func &wide,
+                         const Expr &zero, const Halide::Region &bounds) {
+    const AxisMap &row = s.axes[0];
+    const int quotients = row.in / row.stride, lanes = lanes_within(quotients, schedule.lanes);
+    const std::vector<Var> padded_at = vars("i", s.axes.size() + 2);
+    std::vector<Var> at = padded_at;
+    const Var remainder("remainder");
+    at.push_back(remainder);
+    input.row_stride = row.stride;
+    input.stored = Func("by_remainder");
+    input.stored(at) = zero;
+    const auto write = [&](RDom &r, const Expr &quotient, const Expr &of_remainder) {
+        for (size_t a = 1; a < s.axes.size(); a++) {
+            if (bounds[a + 1].extent.defined()) {
+                r.where(at[a + 1] >= 0 && at[a + 1] < bounds[a + 1].extent);
+            }
+        }
+        std::vector<Expr> to(at.begin(), at.end()), from(padded_at.begin(), padded_at.end());
+        to[1] = quotient;
+        to.back() = of_remainder;
+        from[1] = quotient * row.stride + of_remainder;
+        input.stored(to) = wide(from);
+    };
+    if (quotients > 0) {  // the last vector of a row overlaps the one before
+        input.quotients = RDom({{0, lanes}, {0, ceil_div(quotients, lanes)}}, "quotients");
+        const Expr first = Halide::min(input.quotients[1] * lanes, quotients - lanes);
+        write(input.quotients, first + input.quotients[0], remainder);
+    }
+    if (row.in % row.stride > 0) {
+        RDom last({{0, row.in % row.stride}}, "last");
+        write(last, quotients, last[0]);
+    }
+    std::vector<Expr> from(padded_at.begin(), padded_at.end());
+    from[1] = padded_at[1] / row.stride;
+    from.emplace_back(padded_at[1] % row.stride);
+    input.padded(padded_at) = input.stored(from);
+}
+
 // `wide`, with `zero` around it where the axes pad. `copies_rows`: channels are no whole vectors, and rows of the copy
 // are what is copied by vectors.
 PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Func &wide,
                 const Expr &zero, bool copies_rows) {
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     Halide::Region bounds = padded_bounds(s, problem);
-    PaddedInput result = {Func("padded"), Func()};
+    PaddedInput result;
+    result.padded = Func("padded");
     // Channels that are no whole vectors lie side by side with those of the next position, and a row is copied as one;
     // rows of a few channels-first planes are copied as they are.
     if (copies_rows) {
@@ -84,7 +125,9 @@ PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSched
             }
         }
     }
-    if (result.rows_are_flat) {
+    if (result.in_planes && schedule.with<RowLanes>() != nullptr && s.axes[0].stride > 1) {
+        separate_remainders(result, s, schedule, wide, zero, bounds);
+    } else if (result.rows_are_flat) {
         result.stored = flat_rows(s, wide, zero, bounds);
         std::vector<Expr> in_row(at.begin() + 1, at.end());
         in_row[0] = at[1] * s.input_channels + at[0];
@@ -179,7 +222,9 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     const bool broadcasts = schedule.dot_width == 1 && is_panel_in_group(problem, schedule) &&
                             !stages_inputs(problem, schedule, target) && !schedule.transposed_x;
     const bool planes = problem.x_layout == Layout::ncx;
-    if (!pads && (!planes || broadcasts) && type == halide_type(problem.x_type)) {
+    const bool by_vectors = !target.is_gpu() && !target.lane_indexed_fma && amx == nullptr;
+    const bool separates = by_vectors && schedule.with<RowLanes>() != nullptr && s.axes[0].stride > 1;
+    if (!pads && !separates && (!planes || broadcasts) && type == halide_type(problem.x_type)) {
         s.input = operands.x;
         return;
     }
@@ -196,10 +241,9 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         }
         wide = s.input;
     }
-    const bool by_vectors = !target.is_gpu() && !target.lane_indexed_fma && amx == nullptr;
     const bool few_channels = s.input_channels % schedule.lanes != 0 && (!planes || s.input_channels < schedule.lanes);
-    const bool copies_rows =
-        by_vectors && pads && s.input_channels == problem.in_channels && (few_channels || schedule.has_row_lanes());
+    const bool copies_rows = by_vectors && (pads || separates) && s.input_channels == problem.in_channels &&
+                             (few_channels || schedule.has_row_lanes());
     s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows);
     s.input = s.padded_input->padded;
 }

@@ -112,7 +112,7 @@ void DirectSchedule::check(const Problem &problem) const {
     if (has_row_lanes() && (!kiln::has_row_lanes(problem) || (rows > 1 && axes[1].reads_outside()))) {
         throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
     }
-    if (const auto *row = with<RowLanes>(); row != nullptr && row->prefetch_distance > 0 && axes[0].reads_outside()) {
+    if (const auto *row = with<RowLanes>(); row != nullptr && row->prefetch_distance > 0 && copies_rows(axes[0])) {
         throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: a copy of x is read here");
     }
     if (transposed_x && !reads_planes(problem, *this)) {
@@ -140,16 +140,20 @@ bool has_row_lanes(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const AxisMap &row = axes[0];
     return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && problem.x_type == DType::f32 &&
-           problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.stride == 1 &&
-           row.kernel % row.phases == 0 && row.offset_is_bounded() && phases_are_whole(axes) &&
+           problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.kernel % row.phases == 0 &&
+           row.offset_is_bounded() && phases_are_whole(axes) &&
            (problem.groups == 1 || problem.out_channels > problem.groups);
+}
+
+bool copies_rows(const AxisMap &row) {
+    return row.reads_outside() || row.stride > 1;
 }
 
 bool flattens_rows(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     return has_row_lanes(problem) && axes.size() > 1 && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
                return axis.taps == 1 && axis.kernel == axis.phases && axis.phase_extent == axis.in &&
-                      !axis.reads_outside();
+                      axis.stride == 1 && !axis.reads_outside();
            });
 }
 
@@ -163,7 +167,7 @@ bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule)
         return axes.size() > 1;
     }
     return axes.size() > 1 ? axes[1].extent_of(schedule.rows) <= most_copies * schedule.rows * axes[1].stride
-                           : !schedule.panels_outside;
+                           : !schedule.panels_outside && axes[0].stride == 1;
 }
 
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {

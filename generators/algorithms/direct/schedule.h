@@ -20,8 +20,8 @@ namespace kiln {
 struct ChannelLanes {
     int pixels = 1;
 };
-// positions along the innermost axis, by channels, so that rows of x are read where they are and rows of y written
-// whole, while weights are broadcast: has_row_lanes();
+// positions along the innermost axis, by channels, so that rows of x are read where they are, or as a copy has them,
+// and rows of y written whole, while weights are broadcast: has_row_lanes();
 struct RowLanes {
     int channels = 1;
     int prefetch_distance = 0;  // steps of the sum before which x's vectors are fetched; 0: when they are read
@@ -73,9 +73,10 @@ struct DirectSchedule {
     void check(const Problem &problem) const;
 };
 
-// Whether vectors may be of row lanes: float32, channels-first x and y, stride 1 along the innermost axis, whose phases
-// all have as many taps. Those phases' vectors are interleaved to rows. Rows that are padded are copied.
+// Whether vectors may be of row lanes: float32, channels-first x and y, phases along the innermost axis that all have
+// as many taps. Those phases' vectors are interleaved to rows. Rows that are padded or strided are copied.
 bool has_row_lanes(const Problem &problem);
+bool copies_rows(const AxisMap &row);
 
 // Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
 // their length matter to its sums.

@@ -299,7 +299,8 @@ TileLoops tile_loops(const DirectStages &s, const DirectSchedule &schedule, bool
         }
     }
     if (rows && s.axes.size() > 1 && !s.flattened_rows) {
-        tile.others.push_back(s.q[1]);
+        // A weight that is broadcast is used for all rows at once, rather than kept, with all others, for the next row.
+        tile.others.insert(schedule.has_row_lanes() ? tile.others.begin() : tile.others.end(), s.q[1]);
     }
     return tile;
 }

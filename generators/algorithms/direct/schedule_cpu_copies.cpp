@@ -100,6 +100,34 @@ void store_in_planes(const DirectStages &s, Func &copy) {
     copy.bound(order[1], 0, s.input_channels).reorder_storage(order).reorder({order.begin(), order.end()});
 }
 
+// Rows by the remainders of their positions. Quotient 0 begins a vector, so that taps whose inputs have an output's own
+// quotient read whole lines.
+void schedule_remainders(const DirectStages &s, const DirectSchedule &schedule) {
+    constexpr int most_unrolled = 4;
+    const PaddedInput &input = *s.padded_input;
+    const AxisMap &row = s.axes[0];
+    const AxisMap::Range range = row.reads();
+    Func copy = input.stored;
+    const std::vector<Var> at = copy.args();
+    const Var quotient = at[1], remainder = at.back();
+    const int before = round_up(ceil_div(std::max(0, -range.first), row.stride), schedule.lanes);
+    const int behind = round_up(std::max(range.last, row.in - 1) / row.stride + 1, schedule.lanes);
+    copy.bound(quotient, -before, before + behind).bound(remainder, 0, row.stride);
+    copy.vectorize(quotient, schedule.lanes);
+    if (row.in < row.stride) {
+        return;
+    }
+    const RVar lane = input.quotients[0], vector = input.quotients[1];
+    std::vector<VarOrRVar> order = {lane, vector, at[0]};
+    order.insert(row.stride <= most_unrolled ? order.begin() + 1 : order.begin() + 2, remainder);
+    order.insert(order.end(), at.begin() + 2, at.end() - 1);
+    // No two lanes write the same element, which Halide cannot prove.
+    Halide::Stage update = copy.update().reorder(order).allow_race_conditions().vectorize(lane);
+    if (row.stride <= most_unrolled) {
+        update.unroll(remainder);
+    }
+}
+
 // Rows that several rows of tiles read, or what several tiles of one row do, are copied by each of them, which takes
 // little beside their products, and leaves them in the first cache.
 void copy_rows(const DirectStages &s, const DirectSchedule &schedule, const Var &tile_rows) {
@@ -112,7 +140,9 @@ void copy_rows(const DirectStages &s, const DirectSchedule &schedule, const Var 
         store_in_planes(s, copy);
     }
     copy.compute_at(s.product, tile_rows);
-    if (s.axes.size() > 1) {
+    if (input.row_stride > 1) {
+        schedule_remainders(s, schedule);
+    } else if (s.axes.size() > 1) {
         copy.bound(at[1], range.first * channels, width * channels);
     } else {
         copy.bound_extent(at[1], s.axes[0].extent_of(schedule.width()));
@@ -121,7 +151,9 @@ void copy_rows(const DirectStages &s, const DirectSchedule &schedule, const Var 
     for (size_t a = 1; a < s.axes.size(); a++) {
         copy.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
     }
-    copy.vectorize(at[1], schedule.lanes * 4 / copy.types()[0].bytes(), TailStrategy::GuardWithIf);
+    if (input.row_stride == 1) {
+        copy.vectorize(at[1], schedule.lanes * 4 / copy.types()[0].bytes(), TailStrategy::GuardWithIf);
+    }
 }
 
 // A copy ahead of everything else. Its bounds are stated: Halide's own would be wider where phases are involved, and
@@ -131,9 +163,10 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
     const bool flat = s.padded_input->rows_are_flat;
     Func copy = s.padded_input->stored;
     const std::vector<Var> at = s.padded_input->padded.args();
+    const bool by_remainder = s.padded_input->row_stride > 1;
     copy.compute_root();
     int rows = 1;
-    for (size_t a = 0; a < rank; a++) {
+    for (size_t a = by_remainder ? 1 : 0; a < rank; a++) {
         AxisMap::Range range = s.axes[a].reads();
         if (!s.pads[a]) {
             range = {std::clamp(range.first, 0, s.axes[a].in - 1), std::clamp(range.last, 0, s.axes[a].in - 1)};
@@ -148,7 +181,9 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
     if (s.padded_input->in_planes) {
         store_in_planes(s, copy);
     }
-    if (flat || s.padded_input->in_planes) {
+    if (by_remainder) {
+        schedule_remainders(s, schedule);
+    } else if (flat || s.padded_input->in_planes) {
         copy.vectorize(at[1], lanes, TailStrategy::GuardWithIf);
     } else {
         vectorize_channels(copy, at[0], s.input_channels, lanes);
@@ -158,6 +193,9 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
         share_loops(copy, {problem.batch > 1                        ? SharedLoop{at[rank + 1], images}
                            : rank == 1 && s.padded_input->in_planes ? SharedLoop{at[0], s.input_channels}
                                                                     : SharedLoop{at[rank], rows}});
+        for (int k = 0; k < copy.num_update_definitions(); k++) {
+            copy.update(k).parallel(problem.batch > 1 ? at[rank + 1] : rank == 1 ? at[0] : at[rank]);
+        }
     }
 }
 

@@ -18,7 +18,7 @@ bool fits_registers(const ScheduleNumbers &n, int rows, const TargetModel &targe
 bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, const TargetModel &target) {
     const int flattened_rows = n["flattened_rows"];
     const int broadcasts = flattened_rows > 0 ? n["channels"] : n["channels"] * axes[0].phases;
-    const bool copied = flattened_rows > 0 || axes[0].reads_outside();
+    const bool copied = flattened_rows > 0 || copies_rows(axes[0]);
     return n["pixels"] == 1 && (!copied || n["prefetch_distance"] == 0) &&
            n["lanes"] * n["vectors"] <= axes[0].phase_extent * std::max(flattened_rows, 1) &&
            (n["rows"] == 1 || (flattened_rows == 0 && !axes[1].reads_outside())) &&
