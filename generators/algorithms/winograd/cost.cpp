@@ -132,13 +132,16 @@ double image_cycles(const Problem &problem, int lanes) {
 }
 
 // What the direct algorithm waits for x where a group's channels of a pixel are within a line: the next pixel's lie
-// beyond all other groups', and nothing fetches those ahead.
+// beyond all other groups', and nothing fetches those ahead. Groups of one channel are a vector's lanes, which wait for
+// nothing, but what they write of several phases of planes is scattered, which as many waits stand for.
 double group_waits(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
-    if (problem.groups == 1 || schedule.has_row_lanes() || bytes > line_bytes) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool one_phase = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases == 1; });
+    const bool lanes = problem.out_channels == problem.groups && (one_phase || problem.x_layout == Layout::nxc);
+    if (problem.groups == 1 || lanes || schedule.has_row_lanes() || bytes > line_bytes) {
         return 0;
     }
-    const std::vector<AxisMap> axes = axis_maps(problem);
     double lines = static_cast<double>(problem.batch * problem.groups);
     for (size_t a = 0; a < axes.size(); a++) {
         const AxisMap &axis = axes[a];
