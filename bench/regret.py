@@ -28,6 +28,7 @@ import run  # noqa: E402
 
 SEED = 22
 LAYOUTS = ("nxc", "ncx")
+BUDGET = "12c"
 SHOWN = 1.05  # the least regret that the table has a row for
 FEWEST = 4  # candidates with an estimate that are worth a rank correlation
 WITH_HELD_BACK = "networks.toml"  # the others were looked at by whoever made the estimates
@@ -149,14 +150,14 @@ def page(parts, command):
 What Kiln's defaults leave to `kiln tune`: a layer's regret is its default's time over that of the best decision that a small budget
 finds, 1 where that is the default. Ranks are Spearman's correlation of estimated cycles with measured times, 1 where both are in the same order: of
 each layer's candidates (the mean over the layers of which {FEWEST} or more have an estimate), and of the layers' defaults among each
-other. A third of `bench/{WITH_HELD_BACK}`, drawn by a seed, is held back from whoever changes estimates. Layers of a regret below {SHOWN} have no
-row. Written by
+other. A third of `bench/{WITH_HELD_BACK}`, drawn by a seed, is held back from whoever changes estimates. Layers of a regret
+below {SHOWN} have no row. Written by
 
 ```console
 $ {command}
 ```
 
-{answer['machine']}, target {answer['target']}."""]
+{answer['machine'].split("; by ")[0]}, target {answer['target']}."""]
     for suite, tuned, held in parts:
         tried = [problem["tried"] for problem in tuned["problems"]]
         lines.append(f"""
@@ -180,7 +181,8 @@ def parse_arguments():
     parser.add_argument("--layers", type=names, default=[], metavar="NAMES", help="only these, as C1,T2")
     parser.add_argument("--part", choices=("all", "looked-at", "held-back"), default="all", help="of the layers")
     parser.add_argument("--layouts", type=names, default=list(LAYOUTS), metavar="NAMES", help="of nxc,ncx; both unless said")
-    parser.add_argument("--budget", default="12c", metavar="30s|12c", help="for each layer and layout; 12c if not said")
+    parser.add_argument("--budget", default=BUDGET, metavar="30s|12c",
+                        help=f"for each layer and layout; {BUDGET} if not said")
     parser.add_argument("--target", default="host", help="this machine's if not said")
     parser.add_argument("--timings", metavar="FILE", help="what was measured is kept there, and what it has is not measured again")
     parser.add_argument("--seed", type=int, default=1, help="of the search")
@@ -189,6 +191,20 @@ def parse_arguments():
     parser.add_argument("--report", metavar="FILE", help="write a page there, such as docs/REGRET.md")
     parser.add_argument("--json", metavar="FILE", help="write what kiln tune answered, a list of one for each file")
     return parser.parse_args()
+
+
+def command(arguments):
+    """What was asked, of what others may ask again: neither places on this machine nor how it is driven."""
+    words = [os.path.relpath(suite, run.ROOT) for suite in arguments.suites]
+    for name in ("layers", "layouts"):
+        if getattr(arguments, name) not in ([], list(LAYOUTS)):
+            words += [f"--{name}", ",".join(getattr(arguments, name))]
+    for name, usual in (("part", "all"), ("budget", BUDGET), ("target", "host"), ("seed", 1)):
+        if getattr(arguments, name) != usual:
+            words += [f"--{name}", str(getattr(arguments, name))]
+    report_file = os.path.relpath(arguments.report, run.ROOT)
+    outside = report_file.startswith(os.pardir)
+    return shlex.join(["./dev", "regret", *words, "--report", os.path.basename(report_file) if outside else report_file])
 
 
 def tuned_suite(kiln, suite, arguments):
@@ -213,9 +229,8 @@ def main():
         for suite, answer, held in parts:
             print(f"\n{suite}\n\n{table(answer, held)}")
         if arguments.report:
-            words = [word for word in sys.argv[1:] if not word.startswith("--build")]
             with open(arguments.report, "w", encoding="utf-8") as file:
-                file.write(page(parts, shlex.join(["./dev", "regret", *words])))
+                file.write(page(parts, command(arguments)))
         if arguments.json:
             with open(arguments.json, "w", encoding="utf-8") as file:
                 json.dump([answer for _, answer, _ in parts], file, indent=1)

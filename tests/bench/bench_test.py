@@ -2,6 +2,7 @@
 
 bench_test.py ROOT BUILD"""
 
+import argparse
 import json
 import os
 import re
@@ -438,8 +439,18 @@ class Regret(unittest.TestCase):
         self.assertEqual(regret.estimates_of(tuned), [(10.0, 1.1)])
         self.assertEqual(regret.estimate_of_default(tuned), 10.0)
 
+    def test_command_says_what_to_ask_and_nothing_of_the_machine(self):
+        usual = {"suites": [], "layers": [], "layouts": ["nxc", "ncx"], "part": "all", "budget": "12c", "target": "host", "seed": 1,
+                 "report": "/tmp/REGRET.md", "runner": "/opt/on_board.sh", "timings": "/tmp/t.jsonl"}
+        self.assertEqual(regret.command(argparse.Namespace(**usual)), "./dev regret --report REGRET.md")
+        asked = {"report": os.path.join(ROOT, "docs", "REGRET.md"), "suites": [os.path.join(ROOT, "bench", "suite.toml")],
+                 "layers": ["a", "b"], "layouts": ["nxc"], "budget": "5c"}
+        self.assertEqual(regret.command(argparse.Namespace(**{**usual, **asked})),
+                         "./dev regret bench/suite.toml --layers a,b --layouts nxc --budget 5c --report docs/REGRET.md")
+
     def test_page(self):
-        held, open_one, answer = self.answer()
+        held, _, answer = self.answer()
+        answer["machine"] += "; by /opt/on_board.sh"
         text = regret.page([("bench/suite.toml", answer, set()), ("bench/networks.toml", answer, {held})], "./dev regret --report F")
         self.assertIn("$ ./dev regret --report F\n", text)
         self.assertIn("M, target T.", text)
