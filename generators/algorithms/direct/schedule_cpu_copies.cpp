@@ -86,9 +86,11 @@ void schedule_transposed_input(DirectStages &s, const Problem &problem, const Di
         copy.bound(at[a + 1], 0, s.axes[a].in);
     }
     const int wide = lanes_within(channels, 16), narrow = lanes_within(s.axes[0].in, 16);
-    schedule_transpose(copy, block, at[0], at[1], wide, narrow, Var("block"), Var("blocks"),
-                       TailStrategy::ShiftInwards);
-    if (schedule.parallel && (batch > 1 || s.axes.size() > 1)) {
+    const Var blocks("blocks");
+    schedule_transpose(copy, block, at[0], at[1], wide, narrow, Var("block"), blocks, TailStrategy::ShiftInwards);
+    if (schedule.parallel && batch == 1 && s.axes.size() == 1) {
+        share_loops(copy, {{blocks, ceil_div(s.axes[0].in, narrow)}});
+    } else if (schedule.parallel) {
         copy.parallel(at[batch > 1 ? at.size() - 1 : at.size() - 2]);
     }
 }
