@@ -290,7 +290,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
         }
     }
     if (has_row_lanes(problem) && !target.lane_indexed_fma) {
-        const DirectSchedule rows = row_lanes_schedule(problem, channels, target);
+        const DirectSchedule rows = row_lanes_schedule(problem, problem.groups == 1 ? channels : out_of_group, target);
         if (output_cycles(problem, axes, channels, rows, target) <
             output_cycles(problem, axes, channels, best, target)) {
             return rows;

@@ -142,7 +142,7 @@ bool has_row_lanes(const Problem &problem) {
     return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && problem.x_type == DType::f32 &&
            problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.kernel % row.phases == 0 &&
            row.offset_is_bounded() && phases_are_whole(axes) &&
-           (problem.groups == 1 || problem.out_channels > problem.groups);
+           (problem.groups == 1 || problem.out_channels > problem.groups || row.phases > 1);
 }
 
 bool copies_rows(const AxisMap &row) {

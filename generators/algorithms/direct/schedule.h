@@ -75,6 +75,8 @@ struct DirectSchedule {
 
 // Whether vectors may be of row lanes: float32, channels-first x and y, phases along the innermost axis that all have
 // as many taps. Those phases' vectors are interleaved to rows. Rows that are padded or strided are copied.
+// Channels that are a group each, which are lanes otherwise, have row lanes where there are several such phases:
+// elements of a vector of channels would be written one by one.
 bool has_row_lanes(const Problem &problem);
 bool copies_rows(const AxisMap &row);
 
