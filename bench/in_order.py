@@ -189,28 +189,12 @@ def text_of(results):
 
 
 def parse_arguments():
-    names = lambda text: [name for name in text.split(",") if name]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Times models' convolutions in the models' order.")
-    parser.add_argument("--build", default=os.path.join(suite.ROOT, "build"), help=argparse.SUPPRESS)
     parser.add_argument("models", metavar="MODEL", nargs="+", help="an ONNX model")
     parser.add_argument("--in-order", action="store_true", required=True)
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="of an input that is open")
-    parser.add_argument("--target", default="host")
-    parser.add_argument("--peers", type=names, default=list(PEERS), metavar="NAMES",
-                        help=f"of {','.join(PEERS)}; --peers= for none")
-    parser.add_argument("--keep", metavar="DIR", help="keep what Kiln compiles here, and take what an earlier run left of the same models")
-    parser.add_argument("--compile-only", action="store_true", help="compile into --keep's folder, and time nothing")
-    parser.add_argument("--json", metavar="FILE", help="write all that was measured")
-    parser.add_argument("--rounds", type=int, default=suite.ROUNDS, help=f"times each is asked in turn; {suite.ROUNDS} if not said")
+    network.add_options(parser, PEERS)
     parser.add_argument("--calls", type=int, default=5, help="in a round of which the nodes' times are taken")
-    parser.add_argument("--seconds", type=float, default=0.3, help="of a round's batch of whole calls")
-    arguments = parser.parse_args()
-    if arguments.compile_only and not arguments.keep:
-        parser.error("--compile-only without --keep leaves nothing")
-    for name in arguments.peers:
-        if name not in PEERS:
-            parser.error(f"there is no peer {name} whose nodes are timed; there are {', '.join(PEERS)}")
-    return arguments
+    return network.parse_options(parser, PEERS, " whose nodes are timed")
 
 
 def main():

@@ -188,27 +188,36 @@ def text_of(result):
     return "\n".join(lines)
 
 
-def parse_arguments():
-    names = lambda text: [name for name in text.split(",") if name]
-    parser = argparse.ArgumentParser(prog="./dev bench", description="Times a whole model beside other ways of running it.")
+def add_options(parser, peers):
+    """Adds what all timings of models take."""
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help=argparse.SUPPRESS)
-    parser.add_argument("--network", dest="model", metavar="MODEL", required=True, help="an ONNX model")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="of an input that is open")
     parser.add_argument("--target", default="host")
-    parser.add_argument("--peers", type=names, default=list(PEERS), metavar="NAMES",
-                        help=f"of {','.join(PEERS)}; --peers= for none")
-    parser.add_argument("--keep", metavar="DIR", help="keep what Kiln compiles here, and take what an earlier run left of the same model")
+    parser.add_argument("--peers", type=lambda text: [name for name in text.split(",") if name], default=list(peers),
+                        metavar="NAMES", help=f"of {','.join(peers)}; --peers= for none")
+    parser.add_argument("--keep", metavar="DIR", help="keep what Kiln compiles here, and take what an earlier run left of it")
     parser.add_argument("--compile-only", action="store_true", help="compile into --keep's folder, and time nothing")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     parser.add_argument("--rounds", type=int, default=suite.ROUNDS, help=f"times each is timed in turn; {suite.ROUNDS} if not said")
-    parser.add_argument("--seconds", type=float, default=0.3, help="of one batch of calls")
+    parser.add_argument("--seconds", type=float, default=0.3, help="of a round's batch of whole calls")
+
+
+def parse_options(parser, peers, timed=""):
+    """What the command line says; what does not fit together is an error of the parser's. `timed`: what of these peers."""
     arguments = parser.parse_args()
     if arguments.compile_only and not arguments.keep:
         parser.error("--compile-only without --keep leaves nothing")
     for name in arguments.peers:
-        if name not in PEERS:
-            parser.error(f"there is no peer {name}; there are {', '.join(PEERS)}")
+        if name not in peers:
+            parser.error(f"there is no peer {name}{timed}; there are {', '.join(peers)}")
     return arguments
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench", description="Times a whole model beside other ways of running it.")
+    parser.add_argument("--network", dest="model", metavar="MODEL", required=True, help="an ONNX model")
+    add_options(parser, PEERS)
+    return parse_options(parser, PEERS)
 
 
 def main():
