@@ -138,13 +138,10 @@ bool stay_in_first_cache(int64_t lines, int64_t stride, const TargetModel &targe
 bool sweeps_image(const DepthwiseSchedule &schedule, int pixels, const Numbers &n) {
     const AxisMap &row = n.axes[0];
     const int64_t element = sum_type(n.problem).bytes(), position = n.problem.in_channels * element;
-    const auto read = [](const AxisMap &axis, int outputs) {
-        return (outputs - 1) * axis.stride + (axis.taps - 1) * std::abs(axis.tap_step) + 1;
-    };
-    int64_t window = read(row, pixels), rows = 1;
+    int64_t window = row.extent_of(pixels), rows = 1;
     for (size_t a = 1; a < n.axes.size(); a++) {
-        window *= read(n.axes[a], a == 1 ? schedule.rows : 1);
-        rows *= read(n.axes[a], 1);
+        window *= n.axes[a].extent_of(a == 1 ? schedule.rows : 1);
+        rows *= n.axes[a].extent_of(1);
     }
     const int64_t weights = (n.problem.taps() + 1) * n.problem.out_channels * element;
     const int64_t least_bytes = n.width <= most_swept_pixels ? line_bytes / 2 : line_bytes;  // of a vector

@@ -148,8 +148,8 @@ double group_waits(const Problem &problem, const DirectSchedule &schedule, const
         const int together = a == 0   ? axis.phase_extent
                              : a == 1 ? schedule.rows
                                       : 1;  // outputs that share what they read
-        const int span = (together - 1) * axis.stride + (axis.taps - 1) * std::abs(axis.tap_step) + 1;
-        lines *= axis.phases * ceil_div(axis.phase_extent, together) * std::min(span, together * axis.taps);
+        lines *= axis.phases * ceil_div(axis.phase_extent, together) *
+                 std::min(axis.extent_of(together), together * axis.taps);
     }
     return lines * wait_share * target.core.l2.latency;
 }
