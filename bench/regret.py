@@ -91,14 +91,26 @@ def estimate_of_default(tuned):
                 None)
 
 
+def name_and_layout(tuned):
+    return tuned["layers"][0].rsplit("_", 1)
+
+
+def untimed(answer, held):
+    """A line for each problem that could not be tuned."""
+    for tuned in answer["problems"]:
+        if tuned["error"]:
+            name, layout = name_and_layout(tuned)
+            yield f"- {name}{' (held back)' if name in held else ''} {layout.upper()} was not timed: {tuned['error']}"
+
+
 def rows_of(answer):
     """[{"layer", "layout", "regret", "ms", "default", "best", "tried", "estimate": of the default, in cycles, or None, "rank":
-    the candidates' rank correlation or None}], the largest regret first."""
+    the candidates' rank correlation or None}] of what was timed, the largest regret first."""
     rows = []
     for tuned in answer["problems"]:
         if tuned["error"]:
-            raise run.BenchError(f"{tuned['layers'][0]}: {tuned['error']}")
-        name, layout = tuned["layers"][0].rsplit("_", 1)
+            continue
+        name, layout = name_and_layout(tuned)
         rows.append({"layer": name, "layout": layout, "regret": tuned["gain"], "ms": tuned["default"]["ms"],
                      "default": tuned["default"], "best": tuned["chosen"], "tried": tuned["tried"],
                      "estimate": estimate_of_default(tuned), "rank": rank_correlation(estimates_of(tuned))})
@@ -139,6 +151,8 @@ def table(answer, held):
              for row in rows if row["regret"] >= SHOWN]
     if shown:
         lines += ["", "| layer | | regret | default, ms | best found |", "| --- | --- | --- | --- | --- |", *shown]
+    if missing := list(untimed(answer, held)):
+        lines += ["", *missing]
     return "\n".join(lines)
 
 
@@ -159,11 +173,11 @@ $ {command}
 
 {answer['machine'].split("; by ")[0]}, target {answer['target']}."""]
     for suite, tuned, held in parts:
-        tried = [problem["tried"] for problem in tuned["problems"]]
+        tried = [problem["tried"] for problem in tuned["problems"] if not problem["error"]]
         lines.append(f"""
 ## {os.path.basename(suite)}
 
-{len(tried)} problems, {statistics.mean(tried):.1f} candidates each.
+{len(tried)} problems, {statistics.mean(tried or [0]):.1f} candidates each.
 
 {table(tuned, held)}""")
     return "\n".join(lines) + "\n"

@@ -421,9 +421,19 @@ class Regret(unittest.TestCase):
                                       "| NCX, held back | 1 | 2.000 | 2.00 | 1 | - | - |"])
         self.assertEqual(lines[8:], [f"| {held} (held back) | NCX | 2.00 | 2 | winograd for direct |",
                                      f"| {open_one} | NCX | 1.25 | 2 | direct: rows 2 for 1 |"])
+
+    def test_what_could_not_be_timed_is_named_and_the_rest_is_told(self):
+        held, open_one, answer = self.answer()
         answer["problems"][0]["error"] = "it crashed"
-        with self.assertRaisesRegex(run.BenchError, "it crashed"):
-            regret.table(answer, {held})
+        lines = regret.table(answer, {held}).split("\n")
+        self.assertEqual(lines[2:4], ["| NXC, looked at | 1 | 1.000 | 1.00 | 0 | - | - |",
+                                      "| NCX, held back | 1 | 2.000 | 2.00 | 1 | - | - |"])
+        self.assertEqual(lines[-2:], ["", f"- {open_one} NCX was not timed: it crashed"])
+        for problem in answer["problems"]:
+            problem["error"] = "the budget was spent before its turn"
+        page = regret.page([("bench/networks.toml", answer, {held})], "./dev regret --report F")
+        self.assertIn("0 problems, 0.0 candidates each.", page)
+        self.assertIn(f"- {held} (held back) NCX was not timed: the budget was spent before its turn\n", page)
 
     def test_ranks(self):
         self.assertEqual(regret.ranks([3, 1, 3, 2]), [3.5, 1, 3.5, 2])

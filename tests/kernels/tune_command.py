@@ -284,6 +284,16 @@ class TuneCommand(unittest.TestCase):
         self.assertEqual(problem["layers"], ["b"])
         self.assertGreater(problem["tried"], 0)
 
+    def test_each_layer_has_its_turn_whatever_the_others_took(self):
+        self.spec.write_text(THREE)
+        process = self.tune("--budget", "8c", "--layer", "a")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        slow = self.script('#!/bin/sh\nsleep 2\nexec "$@"\n')
+        for options in (("--budget", "2c/layer", "--resume"), ("--budget", "1s/layer", "--jobs", "1", "--runner", slow)):
+            process = self.tune(*options, "--json")
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertEqual([problem["error"] for problem in json.loads(process.stdout)["problems"]], ["", ""])
+
     def test_replayed_timings_decide_the_same_on_any_fleet(self):
         self.spec.write_text(THREE)
         runner = self.script(SEEDED_RUNNER.read_text())

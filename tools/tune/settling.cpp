@@ -166,7 +166,7 @@ void Tuning::write_decisions(bool now) {
 }
 
 bool Tuning::is_to_be_settled(const TunedProblem &problem) const {
-    return !problem.settled && !problem.batch && !(candidates_by_layer() && may_go_on() && may_search(problem));
+    return !problem.settled && !problem.batch && !(candidates_by_layer() && may_search(problem));
 }
 
 // Settles a problem that is searched no more, where more than `keep` of them wait. Where the budget is one of
@@ -185,7 +185,7 @@ bool Tuning::begin_settling(int keep) {
             waiting++;
         }
         // Problems are begun in their order: those behind the first that is not have nothing to settle.
-        if (candidates_by_layer() && may_go_on() && !problem.search && may_search(problem)) {
+        if (candidates_by_layer() && !problem.search && may_search(problem)) {
             break;
         }
     }

@@ -116,10 +116,21 @@ double Tuning::reserve() const {
     return std::min(all, 0.35 * options_.budget.seconds);
 }
 
+// A problem that has a budget of its own has its turn, whatever the others took.
 bool Tuning::may_go_on() const {
     const TuneOptions::Budget &budget = options_.budget;
+    if (candidates_by_layer() || (budget.per_layer && somebody_waits())) {
+        return true;
+    }
     const double times = budget.per_layer ? problems_.size() : 1;
-    return budget.seconds > 0 ? elapsed() + reserve() < budget.seconds * times : tried_ < budget.candidates * times;
+    return budget.seconds > 0 ? elapsed() + reserve() < budget.seconds * times : tried_ < budget.candidates;
+}
+
+// Whether nothing was begun yet of some problem.
+bool Tuning::somebody_waits() const {
+    return std::any_of(problems_.begin(), problems_.end(), [this](const TunedProblem &problem) {
+        return problem.batches == 0 && !problem.batch && may_search(problem);
+    });
 }
 
 // Whether each layer has its own candidates, so that it does not matter whose turn it is.
@@ -438,12 +449,8 @@ void Tuning::take_batch(TunedProblem &problem) {
     }
     int count = batch_size;
     if (options_.budget.seconds == 0) {
-        const int all =
-            options_.budget.candidates * (options_.budget.per_layer ? static_cast<int>(problems_.size()) : 1);
-        count = std::min(count, all - tried_);
-        if (options_.budget.per_layer) {
-            count = std::min(count, options_.budget.candidates - problem.tried());
-        }
+        const int tried = candidates_by_layer() ? problem.tried() : tried_;
+        count = std::min(count, options_.budget.candidates - tried);
     }
     const std::vector<Decision> decisions = problem.search->propose(count);
     problem.exhausted = decisions.empty();

@@ -96,6 +96,7 @@ class Tuning : private Pool::Listener {
     double spent() const;
     double reserve() const;
     bool may_go_on() const;
+    bool somebody_waits() const;
     bool candidates_by_layer() const;
     bool may_search(const TunedProblem &problem) const;
     bool begin_search(TunedProblem &problem);
