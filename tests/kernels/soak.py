@@ -46,6 +46,8 @@ WEIGHTS = {
 }
 TIME_LIMIT = 7200  # seconds for a batch, of a clock on the wall; one that takes longer is halved
 ROUNDS = 30  # of reducing
+REDUCING_SECONDS = 900  # of a clock on the wall: where it is compiling that does not end, each layer takes its time limit
+REDUCED_AT_ONCE = 8
 
 COUNTS = ("count", "right", "unsupported", "not run", "failed", "points", "processor_seconds")
 
@@ -156,11 +158,16 @@ def try_batch(lane, first, count):
 
 
 def reduce(failure):
-    """The failure, of the smallest layer that fails alike."""
+    """The failure, of the smallest layer that fails alike, as far as the time suffices."""
+    end = time.monotonic() + REDUCING_SECONDS
 
     def failing(tried):
-        verdicts = soak_regressions.verdicts([{**failure, "layer": layer} for layer in tried], jobs=1)
-        return [verdict.failure_class == failure["class"] for verdict in verdicts]
+        fails = []
+        while len(fails) < len(tried) and time.monotonic() < end:
+            some = tried[len(fails) : len(fails) + REDUCED_AT_ONCE]
+            verdicts = soak_regressions.verdicts([{**failure, "layer": layer} for layer in some], jobs=1)
+            fails += [verdict.failure_class == failure["class"] for verdict in verdicts]
+        return fails + [False] * (len(tried) - len(fails))
 
     try:
         return {**failure, "layer": reducer.reduce(failure["layer"], failing, ROUNDS)}

@@ -298,6 +298,9 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
         // most (120 to 8 channels of 28x28 by AVX2 .0265 ms in place of .0196).
         best.unroll = 1;
     }
+    while (best.unroll > 1 && !gathers_few(problem, best)) {
+        best.unroll = largest_divisor(best.unroll, best.unroll - 1);
+    }
     if (reads_planes(problem, best) && best.dot_width == 1 && !target.lane_indexed_fma) {
         DirectSchedule transposed = best;
         transposed.transposed_x = true;

@@ -184,6 +184,16 @@ bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule) {
            problem.out_channels / problem.groups % schedule.panel() == 0;
 }
 
+bool gathers_few(const Problem &problem, const DirectSchedule &schedule) {
+    constexpr int most_gathered = 512;
+    const bool depthwise = problem.in_channels == problem.groups && problem.out_channels == problem.groups;
+    if (schedule.with<ChannelLanes>() == nullptr || is_panel_in_group(problem, schedule) ||
+        (depthwise && problem.x_layout == Layout::nxc)) {
+        return true;
+    }
+    return schedule.panel() * schedule.width() * schedule.rows * schedule.unroll <= most_gathered;
+}
+
 bool transposes_output(const Problem &problem, const DirectSchedule &schedule) {
     if (schedule.has_row_lanes() || schedule.panels_of_groups) {
         return false;

@@ -99,6 +99,11 @@ bool reads_planes(const Problem &problem, const DirectSchedule &schedule);
 // Whether all lanes of a panel are of one group.
 bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule);
 
+// Whether a step of the sum puts in few enough elements of x one by one, where a panel's lanes read other groups' each
+// and these do not lie side by side. LLVM 21's optimizer takes some milliseconds for 512 of them, and for 768 it has
+// not ended in minutes.
+bool gathers_few(const Problem &problem, const DirectSchedule &schedule);
+
 // Whether channels-first y is written in rows, by blocks of sums that are transposed in registers: a vector of sums is
 // one channel after the other there, and those may lie so far apart that they fall into few sets of a cache.
 bool transposes_output(const Problem &problem, const DirectSchedule &schedule);
