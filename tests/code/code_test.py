@@ -41,6 +41,17 @@ class HotLoops(unittest.TestCase):
         self.assertEqual(loop.counts, {"products": 3, "sums": 1, "inserts": 1, "extracts": 1, "gathers": 0,
                                        "conversions": 1, "spills": 1})
 
+    def test_addresses_are_no_products(self):
+        loop = hot_loops.count("f", listing("mla r0, r1, r2, r3", "umull r0, r1, r2, r3", "umull x0, w1, w2"), hot_loops.ARM)
+        self.assertEqual(loop.counts["products"], 0)
+
+    def test_loops_of_riscv(self):
+        lines = listing("vle32.v v8, (a0)", "vfmacc.vf v16, fa5, v8", "vfadd.vv v9, v8, v16", "vs1r.v v9, (a1)", "addi a0, a0, 0x10",
+                        "bnez a2, 0x4", "bltu a0, a3, 0x0")
+        self.assertEqual(hot_loops.innermost_loops(lines), [(1, 5)])
+        loop = hot_loops.count("f", lines, hot_loops.RISCV)
+        self.assertEqual((loop.counts["products"], loop.counts["sums"], loop.counts["spills"]), (1, 1, 1))
+
 
 class Kernels(unittest.TestCase):
     def rows(self, file, target, layers=()):

@@ -22,8 +22,8 @@ X86 = (
     ("spills", r"v?mov[a-z0-9]* \S*\[(rsp|rbp)[^,]*\], [xyz]mm"),
 )
 ARM = (
-    ("products", r"f?ml[as]l?2? |fn?m(add|sub) |vf?n?m[al][as]l?\.|[su]m?lal2? |v?[su]us?dot|v?[su]dot|v?[su]mmla|bfmmla|"
-                 r"bfdot|[su]mull2? |vmull?\."),
+    ("products", r"f?ml[as]l?2? [vz]|fn?m(add|sub) |vf?n?m[al][as]l?\.|[su]m?lal2? v|v?[su]us?dot|v?[su]dot|v?[su]mmla|bfmmla|"
+                 r"bfdot|[su]mull2? v|vmull?\."),
     ("sums", r"f(add|sub|mul|min|max)(nm)? |v(add|sub|min|max)\.f|v?[su]adalp|vpadal"),
     ("inserts", r"ins |mov v\d+\.[bhsd]\[|fmov [sd]\d+, [wx]|vmov(\.\d+)? d\d+\[|ld1 \{[^}]*\}\[|"
                 r"vld1\S* \{d\d+\[\d+\]\}"),
@@ -31,6 +31,15 @@ ARM = (
     ("gathers", r"ld1[bhwd] \{[^}]*\}, p\d+/z, \[[^]]*, z"),
     ("conversions", r"[su]cvtf [shd]\d|fcvt[a-z]* ([wx]|[shd]\d)|vcvt[a-z]?\.\S+ s\d"),
     ("spills", r"(st[ru]r? q\d+|stp q\d+|vst1\.64 \{).*\[(sp|r11|x29)"),
+)
+RISCV = (
+    ("products", r"vfn?m(acc|add|sac|sub)\.|vw?macc"),
+    ("sums", r"vfr?(add|sub|mul|min|max)\.|vw?mul"),
+    ("inserts", r"vf?slide1|vf?mv\.s\."),
+    ("extracts", r"vslidedown|vf?mv\.[xf]\.s"),
+    ("gathers", r"v[ls][uo]xei|vrgather"),
+    ("conversions", r"fcvt\."),
+    ("spills", r"vs\dr\.v"),
 )
 TILE_ROWS = 16  # an instruction on tiles does the work of that many on vectors
 KINDS = tuple(kind for kind, _ in X86)
@@ -69,7 +78,7 @@ def innermost_loops(lines):
     index = {address: i for i, (address, _) in enumerate(lines)}
     ends = {}
     for i, (_, text) in enumerate(lines):
-        match = re.match(r"(?:j(?!mp)\w+|b\.?\w\w|cbn?z|tbn?z)\s+(?:.*, )?(?:#?0x)?([0-9a-f]+)$", text)
+        match = re.match(r"(?:j(?!mp)\w+|b\.?\w\w|b\w\w[zu]|cbn?z|tbn?z)\s+(?:.*, )?(?:#?0x)?([0-9a-f]+)$", text)
         target = index.get(int(match[1], 16)) if match else None
         if target is not None and target <= i:
             ends[target] = max(i, ends.get(target, 0))
@@ -90,7 +99,7 @@ def count(function, lines, patterns):
 
 def hot_loops(path, architecture):
     """The hot loops of an object's functions but that which packs weights; [] where nothing is multiplied and accumulated."""
-    patterns = X86 if architecture == "x86" else ARM
+    patterns = {"x86": X86, "riscv": RISCV}.get(architecture, ARM)
     loops = []
     for function, lines in disassemble(path):
         if function.endswith(("_pack", "_bytes")):
