@@ -249,6 +249,8 @@ Action add_explain(CLI::App &app, CLI::App *&command) {
                       "Also resolve each layer under every dialect and profile, "
                       "and tell where they differ");
     command->add_flag("--json", options->json, "Answer in JSON");
+    command->add_flag("--cold", options->cold,
+                      "Tell the kernels that a network would take, whose calls find their weights in no cache");
     return [options] { return explain_command(*options, describe_choice); };
 }
 

@@ -29,7 +29,9 @@ constexpr GpuModel opencl = {
 
 constexpr TargetModel models[] = {
     // Halide knows dot products of bytes by the name of the first processor that had all it asks for. vdpbf16ps is as
-    // fast as an FMA on Zen; on Sapphire Rapids it takes 2.7 cycles, and widening to f32 is faster.
+    // fast as an FMA on Zen; on Sapphire Rapids it takes 2.7 cycles, and widening to f32 is faster. On Zen 5 a panel of
+    // one vector, fetched 128 lines ahead, takes 0.34 ms with 11 MB of cold weights, one of two vectors 0.43, and 0.63
+    // where its weights are fetched.
     {.name = "x86-64-zen4",
      .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4",
      .architecture = "x86-64-linux",
@@ -38,6 +40,8 @@ constexpr TargetModel models[] = {
      .vector_bits = 512,
      .vector_registers = 32,
      .core = zen_5,
+     .memory_lines_ahead = 128,
+     .memory_fetched_lines = 1,
      .int8_products = 4,
      .bf16_products = 2,
      .masked_stores = true},

@@ -40,6 +40,9 @@ struct TargetModel {
     int vector_bits = 128;
     int vector_registers = 16;
     CoreModel core = {};
+    // By how many lines weights are fetched ahead that come from memory, and how many of them a step of a sum may read
+    // for that to pay: what reads more the processor fetches better by itself.
+    int memory_lines_ahead = 64, memory_fetched_lines = 4;
     // How many neighbouring products a 32-bit lane of one instruction sums.
     int int8_products = 1;    // 4: u8 times s8; 2: 16-bit integers
     int bf16_products = 1;    // 1: none, the numbers are widened to f32
@@ -58,6 +61,8 @@ struct TargetModel {
     // each may not reach beyond the last.
     bool miscompiles_vector_guards = false;
     GpuModel gpu = {};
+    // Of no row: whether whoever asks for a decision will find weights in no cache, as a network's layers do.
+    bool cold_weights = false;
 
     int lanes(int bits) const { return bits == 64 && !f64_vectors ? 1 : vector_bits / bits; }
     bool is_gpu() const { return gpu.api != 0; }

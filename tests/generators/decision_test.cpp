@@ -355,6 +355,24 @@ TEST(Decision, far_weights_are_fetched_ahead) {
     }
 }
 
+// Asked for caches that hold no weights, they are fetched so far ahead as memory needs, where steps read few enough.
+TEST(Decision, cold_weights_are_fetched_from_memory) {
+    const Problem problem = parsed("conv2d-f32-n1-c256-i12x12-m384-o12x12-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        TargetModel cold = target;
+        cold.cold_weights = true;
+        const WinogradSchedule schedule = default_winograd_schedule(problem, cold);
+        const int lines = schedule.panel() * static_cast<int>(sizeof(float)) / 64;
+        EXPECT_EQ(schedule.prefetch_distance > 0, !target.lane_indexed_fma) << target.name;
+        if (schedule.prefetch_distance > 0) {
+            EXPECT_EQ(schedule.prefetch_distance, target.memory_lines_ahead * 64 / (schedule.panel() * 4))
+                << target.name;
+            EXPECT_LE(lines, target.memory_fetched_lines) << target.name;
+        }
+    }
+}
+
 // Where fewer rows in each chunk cost little, two threads share an even number of chunks.
 TEST(Decision, few_chunks_are_even) {
     const Problem problem = parsed("conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu");

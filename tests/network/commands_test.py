@@ -148,6 +148,22 @@ class Commands(unittest.TestCase):
         needed = subprocess.run(["nm", "-u", out / "libnet.a"], capture_output=True, text=True, check=True).stdout
         self.assertFalse([line for line in needed.splitlines() if "halide" in line or "malloc" in line])
 
+    def test_layers_are_decided_for_cold_caches(self):
+        """A network's layers, not those of the model by themselves, and kiln explain tells both."""
+        path, out, shape = self.folder / "cold.onnx", self.folder / "cold", [1, 256, 12, 12]
+        filters = weights(np.random.default_rng(7), "w", 256, 256, 3, 3)
+        onnx.save(model_of([node("Conv", ["x", "w"], ["y"], "conv", pads=[1, 1, 1, 1])], [value("x", shape)],
+                           [value("y", shape)], [filters]), path)
+        target = ["--target", "x86-64-zen4"]
+        schedules = {}
+        for way, flags in (("network", ["--network"]), ("layers", [])):
+            kiln("compile", path, *flags, "-o", out / way, "--name", "net", *target)
+            manifest = json.loads((out / way / "net.json").read_text())
+            schedules[way] = manifest["kernels"][0]["schedule"]
+        self.assertNotEqual(schedules["network"], schedules["layers"])
+        self.assertIn(f"{schedules['layers']} (default)", kiln("explain", path, *target).stdout)
+        self.assertIn(" (default, cold caches)", kiln("explain", path, "--cold", *target).stdout)
+
     def test_a_light_model(self):
         """SqueezeNet: its time, where it goes, and that it is right."""
         onnx.save(seeded(LIGHT / "light_squeezenet.onnx"), self.folder / "squeezenet.onnx")

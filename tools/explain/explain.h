@@ -19,6 +19,7 @@ struct ExplainOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     bool all_dialects = false;
     bool json = false;
+    bool cold = false;       // the choice is for cold caches, as a network's are
     int jobs = 1;            // kernels compiled at once, to find the smallest of a layer whose goal is size
     double time_limit = 60;  // as CompileOptions'
     SpecOptions spec_options;

@@ -12,7 +12,8 @@ Choice describe_choice(const Problem &problem, const std::string &target, Goal g
                        const ExplainOptions &options) try {
     std::vector<std::string> warnings;
     std::string origin, size;
-    const Decisions file = options.decisions.empty() ? Decisions() : Decisions(options.decisions);
+    Decisions file = options.decisions.empty() ? Decisions() : Decisions(options.decisions);
+    file.expect_cold_caches(options.cold);
     const TargetModel &model = find_target(target.empty() ? "host" : target);
     Decision decision = file.decide(problem, model, &warnings, &origin);
     if (goal == Goal::size) {

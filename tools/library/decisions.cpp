@@ -82,7 +82,9 @@ Decision Decisions::decide(const Problem &problem, const TargetModel &target, st
     const std::string text(print(problem));
     std::string ignored;
     std::string &from = origin != nullptr ? *origin : ignored;
-    from = "default";
+    from = cold_caches_ ? "default, cold caches" : "default";
+    TargetModel asked = target;
+    asked.cold_weights = cold_caches_;
     const auto entry = entries_.find({text, target.name});
     if (entry != entries_.end()) {
         try {
@@ -100,13 +102,13 @@ Decision Decisions::decide(const Problem &problem, const TargetModel &target, st
         return drawn_decision(problem, target, *draw_);
     }
     if (!for_others_.algorithm.empty()) {
-        if (const std::optional<Decision> decision = default_decision(problem, target, for_others_.algorithm)) {
+        if (const std::optional<Decision> decision = default_decision(problem, asked, for_others_.algorithm)) {
             from = others_origin_;
             warn_once(warnings, others_renamed_);
             return is_legal(problem, for_others_, target) ? for_others_ : *decision;
         }
     }
-    return default_decision(problem, target);
+    return default_decision(problem, asked);
 } catch (const std::invalid_argument &error) {
     throw Error(error.what(), StatusCode::unsupported);
 }

@@ -24,9 +24,14 @@ class Decisions {
     // Throws Error where the file cannot be read, or a line is no decision (naming the line).
     explicit Decisions(const std::string &path);
 
+    // Whether defaults are for calls that find their weights in no cache, as those of a network; if not said, they find
+    // them there.
+    void expect_cold_caches(bool cold) { cold_caches_ = cold; }
+
     // The file's decision, or the default where it has none, or where the algorithm's revision has changed or the
     // schedule is illegal: then `warnings` says so, and where the file has names of before.
-    // `origin`, where it is not null, becomes "FILE:LINE" or "default". Throws Error where no kernel can be made.
+    // `origin`, where it is not null, becomes "FILE:LINE" or "default", with ", cold caches" where it is for those.
+    // Throws Error where no kernel can be made.
     Decision decide(const Problem &problem, const TargetModel &target, std::vector<std::string> *warnings,
                     std::string *origin = nullptr) const;
 
@@ -37,6 +42,7 @@ class Decisions {
         std::string origin;
         std::vector<std::string> renamed;  // warnings where it is in names of before
     };
+    bool cold_caches_ = false;
     std::map<std::pair<std::string, std::string>, Entry> entries_;  // by problem and target
     std::optional<uint64_t> draw_;                                  // the seed
     // For all others. No algorithm: whichever is best; no schedule: the algorithm's default.

@@ -72,6 +72,7 @@ class Compilation {
         if (!request.decisions.empty()) {
             decisions_ = Decisions(request.decisions);
         }
+        decisions_.expect_cold_caches(request.cold_caches);
     }
 
     void run() {

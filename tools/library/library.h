@@ -29,6 +29,7 @@ struct LibraryRequest {
     // Without them, as the harness needs none, the archive has kernels alone, in less time: it calls them through the
     // library's table. Only where nothing is embedded.
     bool layer_functions = true;
+    bool cold_caches = false;  // defaults are for calls that find their weights in no cache, as a network's
 };
 
 struct CompiledLibrary {

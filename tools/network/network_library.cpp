@@ -415,6 +415,7 @@ class Assembly {
 CompiledNetwork compile_network(const NetworkRequest &request, Progress &progress) {
     CompiledNetwork result;
     LibraryRequest library = request.library;
+    library.cold_caches = true;  // each layer's weights were pushed out by the others'
     library.addition = [&](const LibraryContents &contents, const std::string &folder) {
         return Assembly(request, contents, folder, progress, result.facts).make();
     };

@@ -31,7 +31,7 @@ constexpr double fetch_cycles = 0.15;            // to ask for a line of the cac
 constexpr double unroll_gain = 0.05;             // of products, that sums of several steps in a loop's body take less
 constexpr double wait_share = 0.62;              // of the second cache's latency, for a line that nothing fetched ahead
 constexpr double cold_share = 0.5;               // of the time of cold weights, that counts
-constexpr int lines_ahead = 64;                  // by which weights are fetched ahead
+constexpr int lines_ahead = 64;                  // by which weights are fetched ahead from the last cache
 constexpr int line_bytes = 64;
 constexpr double least_share = 0.51;           // of panels, that channels of groups take
 constexpr double most_share = 0.95;            // of the direct algorithm's cycles, that pay
@@ -241,9 +241,12 @@ double weight_cycles(const WinogradShape &shape, WinogradSchedule &schedule, con
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
     const double prefetched =
         work.fetches + single_steps + read * work.prefetch_waits + late_share * packed_bytes / far_bytes(target.core);
-    if (!target.lane_indexed_fma && prefetched < when_read) {  // measured on x86 alone
+    const int step_bytes = schedule.panel() * shape.weight_bytes();
+    const bool may_fetch = !target.lane_indexed_fma &&  // measured on x86 alone
+                           (!target.cold_weights || step_bytes <= target.memory_fetched_lines * line_bytes);
+    if (may_fetch && prefetched < when_read) {
         schedule.prefetch_distance =
-            static_cast<int>(lines_ahead * line_bytes / (schedule.panel() * shape.weight_bytes()));
+            (target.cold_weights ? target.memory_lines_ahead : lines_ahead) * line_bytes / step_bytes;
         schedule.unroll = 1;  // fetches of several steps at once took up to 10% longer
     }
     return (schedule.prefetch_distance > 0 ? prefetched : when_read) / (stay ? shape.axes.back().chunks : 1);
@@ -494,7 +497,7 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
 // Whoever asks whether the algorithm pays asks next for its schedule: the last choice is kept.
 Choice choose(const Problem &problem, const TargetModel &target) {
     static thread_local std::pair<std::string, Choice> last;
-    const std::string key = std::string(print(problem)) + " " + target.name;
+    const std::string key = std::string(print(problem)) + " " + target.name + (target.cold_weights ? " cold" : "");
     if (last.first != key) {
         last = {key, best_choice(problem, target)};
     }
