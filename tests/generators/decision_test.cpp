@@ -355,6 +355,21 @@ TEST(Decision, far_weights_are_fetched_ahead) {
     }
 }
 
+// Asked for caches that hold no weights, a panel of them sweeps all of an image that the second cache has room for: in
+// parts each would read all weights again.
+TEST(Decision, cold_weights_are_read_once) {
+    const Problem problem = parsed("conv2d-f32-n1-c1024-i14x14-m512-o14x14-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc-bias");
+    const Problem up = parsed("conv2d-f32-n1-c512-i28x28-m1024-o14x14-k1x1-s2x2-d1x1-p0x0,~1x~1-g1-nxc,nxc-bias");
+    const TargetModel &target = find_target("x86-64-zen4");
+    TargetModel cold = target;
+    cold.cold_weights = true;
+    EXPECT_GT(default_direct_schedule(problem, target).chunk, 0);
+    EXPECT_EQ(default_direct_schedule(problem, cold).chunk, 0);
+    // Nor does Strassen's algorithm, which has more of them, pay there.
+    EXPECT_EQ(default_decision(up, target).algorithm, "strassen");
+    EXPECT_EQ(default_decision(up, cold).algorithm, "direct");
+}
+
 // Asked for caches that hold no weights, they are fetched so far ahead as memory needs, where steps read few enough.
 TEST(Decision, cold_weights_are_fetched_from_memory) {
     const Problem problem = parsed("conv2d-f32-n1-c256-i12x12-m384-o12x12-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");

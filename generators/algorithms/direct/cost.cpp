@@ -18,13 +18,15 @@ int default_chunk(const Problem &problem, const DirectSchedule &schedule, const 
     for (const AxisMap &axis : axis_maps(problem)) {
         read *= std::min(1.0, static_cast<double>(axis.taps) / axis.stride);
     }
-    const int parts = round_up(ceil_div(bytes, target.core.l2.bytes / 2), 2);
+    // Where weights come from memory, to read them again, by then from the last cache, costs more than x does there.
+    const int64_t near = target.cold_weights ? target.core.l2.bytes : target.core.l2.bytes / 2;
+    const int parts = round_up(ceil_div(bytes, near), 2);
     // Each part reads the weights again, and where there are none each panel reads x again.
     const double weights = static_cast<double>(problem.w_elements()) * element;
     const bool rereads =
         (parts - 1) * weights > ceil_div(static_cast<int>(problem.out_channels), schedule.panel()) * read;
     const int iterations = image_iterations(axis_maps(problem), schedule), chunk = ceil_div(iterations, parts);
-    return read <= target.core.l2.bytes / 2 || rereads || chunk == iterations ? 0 : chunk;
+    return read <= near || rereads || chunk == iterations ? 0 : chunk;
 }
 
 // What a step of a register tile loads: vectors of one operand, elements of the other, which are broadcast.
@@ -179,9 +181,10 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
     // fewer of them a step reads (mobilenet_last, 5 vectors by 5 pixels: 2% more time than 3 by 7).
     const int most_vectors = like.dot_width == 4 ? 3 : like.panels_outside ? 4 : most_panel_vectors;
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    // Weights of a far cache come the faster the fewer of them a step reads (1x1 256->1024 at 14x14, weights in no
-    // cache: 2 vectors by 14 pixels .66 ms, 4 by 6 .76).
-    const auto share = like.panels_outside ? share_of_peak : share_beside_others;
+    // Weights of a far cache come the faster the fewer of them a step reads, those of memory the faster the more of
+    // them it asks for: with weights in no cache 1x1 1024->512 at 14x14 takes .76 ms by 3 vectors by 7 pixels on Zen 5
+    // and .86 by 2 by 14, 256->1024 .385 and .40.
+    const auto share = like.panels_outside && !target.cold_weights ? share_of_peak : share_beside_others;
     // Cycles of a sum at the peak.
     const double steps = static_cast<double>(problem.flops()) / 2 / (problem.y_elements() * target.core.fma_per_cycle);
     DirectSchedule best;
