@@ -142,6 +142,11 @@ struct Direct {
     static bool splits_groups(const Problem &, const Schedule &schedule) { return schedule.panels_of_groups; }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
+        if (!guards_last_panel(problem, schedule, target)) {
+            throw std::invalid_argument("schedule: \"vectors\" must divide the vectors of " +
+                                        std::to_string(channels_in_panels(problem, schedule)) + " channels for " +
+                                        target.name);
+        }
         DirectStages stages = direct(problem, schedule, operands, target);
         SumSteps sum = schedule_direct(stages, problem, schedule);
         if (stages.f16_sums) {

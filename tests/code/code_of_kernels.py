@@ -28,6 +28,8 @@ FILES = ("bench/suite.toml", "bench/networks.toml", "bench/shapes.toml")
 # For each instruction that is arithmetic; "length" counts all instructions.
 LIMITS = {"inserts": 0.5, "extracts": 0.5, "gathers": 0.1, "conversions": 0.25, "spills": 0.5, "length": 6.0}
 
+MARKS = "<!-- code -->\n", "<!-- end of code -->\n"
+
 
 def look(kiln, file, target, jobs, layers=()):
     """A row for each kernel of the file's layers: {"layers", "problem", "schedule", "worst": a number for each of LIMITS}."""
@@ -77,6 +79,13 @@ def summary(rows):
                f"{lengths[len(lengths) // 2]:.2f} | {lengths[-1]:.2f} | {max(row['worst']['spills'] for row in group):.2f} |")
 
 
+def write(path, table):
+    """The table alone, or in a document that has marks for it, between them."""
+    text = path.read_text() if path.exists() else ""
+    begin, found, rest = text.partition(MARKS[0])
+    path.write_text(begin + MARKS[0] + table + "\n" + MARKS[1] + rest.partition(MARKS[1])[2] if found else table + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./dev code", description=__doc__.split("\n\n")[0])
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"layers files; {', '.join(FILES)} unless said")
@@ -85,7 +94,7 @@ def main():
     parser.add_argument("--kiln", default=str(ROOT / "build/bin/kiln"), help="the command that compiles")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="J", help="kernels compiled at once")
     parser.add_argument("--json", metavar="FILE", help="write each kernel's numbers there, a line of JSON each")
-    parser.add_argument("--table", metavar="FILE", help="write the table there, in Markdown")
+    parser.add_argument("--table", metavar="FILE", help="write the table there, in Markdown: where it has marks for it, as docs/SPEED.md, between them")
     options = parser.parse_args()
     processors = [name for name in targets.all_targets(options.kiln) if not targets.is_gpu(name)]
     reasons, rows, bad = accepted(), [], 0
@@ -102,7 +111,7 @@ def main():
     table = "\n".join(summary(rows))
     print(table)
     if options.table:
-        Path(options.table).write_text(table + "\n")
+        write(Path(options.table), table)
     if options.json:
         Path(options.json).write_text("".join(json.dumps(row) + "\n" for row in rows))
     return 1 if bad else 0

@@ -1,6 +1,7 @@
 """The look at hot loops counts what is in them, and finds nothing in kernels whose loops were bad once."""
 
 import os
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -51,6 +52,15 @@ class HotLoops(unittest.TestCase):
         self.assertEqual(hot_loops.innermost_loops(lines), [(1, 5)])
         loop = hot_loops.count("f", lines, hot_loops.RISCV)
         self.assertEqual((loop.counts["products"], loop.counts["sums"], loop.counts["spills"]), (1, 1, 1))
+
+    def test_tables_stand_between_their_marks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "table.md"
+            code.write(path, "| one |")
+            self.assertEqual(path.read_text(), "| one |\n")
+            path.write_text("before\n" + "| old |\n".join(code.MARKS) + "after\n")
+            code.write(path, "| new |")
+            self.assertEqual(path.read_text(), "before\n" + "| new |\n".join(code.MARKS) + "after\n")
 
 
 class Kernels(unittest.TestCase):
