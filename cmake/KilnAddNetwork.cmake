@@ -2,7 +2,7 @@
 #
 #   kiln_add_network(NAME MODEL file
 #                    [TARGETS target...] [DECISIONS file] [OPTIMIZE speed|size] [ACCURACY normal|strict|fast]
-#                    [SHAPES input=1x3x224x224...]
+#                    [SHAPES input=1x3x224x224...] [SIZES width=160,320,640...]
 #                    [OUTPUT_NAMES name...] [EMBED_RAW_WEIGHTS] [CALLBACKS] [DEPENDS file...])
 #
 # NAME, a C identifier, becomes a static library target. What links it can include "NAME.h", where NAME_run() computes the
@@ -19,7 +19,9 @@
 #                  Default: speed
 #   ACCURACY       how kernels may round, of the layers that do not say: strict keeps to plain sums of products, fast lets
 #                  products of float16 be summed in float16. Default: normal
-#   SHAPES         the shapes of inputs that the model leaves open: a network's sizes are fixed
+#   SHAPES         the shapes of inputs that the model leaves open
+#   SIZES          the same for dimensions, by their names or as input.axis; each may have several values, and then the size is
+#                  an argument of NAME_run(), which has a network for each combination of the values
 #   OUTPUT_NAMES   values of the model that are outputs in place of its own, such as those that a NonMaxSuppression reads
 #   EMBED_RAW_WEIGHTS  the weights of convolutions as the model has them, which may be several times smaller:
 #                  NAME_pack_all() packs them into NAME_PACKED_BYTES (in capitals) of the program's memory when it starts
@@ -35,7 +37,7 @@
 cmake_minimum_required(VERSION 3.22)
 
 function(kiln_add_network NAME)
-    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_RAW_WEIGHTS;CALLBACKS" "MODEL;DECISIONS;OPTIMIZE;ACCURACY" "TARGETS;SHAPES;OUTPUT_NAMES;DEPENDS")
+    cmake_parse_arguments(PARSE_ARGV 1 ARG "EMBED_RAW_WEIGHTS;CALLBACKS" "MODEL;DECISIONS;OPTIMIZE;ACCURACY" "TARGETS;SHAPES;SIZES;OUTPUT_NAMES;DEPENDS")
     if(NOT ARG_TARGETS)
         set(ARG_TARGETS ${KILN_TARGETS})
     endif()
@@ -46,6 +48,9 @@ function(kiln_add_network NAME)
     _kiln_common_options("${ARG_MODEL}")
     foreach(name IN LISTS ARG_OUTPUT_NAMES)
         list(APPEND options --output-name "${name}")
+    endforeach()
+    foreach(size IN LISTS ARG_SIZES)
+        list(APPEND options --size "${size}")
     endforeach()
     if(ARG_EMBED_RAW_WEIGHTS)
         list(APPEND options --embed-weights=raw)
@@ -99,7 +104,7 @@ endfunction()
 function(_kiln_add_network_program program command)
     get_target_property(main kiln_harness KILN_NETWORK_MAIN)
     add_executable(${program} EXCLUDE_FROM_ALL "${main}")
-    target_compile_definitions(${program} PRIVATE KILN_LIBRARY_HEADER="${NAME}.h" KILN_NETWORK=${NAME}_network
+    target_compile_definitions(${program} PRIVATE KILN_LIBRARY_HEADER="${NAME}.h" KILN_NETWORK=${NAME}_network_at
                                                   KILN_NETWORK_COMMAND="${command}"
                                                   KILN_NETWORK_VALUES="${folder}/values")
     target_link_libraries(${program} PRIVATE kiln_harness ${NAME})

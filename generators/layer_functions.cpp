@@ -4,7 +4,10 @@
 #include <Halide.h>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+#include <string_view>
+#include <utility>
 
 #include "function_arguments.h"
 #include "function_parts.h"
@@ -37,6 +40,30 @@ std::vector<std::string> fields_of_kernel() {
 }
 
 const std::vector<std::string> kernel_arguments = fields_of_kernel();
+
+// The constants of a module, each once.
+class ConstantPool {
+  public:
+    explicit ConstantPool(Halide::Module &module) : module_(module) {}
+
+    // A null pointer where there are no values. These have to stay where they are as long as this is used.
+    template <typename T>
+    Expr add(const std::string &name, const std::vector<T> &values) {
+        if (values.empty()) {
+            return null_pointer();
+        }
+        const std::string_view bytes(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T));
+        const auto [place, is_new] = known_.try_emplace({sizeof(T), bytes});
+        if (is_new) {
+            place->second = constant(module_, name, values);
+        }
+        return place->second;
+    }
+
+  private:
+    Halide::Module &module_;
+    std::map<std::pair<size_t, std::string_view>, Expr> known_;  // by the size of an element and all bytes
+};
 
 // What a layer holds itself, of each kernel where they differ.
 struct Constants {
@@ -99,11 +126,11 @@ void append_run(Halide::Module &module, const LayerFunctions &layer, const Const
 }
 
 // <symbol>_pack, and <symbol>_pack_raw where the weights are at hand.
-void append_pack(Halide::Module &module, const LayerFunctions &layer, const Constants &constants) {
+void append_pack(Halide::Module &module, const LayerFunctions &layer, const Constants &constants, ConstantPool &pool) {
     const std::string symbol = layer.symbol + "_pack", raw_symbol = symbol + "_raw";
     const bool raw = !layer.raw_weights.empty();
-    const Expr strides = constant(module, layer.symbol + "_strides", layer.weight_strides);
-    const Expr weights = raw ? constant(module, layer.symbol + "_weights", layer.raw_weights) : pointer("w");
+    const Expr strides = pool.add(layer.symbol + "_strides", layer.weight_strides);
+    const Expr weights = raw ? pool.add(layer.symbol + "_weights", layer.raw_weights) : pointer("w");
     const Expr sizes = layer.has_sizes ? pointer("sizes") : null_pointer();
     const auto body = [&](const std::string &function) {
         const Refusals refusals{function};
@@ -128,20 +155,15 @@ void append_pack(Halide::Module &module, const LayerFunctions &layer, const Cons
     }
 }
 
-}  // namespace
-
-void generate_layer_functions(const LayerFunctions &layer, const std::string &object_file) try {
-    const Target target = calling_target(layer.architecture);
-    Halide::Module module(layer.symbol, target);
+void append_layer(Halide::Module &module, const LayerFunctions &layer, const Target &target, ConstantPool &pool) {
     Constants constants;
-    constants.scale = layer.scale.empty() ? null_pointer() : constant(module, layer.symbol + "_scale", layer.scale);
-    constants.zero_points =
-        layer.zero_points.empty() ? null_pointer() : constant(module, layer.symbol + "_zero_points", layer.zero_points);
-    constants.bias = layer.bias.empty() ? null_pointer() : constant(module, layer.symbol + "_bias", layer.bias);
+    constants.scale = pool.add(layer.symbol + "_scale", layer.scale);
+    constants.zero_points = pool.add(layer.symbol + "_zero_points", layer.zero_points);
+    constants.bias = pool.add(layer.symbol + "_bias", layer.bias);
     for (size_t i = 0; i < layer.kernels.size(); i++) {
         if (!layer.kernels[i].embedded.empty()) {
             constants.packed.push_back(
-                constant(module, layer.symbol + "_weights" + std::to_string(i), layer.kernels[i].embedded));
+                pool.add(layer.symbol + "_weights" + std::to_string(i), layer.kernels[i].embedded));
         }
     }
     append(module, layer.symbol, {"args"}, layer_body(layer, target, constants));
@@ -149,7 +171,7 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
         append_run(module, layer, constants);
     }
     if (constants.packed.empty()) {
-        append_pack(module, layer, constants);
+        append_pack(module, layer, constants, pool);
     }
     if (layer.has_sizes) {
         append(module, layer.symbol + "_bytes", {"sizes", "bytes"},
@@ -157,11 +179,23 @@ void generate_layer_functions(const LayerFunctions &layer, const std::string &ob
                    return call(layer.kernels[i].symbol + "_bytes", {pointer("sizes"), pointer("bytes")});
                }));
     }
-    compile_callers(module, object_file);
-    std::vector<std::string> own = {layer.symbol};
-    for (const LayerFunctions::Kernel &kernel : layer.kernels) {
-        own.push_back(kernel.symbol);
+}
+
+}  // namespace
+
+void generate_layer_functions(const std::vector<LayerFunctions> &layers, const std::string &object_file) try {
+    const Target target = calling_target(layers.at(0).architecture);
+    Halide::Module module(layers[0].symbol, target);
+    ConstantPool pool(module);
+    std::vector<std::string> own;
+    for (const LayerFunctions &layer : layers) {
+        append_layer(module, layer, target, pool);
+        own.push_back(layer.symbol);
+        for (const LayerFunctions::Kernel &kernel : layer.kernels) {
+            own.push_back(kernel.symbol);
+        }
     }
+    compile_callers(module, object_file);
     check_object_symbols(object_file, own);
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

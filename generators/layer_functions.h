@@ -34,7 +34,7 @@ struct LayerFunctions {
     std::vector<Kernel> kernels;  // the most demanding first
 };
 
-// Writes an object with
+// Writes an object with, for each of the layers,
 //   int <symbol>(const <symbol>_args *)
 //   int <symbol>_pack(const void *w, void *packed)            where weights are not embedded; with const int32_t *sizes
 //                                                             before packed where the problem leaves sizes open
@@ -42,6 +42,7 @@ struct LayerFunctions {
 //   int32_t <symbol>_run(...): a kiln_run_function            where they are embedded, packed or raw
 //   int32_t <symbol>_pack_raw(...): a kiln_pack_function      where they are embedded raw
 //   int32_t <symbol>_bytes(...): a kiln_bytes_function        where the problem leaves sizes open
-void generate_layer_functions(const LayerFunctions &layer, const std::string &object_file);
+// What layers hold of the same bytes is in it once.
+void generate_layer_functions(const std::vector<LayerFunctions> &layers, const std::string &object_file);
 
 }  // namespace kiln

@@ -23,7 +23,7 @@ using Halide::UInt;
 class FunctionWriter {
   public:
     FunctionWriter(const NetworkFunction &function, const std::vector<Expr> &constants, const Target &target)
-        : function_(function), constants_(constants), target_(target), refusals_{function.symbol} {}
+        : function_(function), constants_(constants), target_(target), refusals_{function.called} {}
 
     IrStmt body() const {
         std::vector<IrStmt> statements;
@@ -136,9 +136,59 @@ class FunctionWriter {
     const Refusals refusals_;
 };
 
+Expr size_field(size_t index) {
+    return Load::make(Int(64), "args", static_cast<int>(index), Halide::Buffer<>(), Halide::Parameter(), const_true(),
+                      ModulusRemainder());
+}
+
+Expr size(size_t index) {
+    return Variable::make(Int(64), "size" + std::to_string(index));
+}
+
+// "160, 320 or 640"
+std::string listed(const std::vector<int64_t> &values) {
+    std::string text;
+    for (size_t i = 0; i < values.size(); i++) {
+        text += (i == 0 ? "" : i + 1 == values.size() ? " or " : ", ") + std::to_string(values[i]);
+    }
+    return text;
+}
+
+// Calls the function of the sizes from the `index`-th on, of which there are `count`, beginning with the `first`-th.
+IrStmt pick_by_sizes(const NetworkChoice &choice, size_t index, size_t first, size_t count) {
+    if (index == choice.sizes.size()) {
+        const Expr fields = moved(pointer("args"), make_const(UInt(64), static_cast<int64_t>(8 * choice.sizes.size())));
+        return pass_on(call(choice.functions.at(first), {fields}));
+    }
+    const NetworkSizeField &field = choice.sizes[index];
+    const size_t each = count / field.values.size();
+    const Expr refused =
+        Call::make(Int(32), "kiln_refuse_size",
+                   {Expr(choice.symbol), Expr("\"" + field.name + "\" must be " + listed(field.values)), size(index)},
+                   Call::Extern);
+    IrStmt picked = require(const_false(), refused);
+    for (size_t i = field.values.size(); i-- > 0;) {
+        // Not an equality, which Halide makes a switch of, whose constants have 32 bits.
+        picked = IfThenElse::make(!(size(index) != make_const(Int(64), field.values[i])),
+                                  pick_by_sizes(choice, index + 1, first + i * each, each), picked);
+    }
+    return picked;
+}
+
+IrStmt choice_body(const NetworkChoice &choice) {
+    IrStmt body = pick_by_sizes(choice, 0, 0, choice.functions.size());
+    for (size_t i = choice.sizes.size(); i-- > 0;) {
+        body = LetStmt::make("size" + std::to_string(i), size_field(i), body);
+    }
+    return then(Refusals{choice.symbol}.require_pointer("args"), body);
+}
+
 // What the functions may define and call.
 std::vector<std::string> own_symbols(const NetworkModule &network) {
     std::vector<std::string> symbols = {"kiln_network_step", "kiln_network_repeats", network.name + "_constant"};
+    for (const NetworkChoice &choice : network.choices) {
+        symbols.push_back(choice.symbol);
+    }
     for (const NetworkFunction &function : network.functions) {
         symbols.push_back(function.symbol);
         for (const NetworkCall &call : function.calls) {
@@ -163,6 +213,9 @@ void generate_network_functions(const NetworkModule &network, const std::string 
     }
     for (const NetworkFunction &function : network.functions) {
         append(module, function.symbol, {"args"}, FunctionWriter(function, constants, target).body());
+    }
+    for (const NetworkChoice &choice : network.choices) {
+        append(module, choice.symbol, {"args"}, choice_body(choice));
     }
     compile_callers(module, object_file);
     check_object_symbols(object_file, own_symbols(network));

@@ -35,6 +35,7 @@ struct NetworkField {
 
 struct NetworkFunction {
     std::string symbol;
+    std::string called;  // what messages call it
     std::vector<NetworkField>
         fields;  // of the argument struct, all pointers, "arena", "threads" and "context" by these names
     std::vector<NetworkCall> calls;
@@ -44,14 +45,29 @@ struct NetworkFunction {
     bool is_traced = false;
 };
 
+// A size that the program says: an int64_t.
+struct NetworkSizeField {
+    std::string name;  // as messages call it
+    std::vector<int64_t> values;
+};
+
+// A function that picks the network of the sizes that its argument struct begins with; the fields of the functions that
+// it picks from stand behind them.
+struct NetworkChoice {
+    std::string symbol;
+    std::vector<NetworkSizeField> sizes;
+    std::vector<std::string> functions;  // one for each combination, those of the last size's values next to each other
+};
+
 struct NetworkModule {
     std::string name;
     std::string architecture;                     // TargetModel's
     std::vector<std::vector<uint8_t>> constants;  // tensors' bytes
     std::vector<NetworkFunction> functions;
+    std::vector<NetworkChoice> choices;
 };
 
-// Writes an object with int32_t <symbol>(const <symbol>_args *) for each function.
+// Writes an object with int32_t <symbol>(const <symbol>_args *) for each function and each choice.
 void generate_network_functions(const NetworkModule &network, const std::string &object_file);
 
 }  // namespace kiln

@@ -1,7 +1,7 @@
 // What a status code of the flat functions means, and what was wrong in the last call: no heap, no library.
 #include <cstddef>
 
-#include "kiln/kernel.h"
+#include "kiln/network.h"
 
 namespace {
 
@@ -12,6 +12,8 @@ namespace {
 #define KILN_OF_THREAD
 #endif
 KILN_OF_THREAD const char *last_function, *last_what;
+KILN_OF_THREAD int64_t last_value;
+KILN_OF_THREAD bool has_value;  // whether the last call was refused for its value
 KILN_OF_THREAD char text[256];
 
 // Appends to `text` what fits. Returns where it ends.
@@ -20,6 +22,24 @@ size_t append(size_t at, const char *more) {
     text[at] = '\0';
     return at;
 }
+
+// A number in decimal digits, without what C's library has for it.
+class Decimal {
+  public:
+    explicit Decimal(int64_t value) {
+        uint64_t rest = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+        do {
+            digits_[--begin_] = static_cast<char>('0' + rest % 10);
+            rest /= 10;
+        } while (rest != 0);
+        if (value < 0) digits_[--begin_] = '-';
+    }
+    const char *text() const { return digits_ + begin_; }
+
+  private:
+    char digits_[21] = {};  // the longest is -9223372036854775808
+    size_t begin_ = 20;
+};
 
 }  // namespace
 
@@ -41,11 +61,20 @@ extern "C" const char *kiln_status_text(int32_t code) {
 extern "C" int32_t kiln_refuse(int32_t code, const char *function, const char *what) {
     last_function = function;
     last_what = what;
+    has_value = false;
     return code;
+}
+
+extern "C" int32_t kiln_refuse_size(const char *function, const char *what, int64_t value) {
+    kiln_refuse(kiln_invalid_argument, function, what);
+    last_value = value;
+    has_value = true;
+    return kiln_invalid_argument;
 }
 
 extern "C" const char *kiln_last_message(void) {
     if (last_function == nullptr) return "";
-    append(append(append(0, last_function), ": "), last_what);
+    const size_t end = append(append(append(0, last_function), ": "), last_what);
+    if (has_value) append(append(end, ", not "), Decimal(last_value).text());
     return text;
 }

@@ -46,6 +46,18 @@ void add_output_names(CLI::App &command, SpecOptions &options) {
         ->group(network_options);
 }
 
+void add_sizes(CLI::App &command, SpecOptions &options) {
+    command
+        .add_option("--size", options.sizes,
+                    "A dimension that the model leaves open, by its name or as INPUT.AXIS, and its value; several "
+                    "values make a network of each, in one library whose function takes the size as an argument; may "
+                    "be given again")
+        ->type_name("NAME=160,320")
+        ->allow_extra_args(false)
+        ->needs(command.get_option("--network"))
+        ->group(network_options);
+}
+
 void add_inputs(CLI::App &command, std::string &inputs, const char *otherwise) {
     command.add_option("--inputs", inputs, fmt::format("The model's inputs, its keys are their names; {}", otherwise))
         ->type_name("IN.npz")
@@ -154,6 +166,7 @@ Action add_compile(CLI::App &app, CLI::App *&command) {
         ->excludes(command->get_option("--layer"))
         ->excludes(command->get_option("--skip-unsupported"));
     add_output_names(*command, options->spec_options);
+    add_sizes(*command, options->spec_options);
     command
         ->add_flag(
             "--callbacks", options->spec_options.callbacks,
@@ -198,6 +211,7 @@ Action add_run(CLI::App &app, CLI::App *&command) {
         "Run the model in place of cases: each output goes to DIR/<its name>.npy, and results.jsonl lists them");
     add_inputs(*command, network->inputs, "random ones by --seed unless said");
     add_output_names(*command, network->spec_options);
+    add_sizes(*command, network->spec_options);
     add_shapes(*command, network->spec_options);
     command->get_option("--shape")->group(network_options);
     command->add_option("--seed", network->seed, "Of random inputs")
@@ -269,6 +283,7 @@ Action add_verify(CLI::App &app, CLI::App *&command) {
         ->excludes(command->get_option("--layer"));
     add_inputs(*command, network->inputs, "random ones by --seed unless said");
     add_output_names(*command, options->spec_options);
+    add_sizes(*command, options->spec_options);
     command
         ->add_option("--reference", network->reference,
                      "Compare with this model, which has the same inputs and outputs, in place of the same one")
@@ -316,6 +331,7 @@ Action add_bench(CLI::App &app, CLI::App *&command) {
         ->excludes(command->get_option("--workers"));
     add_inputs(*command, network->inputs, "random ones by --seed unless said");
     add_output_names(*command, options->spec_options);
+    add_sizes(*command, options->spec_options);
     command->add_option("--report", network->report, "Write a page to this file: where time goes, node by node")
         ->type_name("FILE")
         ->group(network_options);

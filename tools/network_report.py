@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The table and the page of kiln bench --network: network_report.py MANIFEST TIMES.json [--model MODEL] [--json FILE]
-[--report PAGE.html]. TIMES.json is what the network's program says of its calls and steps."""
+[--report PAGE.html]. TIMES.json is what the network's program says of its calls and steps; of networks of several sizes it has
+one after the other, and FILE then has a list."""
 
 import argparse
 import html
@@ -15,11 +16,16 @@ import page  # noqa: E402
 MOST_BARS = 60
 
 
-def rows_of(manifest, times):
+def networks_of(manifest):
+    """What the manifest says of each network."""
+    return manifest["network"].get("networks", [manifest["network"]])
+
+
+def rows_of(manifest, network, times):
     """A row a step: its node, what computes it, and its median time, in the network's order and where it runs again and again."""
     layers = {layer["name"]: layer for layer in manifest["layers"]}
     rows = []
-    for step, seconds, warm in zip(manifest["network"]["steps"], times["steps"], times["warm"]):
+    for step, seconds, warm in zip(network["steps"], times["steps"], times["warm"]):
         kind = next(kind for kind in KINDS if kind in step)
         what = layers[step["layer"]]["problem"] if kind == "layer" else step[kind]
         rows.append({"node": step["node"], "kind": kind, "what": what, "ms": statistics.median(seconds) * 1e3,
@@ -27,11 +33,10 @@ def rows_of(manifest, times):
     return rows
 
 
-def result_of(manifest, times, model):
-    rows = rows_of(manifest, times)
+def result_of(manifest, network, times, model):
+    rows = rows_of(manifest, network, times)
     calls = times["calls"]
-    network = manifest["network"]
-    return {"model": os.path.basename(model), "targets": [target["name"] for target in manifest["targets"]],
+    return {"model": os.path.basename(model), **({"sizes": network["sizes"]} if network["sizes"] else {}), "targets": [target["name"] for target in manifest["targets"]],
             "ms": statistics.median(calls) * 1e3, "best_ms": min(calls) * 1e3, "calls": len(calls),
             "steps_ms": sum(row["ms"] for row in rows),
             "layers_ms": sum(row["ms"] for row in rows if row["kind"] == "layer"),
@@ -43,8 +48,14 @@ def shortened(text, length):
     return text if len(text) <= length else text[:length - 3] + "..."
 
 
+def sizes_text(result):
+    """"width=160", "" where the library has one network."""
+    return ", ".join(f"{name}={value}" for name, value in result.get("sizes", {}).items())
+
+
 def text_of(result):
-    lines = [f"{'ms':>10} {'warm':>10} {'share':>6}  {'node':<40} computed by"]
+    lines = [sizes_text(result)] if sizes_text(result) else []
+    lines += [f"{'ms':>10} {'warm':>10} {'share':>6}  {'node':<40} computed by"]
     for row in sorted(result["steps"], key=lambda row: -row["ms"]):
         lines.append(f"{row['ms']:>10.4f} {row['warm_ms']:>10.4f} {100 * row['ms'] / result['steps_ms']:>5.1f}%  {shortened(row['node'], 40):<40} "
                      f"{row['what']}")
@@ -87,7 +98,8 @@ def page_of(result):
                                          ("", f"{row['ms']:.4f}"), ("", f"{row['warm_ms']:.4f}"),
                                          ("", f"{100 * row['ms'] / total:.1f}%")])
                    for row in result["steps"])
-    return f"""<h1>{html.escape(result["model"])}</h1>
+    title = f"{result['model']} at {sizes_text(result)}" if sizes_text(result) else result["model"]
+    return f"""<h1>{html.escape(title)}</h1>
 <p>{result['ms']:.3f} ms a call on {html.escape(', '.join(result['targets']))}; the sum of its steps {result['steps_ms']:.3f} ms,
 of which convolutions {result['layers_ms']:.3f} ms; where each runs again and again, so that it finds its weights in the caches as far
 as they fit, these take {result['warm_layers_ms']:.3f} ms. Arena {result['arena_bytes'] / 1024:.1f} KB, its lower bound
@@ -109,14 +121,15 @@ def main():
     parser.add_argument("--report")
     arguments = parser.parse_args()
     with open(arguments.manifest, encoding="utf-8") as manifest, open(arguments.times, encoding="utf-8") as times:
-        result = result_of(json.load(manifest), json.load(times), arguments.model)
-    print(text_of(result))
+        told = json.load(manifest)
+        results = [result_of(told, network, each, arguments.model) for network, each in zip(networks_of(told), json.load(times))]
+    print("\n\n".join(text_of(result) for result in results))
     try:
         if arguments.json:
             with open(arguments.json, "w", encoding="utf-8") as file:
-                json.dump(result, file, indent=1)
+                json.dump(results if len(results) > 1 else results[0], file, indent=1)
         if arguments.report:
-            page.write(arguments.report, f"Kiln: {result['model']}", page_of(result))
+            page.write(arguments.report, f"Kiln: {results[0]['model']}", "".join(page_of(result) for result in results))
     except OSError as error:
         print(f"kiln: {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
         return 1

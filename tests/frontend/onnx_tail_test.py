@@ -87,13 +87,13 @@ class Tail(ImportTest):
         """The steps of all that a model computes, and its graph."""
         graph = graph_of(model, str(self.folder))
         parts = long_tail.groups(computed(graph), graph)
-        return [long_tail.step_of(part, graph, str(self.folder), number, **options) for number, part in enumerate(parts)], graph
+        return [long_tail.step_of(part, graph, str(self.folder), **options) for part in parts], graph
 
     def compiled(self, *sources):
         """All these files as one, as the kiln command compiles them, whose warnings are errors."""
         self.built = getattr(self, "built", 0) + 1  # what is loaded must not be written over
         whole, library = self.folder / f"{self.built}.c", self.folder / f"{self.built}.so"
-        whole.write_text("".join((self.folder / source).read_text() for source in sources))
+        whole.write_text("".join((self.folder / source).read_text() for source in dict.fromkeys(sources)))
         subprocess.run([os.environ.get("CC", "cc"), "-Wall", "-Werror", "-Wno-unused", "-Wno-unknown-pragmas", "-O1", "-shared",
                         "-fPIC", whole, "-o", library, "-lm"], check=True)
         return ctypes.CDLL(str(library))
@@ -191,14 +191,14 @@ class Tail(ImportTest):
 
     def test_parts_do_not_clash_and_show_one_name(self):
         steps, graph = self.steps_of(MODELS["CumSum, OneHot"]())
-        again = [long_tail.step_of(part, graph, str(self.folder), 10 + number)
-                 for number, part in enumerate(long_tail.groups(computed(graph), graph))]
-        sources = [step["c"]["source"] for step in [*steps, *again]]
-        self.compiled(*sources)
+        again, _ = self.steps_of(MODELS["CumSum, OneHot"]())
+        self.assertEqual([step["c"] for step in again], [step["c"] for step in steps])  # what is the same is there once
+        others, _ = self.steps_of(MODELS["TopK"]())
+        self.compiled(*(step["c"]["source"] for step in [*steps, *others]))
         table = subprocess.run(["nm", "-D", "--defined-only", self.folder / "1.so"], check=True,
                                capture_output=True, text=True).stdout
         shown = {line.split()[-1] for line in table.splitlines() if not line.split()[-1].startswith("_")}
-        self.assertEqual(shown, {step["c"]["function"] for step in [*steps, *again]})
+        self.assertEqual(shown, {step["c"]["function"] for step in [*steps, *others]})
         symbols = subprocess.run(["nm", "-D", "--undefined-only", self.folder / "1.so"], check=True,
                                  capture_output=True, text=True).stdout
         self.assertNotRegex(symbols, r"\b(malloc|free|calloc)\b")

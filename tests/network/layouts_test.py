@@ -117,7 +117,7 @@ class Copies(unittest.TestCase):
 class Steps(ImportTest):
     def network(self, nodes, inputs, outputs, constants, *arguments):
         answer = self.read(model_of(nodes, inputs, outputs, constants), "--network", "--weights", self.folder / "w", *arguments)
-        return answer, answer["network"]
+        return answer, answer["networks"][0]
 
     def test_copies_that_only_copies_read(self):
         """A part that is turned is moved once; one that something else reads too stays, and so does one that is an output."""
@@ -127,7 +127,7 @@ class Steps(ImportTest):
         for outputs, copied in ((["d"], 1), (["d", "f", "g"], 3), (["a", "d"], 2)):
             inputs = [value("x", [2, 3, 4, 10]), value("z", [5, 6])]
             model = model_of(nodes, inputs, [value(name, None) for name in outputs], opset=18)
-            network = self.read(model, "--network", "--weights", self.folder / "w")["network"]
+            network = self.read(model, "--network", "--weights", self.folder / "w")["networks"][0]
             texts = [step["operation"] for step in network["steps"]]
             self.assertEqual(sum(text.startswith("copy") for text in texts), copied, texts)
 
@@ -251,8 +251,8 @@ class Steps(ImportTest):
         from onnx_models import qdq_model
 
         answer = self.read(qdq_model(pads=[1, 1, 1, 1]), "--network", "--weights", self.folder / "w")
-        (step,) = answer["network"]["steps"]
-        self.assertEqual((step["layer"], answer["network"]["tensors"][step["x"]]["dtype"]), ("conv", "uint8"))
+        (step,) = answer["networks"][0]["steps"]
+        self.assertEqual((step["layer"], answer["networks"][0]["tensors"][step["x"]]["dtype"]), ("conv", "uint8"))
 
 
 if __name__ == "__main__":

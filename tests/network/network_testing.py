@@ -15,7 +15,7 @@ from onnx_importing import ImportTest  # noqa: E402
 class NetworkTest(ImportTest):
     def kinds(self, model, *arguments):
         """How many steps of each kind a model becomes."""
-        network = self.read(model, "--network", "--weights", self.folder / "w", *arguments)["network"]
+        network = self.read(model, "--network", "--weights", self.folder / "w", *arguments)["networks"][0]
         kinds = [kind for step in network["steps"] for kind in ("layer", "operation", "c", "callback", "check") if kind in step]
         return {kind: kinds.count(kind) for kind in set(kinds)}, network
 

@@ -6,6 +6,7 @@
 #include "kiln/cpu.h"
 #include "kiln/gpu.h"
 #include "kiln/kernel.h"
+#include "kiln/network.h"
 
 /* For 64-bit processors; elsewhere pointers are narrower. */
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "the size of " #type)
@@ -71,6 +72,7 @@ int32_t (*const bytes)(const int32_t *, kiln_kernel_bytes *) = (kiln_bytes_funct
 const char *(*const status_text)(int32_t) = kiln_status_text;
 const char *(*const last_message)(void) = kiln_last_message;
 int32_t (*const refuse)(int32_t, const char *, const char *) = kiln_refuse;
+int32_t (*const refuse_size)(const char *, const char *, int64_t) = kiln_refuse_size;
 int32_t (*const parallel_for)(const kiln_threads *, kiln_kernel_task, uint8_t *, int32_t, int32_t, void *,
                               int64_t) = kiln_parallel_for;
 uint64_t (*const cpu_features)(void) = kiln_cpu_features;

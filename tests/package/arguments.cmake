@@ -39,6 +39,7 @@ expect("kiln_add_network(2net ${model})" "kiln_add_network: the name \"2net\" is
 expect("kiln_add_network(net)" "kiln_add_network(net): give a MODEL")
 expect("kiln_add_network(net ${layers})" "kiln_add_network(net): give a MODEL")
 expect("kiln_add_network(net ${model} SHAPES)" "kiln_add_network(net): no value for SHAPES")
+expect("kiln_add_network(net ${model} SIZES)" "kiln_add_network(net): no value for SIZES")
 expect("kiln_add_network(net ${model} EMBED_WEIGHTS)" "kiln_add_network(net): unknown arguments: EMBED_WEIGHTS")
 expect("kiln_add_network(net ${model} SKIP_UNSUPPORTED)" "kiln_add_network(net): unknown arguments: SKIP_UNSUPPORTED")
 expect("kiln_add_network(net MODEL absent.onnx)" "kiln_add_network(net): there is no file")

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "kiln/kernel.h"
+#include "kiln/network.h"
 
 namespace kiln {
 namespace {
@@ -48,6 +48,15 @@ TEST(StatusText, LastMessageIsEachThreadsOwnAndIsCut) {
     EXPECT_EQ(other, "");
     EXPECT_EQ(first, std::string(255, 'n'));
     EXPECT_STREQ(kiln_last_message(), "net_conv: why");
+}
+
+TEST(StatusText, LastMessageTellsAValue) {
+    for (const int64_t value : {INT64_C(0), INT64_C(200), INT64_MAX, INT64_MIN}) {
+        EXPECT_EQ(kiln_refuse_size("net_run", "\"width\" must be 160 or 320", value), kiln_invalid_argument);
+        EXPECT_EQ(kiln_last_message(), "net_run: \"width\" must be 160 or 320, not " + std::to_string(value));
+    }
+    (void)kiln_refuse(kiln_failed, "net_run", "why");
+    EXPECT_STREQ(kiln_last_message(), "net_run: why");
 }
 
 TEST(Status, CutsLongMessagesVisibly) {

@@ -48,6 +48,7 @@ std::vector<std::string> import_command(const std::string &path, const std::stri
     if (options.network) command.push_back("--network");
     if (options.callbacks) command.push_back("--callbacks");
     for (const std::string &name : options.output_names) command.insert(command.end(), {"--output-name", name});
+    for (const std::string &size : options.sizes) command.insert(command.end(), {"--size", size});
     append_shapes(options, command);
     return command;
 }
@@ -98,7 +99,7 @@ void append_shapes(const SpecOptions &options, std::vector<std::string> &command
 Spec spec_from_import(const nlohmann::json &imported) {
     Spec spec;
     spec.convolutions = imported.at("convolutions");
-    if (imported.contains("network")) spec.network = imported.at("network");
+    if (imported.contains("networks")) spec.networks = imported.at("networks"), spec.sizes = imported.at("sizes");
     spec.name = imported.at("name").get<std::string>();
     spec.notes = imported.at("notes").get<std::vector<std::string>>();
     for (const nlohmann::json &failure : imported.at("failures"))

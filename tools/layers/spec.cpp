@@ -231,13 +231,13 @@ std::string unique_name(std::string name, const std::set<std::string> &taken) {
     return name;
 }
 
-// A network's steps name their layers.
-void rename_steps(const std::map<std::string, std::string> &renamed, nlohmann::json *network) {
-    if (!network->is_object()) return;
-    for (auto &step : network->at("steps"))
-        if (step.contains("layer"))
-            if (const auto found = renamed.find(step.at("layer")); found != renamed.end())
-                step["layer"] = found->second;
+// Networks' steps name their layers.
+void rename_steps(const std::map<std::string, std::string> &renamed, nlohmann::json *networks) {
+    for (auto &network : *networks)
+        for (auto &step : network.at("steps"))
+            if (step.contains("layer"))
+                if (const auto found = renamed.find(step.at("layer")); found != renamed.end())
+                    step["layer"] = found->second;
 }
 
 // Shortens the names that are too long, and says so.
@@ -258,7 +258,7 @@ void shorten_names(Spec *spec) {
         renamed[*name] = fresh;
         *name = fresh;
     }
-    rename_steps(renamed, &spec->network);
+    rename_steps(renamed, &spec->networks);
     const std::string more = renamed.size() > 1 ? fmt::format(" and {} more likewise", renamed.size() - 1) : "";
     if (!renamed.empty())
         spec->notes.push_back(

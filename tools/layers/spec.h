@@ -147,11 +147,14 @@ struct Spec {
     std::vector<Failure> failures;
     std::vector<std::string> notes;  // for people: what was skipped, renamed, folded
     int convolutions = 0;            // that a model has, layers or not; 0 for a layers file
-    nlohmann::json network;          // how the whole model is computed (onnx_import), where that was asked for
+    // How the whole model is computed at each combination of sizes that have several values, and these sizes
+    // (onnx_import), where that was asked for.
+    nlohmann::json networks, sizes;
 };
 
 struct SpecOptions {
     std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;  // --shape INPUT=1x3x?x?, for models
+    std::vector<std::string> sizes;                                    // --size width=160,320, of a network
     bool network = false;                   // whether the model as a whole is wanted; needs a weights_folder
     bool callbacks = false;                 // of a network: the program may compute nodes itself
     std::vector<std::string> output_names;  // of a network: values that are its outputs in place of the model's own

@@ -115,6 +115,7 @@ class Compilation {
         LibraryLayer layer;
         std::vector<size_t> kernels;  // in kernels_
         size_t unfinished = 0;
+        std::string object;  // the file of its functions, which of a family the first has
         bool failed = false;
     };
 
@@ -400,62 +401,115 @@ class Compilation {
         }
     }
 
-    // Layers whose weights one packer packs, as many as one child shall make.
-    std::vector<std::vector<Pending *>> layers_alike() {
-        constexpr size_t most = 8;
-        using Key = std::tuple<std::vector<size_t>, Embedding, std::vector<int64_t>, bool>;
-        std::map<Key, size_t> open;  // the group that is not full
-        std::vector<std::vector<Pending *>> groups;
+    // Layers whose functions are one object, in which what they hold of the same bytes is once.
+    using Family = std::vector<Pending *>;
+
+    // Those of the same weights, as the layers of one convolution at several sizes have them.
+    std::vector<Family> families() {
+        std::map<std::string, size_t> known;  // by the file of their weights
+        std::vector<Family> families;
         for (Pending &pending : pending_) {
             if (pending.failed) {
                 continue;
             }
-            const LayerFunctions &functions = pending.layer.functions;
-            const Key key(pending.kernels, pending.layer.embedded, functions.weight_strides,
-                          functions.zero_points.empty());
+            const bool alone = pending.layer.embedded == Embedding::none;
+            const size_t place =
+                alone ? families.size() : known.try_emplace(pending.spec->weights_file, families.size()).first->second;
+            families.resize(std::max(families.size(), place + 1));
+            families[place].push_back(&pending);
+        }
+        return families;
+    }
+
+    // What layers have the same of that one packer packs.
+    using PackerKey = std::tuple<std::vector<size_t>, Embedding, std::vector<int64_t>, bool>;
+    static PackerKey packer_key(const Pending &pending) {
+        const LayerFunctions &functions = pending.layer.functions;
+        return {pending.kernels, pending.layer.embedded, functions.weight_strides, functions.zero_points.empty()};
+    }
+
+    // Families whose weights the same packers pack, as many as one child shall make.
+    std::vector<std::vector<Family>> families_alike() {
+        constexpr size_t most = 8;
+        std::map<std::vector<PackerKey>, size_t> open;  // the group that is not full
+        std::vector<std::vector<Family>> groups;
+        for (Family &family : families()) {
+            std::vector<PackerKey> key;
+            for (const Pending *pending : family) {
+                key.push_back(packer_key(*pending));
+            }
             const auto [place, is_new] = open.try_emplace(key, groups.size());
             if (is_new || groups[place->second].size() == most) {
                 place->second = groups.size();
                 groups.emplace_back();
             }
-            groups[place->second].push_back(&pending);
+            groups[place->second].push_back(std::move(family));
         }
         return groups;
     }
 
-    // In a child process.
-    void compile_group(const std::vector<Pending *> &group) const {
-        std::vector<WeightPacker> packers;
-        for (const Pending *pending : group) {
-            LayerFunctions functions = pending->layer.functions;
-            if (pending->layer.embedded != Embedding::none) {
-                embed(functions, *pending, packers);
+    // The bytes of a family's packed weights, the same ones once, of the target that needs most.
+    static int64_t packed_bytes(const std::vector<LayerFunctions> &family) {
+        int64_t most = 0;
+        for (size_t i = 0; i < family[0].kernels.size(); i++) {
+            std::vector<const std::vector<uint8_t> *> different;
+            int64_t bytes = 0;
+            for (const LayerFunctions &functions : family) {
+                const std::vector<uint8_t> &own = functions.kernels[i].embedded;
+                if (std::none_of(different.begin(), different.end(),
+                                 [&](const auto *other) { return *other == own; })) {
+                    different.push_back(&own);
+                    bytes += static_cast<int64_t>(own.size());
+                }
             }
-            generate_layer_functions(functions, object_file(functions.symbol));
+            most = std::max(most, bytes);
         }
+        return most;
+    }
+
+    // In a child process. Returns how many bytes of packed weights the objects have.
+    int64_t compile_group(const std::vector<Family> &group) const {
+        std::map<PackerKey, std::vector<WeightPacker>> packers;
+        int64_t bytes = 0;
+        for (const Family &family : group) {
+            std::vector<LayerFunctions> functions;
+            for (const Pending *pending : family) {
+                functions.push_back(pending->layer.functions);
+                if (pending->layer.embedded != Embedding::none) {
+                    embed(functions.back(), *pending, packers[packer_key(*pending)]);
+                }
+            }
+            generate_layer_functions(functions, object_file(functions[0].symbol));
+            bytes += packed_bytes(functions);
+        }
+        return bytes;
     }
 
     // Of a group that fails each layer is tried alone.
-    void compile_groups(const std::vector<std::vector<Pending *>> &groups) {
+    void compile_groups(const std::vector<std::vector<Family>> &groups) {
         std::vector<Job> jobs;
-        for (const std::vector<Pending *> &group : groups) {
-            jobs.push_back([this, &group] {
-                compile_group(group);
-                return std::string();
-            });
+        for (const std::vector<Family> &group : groups) {
+            jobs.push_back([this, &group] { return std::to_string(compile_group(group)); });
         }
-        std::vector<std::vector<Pending *>> alone;
+        std::vector<std::vector<Family>> alone;
         run_jobs(jobs, request_.jobs, request_.time_limit, [&](size_t index, const JobResult &result) {
+            const std::vector<Family> &group = groups[index];
             if (result.ok) {
+                for (const Family &family : group) {
+                    family[0]->object = object_file(family[0]->layer.functions.symbol);
+                }
+                result_.packed_bytes += std::stoll(result.text);
                 return;
             }
-            if (groups[index].size() > 1) {
-                for (Pending *pending : groups[index]) {
-                    alone.push_back({pending});
+            if (group.size() > 1 || group[0].size() > 1) {
+                for (const Family &family : group) {
+                    for (Pending *pending : family) {
+                        alone.push_back({{pending}});
+                    }
                 }
                 return;
             }
-            Pending &pending = *groups[index].front();
+            Pending &pending = *group[0][0];
             pending.failed = true;
             result_.failures.push_back(
                 {pending.spec->name, StatusCode::failed, result.text, pending.spec->source.node});
@@ -477,7 +531,7 @@ class Compilation {
             pending.layer.functions = layer_functions(pending);
         }
         if (has_layer_functions()) {
-            compile_groups(layers_alike());
+            compile_groups(families_alike());
         }
     }
 
@@ -502,9 +556,9 @@ class Compilation {
                 continue;
             }
             contents_.layers.push_back(pending.layer);
-            count_bytes(contents_.layers.back());
-            if (has_layer_functions()) {
-                objects_.push_back(object_file(pending.layer.functions.symbol));
+            count_bytes(pending);
+            if (!pending.object.empty()) {
+                objects_.push_back(pending.object);
             }
             for (const size_t index : pending.kernels) {
                 const LibraryKernel &kernel = *kernels_[index];
@@ -516,16 +570,19 @@ class Compilation {
         }
     }
 
-    void count_bytes(const LibraryLayer &layer) {
+    void count_bytes(const Pending &pending) {
+        const LibraryLayer &layer = pending.layer;
         if (layer.weight_bytes() == open_size) {
             return;
         }
+        result_.weight_bytes += pending.object.empty() && has_layer_functions() ? 0 : layer.weight_bytes();
         int64_t most = 0;
         for (const auto &kernel : layer.kernels) {
             most = std::max(most, packed_weight_bytes(kernel->problem, kernel->decision).value_or(0));
         }
-        result_.weight_bytes += layer.weight_bytes();
-        result_.packed_bytes += most;
+        if (layer.embedded != Embedding::packed) {  // else it was told when they were packed
+            result_.packed_bytes += most;
+        }
     }
 
     const LibraryRequest &request_;

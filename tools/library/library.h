@@ -44,8 +44,9 @@ struct CompiledLibrary {
     double slowest_seconds = 0;
     std::vector<std::string> weights_left;  // layers whose weights the model computes: there is nothing to embed
     std::vector<std::string> biases_left;   // layers whose weights are embedded, and whose bias nothing tells
-    int64_t weight_bytes = 0;               // of all layers of known filters, as they have them,
-    int64_t packed_bytes = 0;               // and as their kernels read them, those of the target that needs most
+    // Of all layers of known filters, as they have them and as their kernels read them, those of the target that needs
+    // most; what several layers have together is counted once.
+    int64_t weight_bytes = 0, packed_bytes = 0;
     // What is computed in place of arithmetic that a target lacks (kernel.h), and the layers it is so for.
     std::map<std::string, std::vector<std::string>> emulation_notes;
 };

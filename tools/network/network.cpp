@@ -1,8 +1,10 @@
 #include "network/network.h"
 
+#include <cctype>
 #include <map>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "layers/spec.h"
 
 namespace kiln::tools {
@@ -83,8 +85,11 @@ int64_t NetworkTensor::bytes() const {
     return bytes;
 }
 
-Network network_from_json(const json &table) {
+namespace {
+
+Network network_from_json(const json &table, const std::vector<NetworkSize> &sizes) {
     Network network;
+    for (const NetworkSize &size : sizes) network.sizes.push_back(table.at("sizes").at(size.name));
     for (const json &tensor : table.at("tensors")) network.tensors.push_back(tensor_from_json(tensor));
     for (const json &step : table.at("steps")) network.steps.push_back(step_from_json(step));
     for (const json &port : table.at("inputs")) network.inputs.push_back(port_from_json(port, network));
@@ -95,6 +100,31 @@ Network network_from_json(const json &table) {
     for (const json &copy : table.at("copies")) network.copies.push_back({copy.at("value"), copy.at("bytes")});
     network.views = table.at("views");
     return network;
+}
+
+}  // namespace
+
+std::string NetworkSet::suffix(const Network &network) const {
+    std::string text;
+    for (size_t i = 0; i < sizes.size(); i++) {
+        const std::string &field = sizes[i].field;
+        const bool apart = std::isdigit(static_cast<unsigned char>(field.back())) != 0;
+        text += fmt::format("_{}{}{}", field, apart ? "_" : "", network.sizes[i]);
+    }
+    return text;
+}
+
+std::string NetworkSet::sizes_text(const Network &network) const {
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < sizes.size(); i++) texts.push_back(fmt::format("{}={}", sizes[i].name, network.sizes[i]));
+    return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+NetworkSet networks_from_json(const json &sizes, const json &networks) {
+    NetworkSet set;
+    for (const json &size : sizes) set.sizes.push_back({size.at("name"), size.at("field"), size.at("values")});
+    for (const json &network : networks) set.networks.push_back(network_from_json(network, set.sizes));
+    return set;
 }
 
 }  // namespace kiln::tools

@@ -1,4 +1,5 @@
 // A model as a network, as the importer says it (onnx_import/networks/network.py): tensors, and the steps between them.
+// Where the program says sizes, each combination of their values is a network of its own.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,7 @@ struct NetworkFailure {
 };
 
 struct Network {
+    std::vector<int64_t> sizes;  // the value of each of NetworkSet's sizes
     std::vector<NetworkPort> inputs, outputs;
     std::vector<NetworkTensor> tensors;
     std::vector<NetworkStep> steps;
@@ -66,7 +68,26 @@ struct Network {
 // The bytes of an element of NumPy's type. Throws Error where it is none that tensors have.
 int64_t element_bytes(const std::string &dtype);
 
+// A size that the program says.
+struct NetworkSize {
+    std::string name;   // of the model's dimension
+    std::string field;  // a C identifier
+    std::vector<int64_t> values;
+};
+
+// A model at each combination of the values of its sizes, those of the last size next to each other; a network whose
+// sizes are all fixed is one that has no sizes. Inputs, outputs and their fields are the same in all, but for shapes.
+struct NetworkSet {
+    std::vector<NetworkSize> sizes;
+    std::vector<Network> networks;
+
+    // "_width160_batch1", of a network, for names of functions; "" where there are no sizes.
+    std::string suffix(const Network &network) const;
+    // "width=160, batch=1", for people.
+    std::string sizes_text(const Network &network) const;
+};
+
 // Throws nlohmann::json::exception where the importer said something else.
-Network network_from_json(const nlohmann::json &json);
+NetworkSet networks_from_json(const nlohmann::json &sizes, const nlohmann::json &networks);
 
 }  // namespace kiln::tools

@@ -5,11 +5,64 @@
 #include <fstream>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "layers/onnx_model.h"
 #include "system/process.h"
 #include "system/share_folder.h"
 
 namespace kiln::tools {
+
+namespace {
+
+bool uses(const NetworkSet &set, const std::string &layer) {
+    return std::any_of(set.networks.begin(), set.networks.end(), [&](const Network &network) {
+        return std::any_of(network.steps.begin(), network.steps.end(),
+                           [&](const NetworkStep &step) { return step.what == layer; });
+    });
+}
+
+void save_answer(const NetworkModel &model, size_t index, const std::string &folder) {
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/network.json") << model.spec.networks.at(index);
+}
+
+// Throws Error where nobody can compute all of a model.
+void refuse_failures(const std::string &path, const NetworkModel &model) {
+    std::vector<std::string> failures;
+    for (const Network &network : model.set.networks)
+        for (const NetworkFailure &failure : network.failures)
+            failures.push_back(fmt::format("\n  {} {}: {}", failure.op, failure.node, failure.message));
+    if (!failures.empty())
+        throw Error(
+            fmt::format("{}: {} of its nodes cannot be computed:{}", path, failures.size(), fmt::join(failures, "")),
+            StatusCode::unsupported);
+    for (const Spec::Failure &failure : model.spec.failures)
+        if (uses(model.set, failure.layer))
+            throw Error(fmt::format("{}: layer {}: {}", path, failure.layer, failure.message), failure.code);
+}
+
+// Keeps the network alone that the file's inputs fit.
+void pick_by_inputs(const std::string &inputs, const std::string &folder, NetworkModel *model) {
+    std::vector<std::string> arguments = {"pick", inputs};
+    for (size_t i = 0; i < model->set.networks.size(); i++)
+        arguments.push_back(network_folder(folder, i) + "/network.json");
+    std::string said;
+    if (run_network_script("network_values.py", arguments, &said) != 0)
+        throw Error(fmt::format("{}: the network's inputs are not there", inputs));
+    const size_t index = std::stoul(said);
+    model->set = {{}, {model->set.networks.at(index)}};
+    save_answer(*model, index, network_folder(folder, 0));
+    std::vector<LayerSpec> &layers = model->spec.layers;
+    layers.erase(std::remove_if(layers.begin(), layers.end(),
+                                [&](const LayerSpec &layer) { return !uses(model->set, layer.name); }),
+                 layers.end());
+}
+
+}  // namespace
+
+std::string network_folder(const std::string &folder, size_t index) {
+    return fmt::format("{}/{}", folder, index);
+}
 
 NetworkModel load_network(const std::string &path, SpecOptions options, const std::string &folder) {
     if (std::filesystem::path(path).extension() != ".onnx")
@@ -18,25 +71,13 @@ NetworkModel load_network(const std::string &path, SpecOptions options, const st
     options.weights_folder = folder + "/values";
     NetworkModel model = {load_spec(path, options), {}};
     try {
-        model.network = network_from_json(model.spec.network);
+        model.set = networks_from_json(model.spec.sizes, model.spec.networks);
     } catch (const nlohmann::json::exception &error) {
         throw Error(fmt::format("{}: the importer's answer makes no sense: {}", path, error.what()),
                     StatusCode::failed);
     }
-    for (NetworkStep &step : model.network.steps)
-        if (step.kind == NetworkStep::Kind::tail) step.source = options.weights_folder + "/" + step.source;
-    std::ofstream(folder + "/network.json") << model.spec.network;
-    if (!model.network.failures.empty()) {
-        std::string text = fmt::format("{}: {} of its nodes cannot be computed:", path, model.network.failures.size());
-        for (const NetworkFailure &failure : model.network.failures)
-            text += fmt::format("\n  {} {}: {}", failure.op, failure.node, failure.message);
-        throw Error(text, StatusCode::unsupported);
-    }
-    for (const Spec::Failure &failure : model.spec.failures) {
-        const bool used = std::any_of(model.network.steps.begin(), model.network.steps.end(),
-                                      [&](const NetworkStep &step) { return step.what == failure.layer; });
-        if (used) throw Error(fmt::format("{}: layer {}: {}", path, failure.layer, failure.message), failure.code);
-    }
+    for (size_t i = 0; i < model.set.networks.size(); i++) save_answer(model, i, network_folder(folder, i));
+    refuse_failures(path, model);
     return model;
 }
 
@@ -50,16 +91,19 @@ void require_layers(const CompiledLibrary &library) {
 
 NetworkProgram build_network(const NetworkOptions &options, NetworkExtra extra, const std::string &folder) {
     NetworkProgram result = {load_network(options.model, options.spec_options, folder), {}, {}, folder};
+    NetworkModel &model = result.model;
+    if (model.set.networks.size() > 1 && !options.inputs.empty()) pick_by_inputs(options.inputs, folder, &model);
     const std::string target = options.target.empty() ? "host" : options.target;
     const Toolchain toolchain = find_toolchain(options.cxx, options.runner, find_target(target));
-    for (const NetworkStep &step : result.model.network.steps)
-        if (step.kind == NetworkStep::Kind::callback)
-            throw Error(fmt::format("{}: {} must be computed by a program of one's own: {}", options.model, step.node,
-                                    step.source),
-                        StatusCode::unsupported);
-    NetworkRequest request = {{}, result.model.network, extra, toolchain.cxx};
-    request.library.name = result.model.spec.name;
-    request.library.layers = result.model.spec.layers;
+    for (const Network &network : model.set.networks)
+        for (const NetworkStep &step : network.steps)
+            if (step.kind == NetworkStep::Kind::callback)
+                throw Error(fmt::format("{}: {} must be computed by a program of one's own: {}", options.model,
+                                        step.node, step.source),
+                            StatusCode::unsupported);
+    NetworkRequest request = {{}, model.set, extra, toolchain.cxx};
+    request.library.name = model.spec.name;
+    request.library.layers = model.spec.layers;
     request.library.targets = {target};
     request.library.folder = folder;
     request.library.decisions = options.decisions;
@@ -76,9 +120,10 @@ NetworkProgram build_network(const NetworkOptions &options, NetworkExtra extra, 
     const std::string &name = request.library.name;
     ProgramParts parts = {
         "tools/network_program/main.cpp", result.compiled.library.header, result.compiled.library.archive, {}};
-    parts.defines.push_back(fmt::format("KILN_NETWORK={}_network{}", name, extra == NetworkExtra::kept ? "_kept" : ""));
+    parts.defines.push_back(
+        fmt::format("KILN_NETWORK={}_network{}_at", name, extra == NetworkExtra::kept ? "_kept" : ""));
     if (extra == NetworkExtra::traced)
-        parts.defines.push_back(fmt::format("KILN_NETWORK_STEPS={}_network_traced", name));
+        parts.defines.push_back(fmt::format("KILN_NETWORK_STEPS={}_network_traced_at", name));
     result.program = build_program(parts, toolchain, folder, options.jobs);
     return result;
 }
@@ -93,14 +138,16 @@ int run_network_script(const std::string &script, const std::vector<std::string>
 }
 
 void write_network_inputs(const NetworkOptions &options, const NetworkProgram &network) {
-    std::vector<std::string> arguments = {"inputs", network.answer(), network.folder};
-    if (options.inputs.empty())
-        arguments.insert(arguments.end(), {"--seed", std::to_string(options.seed)});
-    else
-        arguments.insert(arguments.end(), {"--inputs", options.inputs});
-    if (run_network_script("network_values.py", arguments) != 0)
-        throw Error(fmt::format("{}: the network's inputs are not there",
-                                options.inputs.empty() ? options.model : options.inputs));
+    for (size_t i = 0; i < network.model.set.networks.size(); i++) {
+        std::vector<std::string> arguments = {"inputs", network.answer(i), network_folder(network.folder, i)};
+        if (options.inputs.empty())
+            arguments.insert(arguments.end(), {"--seed", std::to_string(options.seed)});
+        else
+            arguments.insert(arguments.end(), {"--inputs", options.inputs});
+        if (run_network_script("network_values.py", arguments) != 0)
+            throw Error(fmt::format("{}: the network's inputs are not there",
+                                    options.inputs.empty() ? options.model : options.inputs));
+    }
 }
 
 void run_network_program(const NetworkOptions &options, const NetworkProgram &network) {

@@ -12,24 +12,28 @@ namespace kiln::tools {
 // A model as it was read, with what it needs for being compiled.
 struct NetworkModel {
     Spec spec;
-    Network network;
+    NetworkSet set;
 };
 
-// Reads a model; its weights go to the folder, and what the importer says of the network to its network.json. Throws
+// The folder of one of a model's networks.
+std::string network_folder(const std::string &folder, size_t index);
+
+// Reads a model; its weights go to the folder, and what the importer says of each network to its network.json. Throws
 // Error where it is no model, or nobody can compute all of it: then the message names the nodes.
 NetworkModel load_network(const std::string &path, SpecOptions options, const std::string &folder);
 
 // Throws Error where a layer does not compile, naming it.
 void require_layers(const CompiledLibrary &library);
 
-// A network compiled for one target, with a program beside it.
+// A model's networks compiled for one target, with a program beside them. Where there is a file of inputs, the network
+// that these fit is the only one.
 struct NetworkProgram {
     NetworkModel model;
     CompiledNetwork compiled;
     Program program;
     std::string folder;
 
-    std::string answer() const { return folder + "/network.json"; }
+    std::string answer(size_t index) const { return network_folder(folder, index) + "/network.json"; }
     std::string manifest() const { return compiled.library.manifest; }
 };
 NetworkProgram build_network(const NetworkOptions &options, NetworkExtra extra, const std::string &folder);
@@ -39,9 +43,9 @@ NetworkProgram build_network(const NetworkOptions &options, NetworkExtra extra, 
 int run_network_script(const std::string &script, const std::vector<std::string> &arguments,
                        std::string *output = nullptr);
 
-// Writes the network's inputs to the program's folder: those of the file, or random ones.
+// Writes the inputs of each network to its folder: those of the file, or random ones.
 void write_network_inputs(const NetworkOptions &options, const NetworkProgram &network);
-// Runs it once: the program's folder then has its outputs.
+// Runs each once: its folder then has its outputs.
 void run_network_program(const NetworkOptions &options, const NetworkProgram &network);
 
 }  // namespace kiln::tools

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "fmt/format.h"
@@ -30,17 +31,24 @@ size_t count_steps(const Network &network, NetworkStep::Kind kind) {
                          [&](const NetworkStep &step) { return step.kind == kind; });
 }
 
+// "at width=160: " in front of what is told of one of several networks.
+std::string at(const NetworkSet &set, const Network &network) {
+    return set.sizes.empty() ? "" : fmt::format("at {}: ", set.sizes_text(network));
+}
+
 // What became of the model's nodes.
-void tell_steps(const Network &network) {
-    fmt::print("steps: {}: {} layers, {} operations, {} in generated C, {} callbacks; views, which move nothing: {}\n",
-               network.steps.size(), count_steps(network, NetworkStep::Kind::layer),
-               count_steps(network, NetworkStep::Kind::operation), count_steps(network, NetworkStep::Kind::tail),
-               count_steps(network, NetworkStep::Kind::callback), network.views);
+void tell_steps(const NetworkSet &set, const Network &network) {
+    const std::string at = tools::at(set, network);
+    fmt::print(
+        "{}steps: {}: {} layers, {} operations, {} in generated C, {} callbacks; views, which move nothing: {}\n", at,
+        network.steps.size(), count_steps(network, NetworkStep::Kind::layer),
+        count_steps(network, NetworkStep::Kind::operation), count_steps(network, NetworkStep::Kind::tail),
+        count_steps(network, NetworkStep::Kind::callback), network.views);
     for (const NetworkStep &step : network.steps) {
-        if (step.kind == NetworkStep::Kind::tail) fmt::print("note: in generated C: {}\n", step.node);
+        if (step.kind == NetworkStep::Kind::tail) fmt::print("note: {}in generated C: {}\n", at, step.node);
         if (step.kind == NetworkStep::Kind::callback)
-            fmt::print("note: the program computes it: {}: {}\n", step.node, step.source);
-        if (step.kind == NetworkStep::Kind::check) fmt::print("note: checked when it runs: {}\n", step.what);
+            fmt::print("note: {}the program computes it: {}: {}\n", at, step.node, step.source);
+        if (step.kind == NetworkStep::Kind::check) fmt::print("note: {}checked when it runs: {}\n", at, step.what);
     }
     int64_t bytes = 0;
     std::vector<std::string> names;
@@ -49,20 +57,27 @@ void tell_steps(const Network &network) {
         names.push_back(copy.value);
     }
     if (!names.empty())
-        fmt::print("note: copied to another order of dimensions: {:.1f} KB: {}\n", kilobytes(bytes),
+        fmt::print("note: {}copied to another order of dimensions: {:.1f} KB: {}\n", at, kilobytes(bytes),
                    fmt::join(names, ", "));
 }
 
-void tell_memory(const CompiledNetwork &compiled) {
+std::string arena_text(const ArenaPlan &arena) {
+    return fmt::format("arena {:.1f} KB, the least any plan could do with {:.1f} KB ({})", kilobytes(arena.bytes),
+                       kilobytes(arena.bound), arena.planner);
+}
+
+void tell_memory(const NetworkSet &set, const CompiledNetwork &compiled) {
     const NetworkFacts &facts = compiled.facts;
-    fmt::print(
-        "{}: {:.1f} KB; arena {:.1f} KB, the least any plan could do with {:.1f} KB ({}); weights {:.1f} KB, packed "
-        "{:.1f} KB; "
-        "other constants {:.1f} KB\n",
-        compiled.library.archive, kilobytes(static_cast<int64_t>(fs::file_size(compiled.library.archive))),
-        kilobytes(facts.arena.bytes), kilobytes(facts.arena.bound), facts.arena.planner,
-        kilobytes(compiled.library.weight_bytes), kilobytes(compiled.library.packed_bytes),
-        kilobytes(facts.constant_bytes));
+    fmt::print("{}: {:.1f} KB; {}; weights {:.1f} KB, packed {:.1f} KB; other constants {:.1f} KB\n",
+               compiled.library.archive, kilobytes(static_cast<int64_t>(fs::file_size(compiled.library.archive))),
+               set.sizes.empty() ? arena_text(facts.memory[0].arena)
+                                 : fmt::format("arena {:.1f} KB", kilobytes(facts.arena_bytes())),
+               kilobytes(compiled.library.weight_bytes), kilobytes(compiled.library.packed_bytes),
+               kilobytes(facts.constant_bytes));
+    for (size_t i = 0; i < set.networks.size() && !set.sizes.empty(); i++)
+        fmt::print("{}{}; kernels {:.1f} KB, of which no other size has {:.1f} KB\n", at(set, set.networks[i]),
+                   arena_text(facts.memory[i].arena), kilobytes(facts.shares[i].code_bytes),
+                   kilobytes(facts.shares[i].own_code_bytes));
     if (const std::string size = size_summary(compiled.library.contents); !size.empty()) fmt::print("{}\n", size);
 }
 
@@ -73,15 +88,35 @@ void require_processors(const std::map<std::string, std::vector<std::string>> &g
                 throw Error(fmt::format("{}: networks run on processors", name), StatusCode::unsupported);
 }
 
-// Inputs and expected outputs for a program that verifies the network: what has no reference is told, and compiled all
-// the same.
-void save_values(const CompileOptions &options, const std::string &answer) {
-    std::filesystem::create_directories(options.save_weights);
-    std::vector<std::string> arguments = {"expect", answer, options.save_weights, options.spec};
-    append_shapes(options.spec_options, arguments);
-    if (run_network_script("network_values.py", {"inputs", answer, options.save_weights, "--seed", "1"}) != 0 ||
-        run_network_script("network_values.py", arguments) != 0)
-        fmt::print(stderr, "kiln: warning: {}: the network cannot be verified by a program of its own\n", options.spec);
+// Inputs and expected outputs of each network for a program that verifies them: what has no reference is told, and
+// compiled all the same.
+void save_values(const CompileOptions &options, const std::string &model_folder, size_t networks) {
+    for (size_t i = 0; i < networks; i++) {
+        const std::string answer = network_folder(model_folder, i) + "/network.json";
+        const std::string folder = network_folder(options.save_weights, i);
+        std::filesystem::create_directories(folder);
+        std::vector<std::string> arguments = {"expect", answer, folder, options.spec};
+        append_shapes(options.spec_options, arguments);
+        if (run_network_script("network_values.py", {"inputs", answer, folder, "--seed", "1"}) != 0 ||
+            run_network_script("network_values.py", arguments) != 0)
+            fmt::print(stderr, "kiln: warning: {}: the network cannot be verified by a program of its own\n",
+                       options.spec);
+    }
+}
+
+// Prints what a script says of each network, whose sizes come first where there are several. Returns the worst status.
+int report_each(const NetworkProgram &network, bool headings,
+                const std::function<std::vector<std::string>(size_t)> &arguments) {
+    int worst = 0;
+    const NetworkSet &set = network.model.set;
+    for (size_t i = 0; i < set.networks.size(); i++) {
+        std::string said;
+        const int status = run_network_script("network_values.py", arguments(i), &said);
+        if (headings && !set.sizes.empty()) fmt::print("{}\n", set.sizes_text(set.networks[i]));
+        fmt::print("{}", said);
+        worst = std::max(worst, status);
+    }
+    return worst;
 }
 
 }  // namespace
@@ -90,15 +125,18 @@ int compile_network_command(const CompileOptions &options) {
     const TempFolder folder;
     NetworkModel model = load_network(options.spec, options.spec_options, folder.path());
     for (const std::string &note : model.spec.notes) fmt::print("note: {}\n", note);
-    if (!options.save_weights.empty()) save_values(options, folder.path() + "/network.json");
-    tell_steps(model.network);
+    if (!options.save_weights.empty()) save_values(options, folder.path(), model.set.networks.size());
+    size_t tails = 0;
+    for (const Network &network : model.set.networks) {
+        tell_steps(model.set, network);
+        tails += count_steps(network, NetworkStep::Kind::tail);
+    }
     const auto groups = by_architecture(options.targets.empty() ? std::vector<std::string>{"host"} : options.targets);
     require_processors(groups);
     for (const auto &[architecture, group] : groups) {
         NetworkRequest request = {
-            {}, model.network, options.traced ? NetworkExtra::traced : NetworkExtra::none, {}, options.tail_source};
-        if (!options.tail_source && count_steps(model.network, NetworkStep::Kind::tail) > 0)
-            request.cxx = find_toolchain(options.cxx, "", find_target(group[0])).cxx;
+            {}, model.set, options.traced ? NetworkExtra::traced : NetworkExtra::none, {}, options.tail_source};
+        if (!options.tail_source && tails > 0) request.cxx = find_toolchain(options.cxx, "", find_target(group[0])).cxx;
         request.library.name = options.name.empty() ? model.spec.name : options.name;
         request.library.layers = model.spec.layers;
         request.library.targets = group;
@@ -115,7 +153,7 @@ int compile_network_command(const CompileOptions &options) {
         }
         for (const std::string &warning : compiled.library.warnings) fmt::print(stderr, "kiln: warning: {}\n", warning);
         require_layers(compiled.library);
-        tell_memory(compiled);
+        tell_memory(model.set, compiled);
     }
     return 0;
 }
@@ -123,13 +161,15 @@ int compile_network_command(const CompileOptions &options) {
 int run_network_command(const NetworkRunOptions &options) {
     const TempFolder folder;
     const NetworkProgram network = build_network(options, NetworkExtra::none, folder.path());
+    if (network.model.set.networks.size() > 1)
+        throw Error(
+            fmt::format("{}: give --inputs, whose shapes say which of its sizes is run, or one --size", options.model));
     write_network_inputs(options, network);
     run_network_program(options, network);
-    std::string said;
-    const int status =
-        run_network_script("network_values.py", {"outputs", network.answer(), network.folder, options.output}, &said);
-    fmt::print("{}", said);
-    return status;
+    return report_each(network, false, [&](size_t i) {
+        return std::vector<std::string>{"outputs", network.answer(i), network_folder(network.folder, i),
+                                        options.output};
+    });
 }
 
 int verify_network_command(const NetworkVerifyOptions &options) {
@@ -137,16 +177,20 @@ int verify_network_command(const NetworkVerifyOptions &options) {
     const NetworkProgram network = build_network(options, NetworkExtra::kept, folder.path());
     write_network_inputs(options, network);
     run_network_program(options, network);
-    std::vector<std::string> arguments = {"compare", network.answer(), network.folder,
-                                          options.reference.empty() ? options.model : options.reference,
-                                          network.manifest()};
-    if (options.tolerance > 0) arguments.insert(arguments.end(), {"--tolerance", fmt::format("{}", options.tolerance)});
-    if (options.json) arguments.emplace_back("--json");
-    append_shapes(options.spec_options, arguments);
-    std::string said;
-    const int status = run_network_script("network_values.py", arguments, &said);
-    fmt::print("{}", said);
-    return status;
+    return report_each(network, !options.json, [&](size_t i) {
+        std::vector<std::string> arguments = {"compare",
+                                              network.answer(i),
+                                              network_folder(network.folder, i),
+                                              options.reference.empty() ? options.model : options.reference,
+                                              network.manifest(),
+                                              "--network",
+                                              std::to_string(i)};
+        if (options.tolerance > 0)
+            arguments.insert(arguments.end(), {"--tolerance", fmt::format("{}", options.tolerance)});
+        if (options.json) arguments.emplace_back("--json");
+        append_shapes(options.spec_options, arguments);
+        return arguments;
+    });
 }
 
 int bench_network_command(const NetworkBenchOptions &options) {

@@ -7,7 +7,8 @@
 
 namespace kiln::tools {
 
-// The pointers of NAME_args, in order: inputs, outputs, arena, threads, packed weights, and what callbacks need.
+// The pointers of NAME_args, behind its sizes, in order: inputs, outputs, arena, threads, packed weights, and what
+// callbacks need.
 struct NetworkArguments {
     struct Field {
         std::string name, c_type, comment;
@@ -17,7 +18,7 @@ struct NetworkArguments {
 
     int place_of(const std::string &name) const;
 };
-NetworkArguments arguments_of(const Network &network, const NetworkFacts &facts);
+NetworkArguments arguments_of(const NetworkSet &set, const NetworkFacts &facts);
 
 std::string network_declarations(const NetworkRequest &request, const NetworkFacts &facts);
 nlohmann::ordered_json network_manifest(const NetworkRequest &request, const NetworkFacts &facts);

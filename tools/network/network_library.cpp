@@ -5,15 +5,17 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "function_arguments.h"
 #include "kiln/kernel.h"
 #include "layers/npy.h"
 #include "library/jobs.h"
+#include "lowering/object_symbols.h"
 #include "network/network_files.h"
+#include "network/network_steps.h"
 #include "network_function.h"
 #include "operation.h"
 #include "system/process.h"
@@ -21,19 +23,19 @@
 namespace kiln::tools {
 namespace {
 
-using Base = NetworkPointer::Base;
-
 int64_t aligned(int64_t bytes) {
     return (bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
 }
 
-// The different operations of a network, in the order in which they come.
-std::vector<std::string> operation_texts(const Network &network) {
+// The different operations of all networks, in the order in which they come.
+std::vector<std::string> operation_texts(const NetworkSet &set) {
     std::vector<std::string> texts;
-    for (const NetworkStep &step : network.steps) {
-        const bool known = std::find(texts.begin(), texts.end(), step.what) != texts.end();
-        if (step.kind == NetworkStep::Kind::operation && !known) {
-            texts.push_back(step.what);
+    std::set<std::string> known;
+    for (const Network &network : set.networks) {
+        for (const NetworkStep &step : network.steps) {
+            if (step.kind == NetworkStep::Kind::operation && known.insert(step.what).second) {
+                texts.push_back(step.what);
+            }
         }
     }
     return texts;
@@ -55,7 +57,7 @@ class Assembly {
     Assembly(const NetworkRequest &request, const LibraryContents &contents, const std::string &folder,
              Progress &progress, NetworkFacts &facts)
         : request_(request),
-          network_(request.network),
+          set_(request.set),
           contents_(contents),
           folder_(folder),
           progress_(progress),
@@ -64,7 +66,10 @@ class Assembly {
     LibraryAddition make() {
         compile_operations();
         place_packed_weights();
-        plan();
+        for (const Network &network : set_.networks) {
+            facts_.memory.push_back(NetworkSteps(network, contents_, facts_).plan());
+        }
+        share();
         LibraryAddition addition;
         for (const OperationKernel &kernel : facts_.operations) {
             addition.objects.push_back(object_file(kernel.symbol));
@@ -77,13 +82,15 @@ class Assembly {
     }
 
   private:
-    std::string object_file(const std::string &symbol) const { return folder_ + "/" + symbol + ".o"; }
+    std::string object_file(const std::string &symbol) const {
+        return folder_ + "/" + (symbol.size() > 200 ? shortened(symbol) : symbol) + ".o";
+    }
 
     // ---- Operations
 
     void compile_operations() {
         std::vector<Job> jobs;
-        for (const std::string &text : operation_texts(network_)) {
+        for (const std::string &text : operation_texts(set_)) {
             for (const TargetModel *target : contents_.targets) {
                 facts_.operations.push_back({symbol_of(contents_.name, text, *target), text, target});
                 jobs.emplace_back([this, text, target, symbol = facts_.operations.back().symbol] {
@@ -114,18 +121,12 @@ class Assembly {
 
     // The first node that an operation computes.
     std::string node_of(const std::string &text) const {
-        return std::find_if(network_.steps.begin(), network_.steps.end(),
-                            [&](const NetworkStep &step) { return step.what == text; })
-            ->node;
-    }
-
-    const LibraryLayer &layer_of(const NetworkStep &step) const {
-        const auto found = std::find_if(contents_.layers.begin(), contents_.layers.end(),
-                                        [&](const LibraryLayer &layer) { return layer.name == step.what; });
-        if (found == contents_.layers.end()) {
-            throw Error(fmt::format("the network has no layer {}", step.what), StatusCode::failed);
+        for (const Network &network : set_.networks) {
+            for (const NetworkStep &step : network.steps) {
+                if (step.what == text) return step.node;
+            }
         }
-        return *found;
+        return text;
     }
 
     // ---- Memory
@@ -138,112 +139,48 @@ class Assembly {
                 facts_.packed_bytes += aligned(layer.packed_bytes());
             }
         }
-        for (const NetworkTensor &tensor : network_.tensors) {
-            facts_.constant_bytes += tensor.constant.empty() ? 0 : tensor.bytes();
-        }
-    }
-
-    struct Workspace {
-        int64_t bytes = 0, worker_bytes = 0;
-    };
-
-    // The most that any of a step's kernels needs.
-    Workspace workspace_of(const NetworkStep &step) const {
-        Workspace most;
-        if (step.kind == NetworkStep::Kind::layer) {
-            const LibraryLayer &layer = layer_of(step);
-            return {layer.workspace_bytes(), layer.worker_workspace_bytes()};
-        }
-        if (step.kind == NetworkStep::Kind::tail) {
-            return {step.scratch_bytes, 0};
-        }
-        for (const OperationKernel &kernel : facts_.operations) {
-            if (kernel.text == step.what) {
-                most.bytes = std::max(most.bytes, kernel.workspace_bytes);
-                most.worker_bytes = std::max(most.worker_bytes, kernel.worker_workspace_bytes);
-            }
-        }
-        return most;
-    }
-
-    // Whether a tensor lies in the arena itself.
-    bool is_in_arena(int tensor) const {
-        const NetworkTensor &t = network_.tensors[tensor];
-        return t.constant.empty() && t.view_of < 0 && field_of(tensor) < 0;
-    }
-
-    // The field that an input or an output lies in, or -1.
-    int field_of(int tensor) const {
-        for (size_t i = 0; i < network_.inputs.size(); i++) {
-            if (network_.inputs[i].tensor == tensor) return static_cast<int>(i);
-        }
-        for (size_t i = 0; i < network_.outputs.size(); i++) {
-            if (network_.outputs[i].tensor == tensor) return static_cast<int>(network_.inputs.size() + i);
-        }
-        return -1;
-    }
-
-    void plan() {
-        std::map<int, ArenaBlock> tensors;
-        std::vector<ArenaBlock> workspaces;
-        int64_t most_bytes = 0, most_worker_bytes = 0;
-        for (int i = 0; i < static_cast<int>(network_.steps.size()); i++) {
-            const NetworkStep &step = network_.steps[i];
-            for (const std::vector<int> *list : {&step.inputs, &step.outputs}) {
-                for (const int tensor : *list) {
-                    const int root = network_.root(tensor);
-                    if (!is_in_arena(root)) continue;
-                    const auto [at, is_new] =
-                        tensors.try_emplace(root, ArenaBlock{network_.tensors[root].bytes(), i, i});
-                    at->second.last = i;
+        for (const Network &network : set_.networks) {
+            for (const NetworkTensor &tensor : network.tensors) {
+                const int next = static_cast<int>(constants_.size());
+                if (!tensor.constant.empty() && places_of_constants_.try_emplace(tensor.constant, next).second) {
+                    constants_.push_back(&tensor);
+                    facts_.constant_bytes += tensor.bytes();
                 }
             }
-            const Workspace needed = workspace_of(step);
-            workspaces.push_back({needed.bytes, i, i});
-            if (needed.worker_bytes > 0) {
-                most_bytes = std::max(most_bytes, aligned(needed.bytes));
-                most_worker_bytes = std::max(most_worker_bytes, needed.worker_bytes);
+        }
+    }
+
+    // How much code networks have in common.
+    void share() {
+        std::vector<std::vector<std::string>> kernels;
+        std::map<std::string, int> users;
+        for (const Network &network : set_.networks) {
+            kernels.push_back(NetworkSteps(network, contents_, facts_).kernels());
+            for (const std::string &symbol : kernels.back()) users[symbol]++;
+        }
+        for (const std::vector<std::string> &own : kernels) {
+            NetworkShare share;
+            for (const std::string &symbol : own) {
+                const int64_t bytes = loaded_bytes_of_object(object_file(symbol));
+                share.code_bytes += bytes;
+                share.own_code_bytes += users.at(symbol) == 1 ? bytes : 0;
             }
+            facts_.shares.push_back(share);
         }
-        std::vector<ArenaBlock> blocks;
-        for (const auto &[tensor, block] : tensors) blocks.push_back(block);
-        blocks.insert(blocks.end(), workspaces.begin(), workspaces.end());
-        facts_.arena = plan_arena(blocks, KILN_ALIGNMENT);
-        const ArenaPlan kept = keep_all(blocks, KILN_ALIGNMENT);
-        facts_.kept_bytes = kept.bytes;
-        facts_.several_bytes = most_bytes;
-        facts_.worker_bytes = most_worker_bytes;
-        size_t block = 0;
-        facts_.offsets.assign(network_.tensors.size(), -1);
-        facts_.kept = facts_.offsets;
-        for (const auto &[tensor, unused] : tensors) {
-            facts_.kept[tensor] = kept.offsets[block];
-            facts_.offsets[tensor] = facts_.arena.offsets[block++];
-        }
-        workspace_offsets_.assign(facts_.arena.offsets.begin() + static_cast<std::ptrdiff_t>(block),
-                                  facts_.arena.offsets.end());
-        kept_workspace_offsets_.assign(kept.offsets.begin() + static_cast<std::ptrdiff_t>(block), kept.offsets.end());
     }
 
     // ---- Generated C
 
-    // What generated C calls its functions, made the library's own.
-    std::string with_own_names(std::string text) const {
-        constexpr std::string_view generic = "kiln_tail";
-        const std::string own = contents_.name + "_tail";
-        for (size_t at = 0; (at = text.find(generic, at)) != std::string::npos; at += own.size()) {
-            text.replace(at, generic.size(), own);
-        }
-        return text;
-    }
-
     // All of it is one file.
     void add_tail(LibraryAddition &addition) const {
         std::string text;
-        for (const NetworkStep &step : network_.steps) {
-            if (step.kind != NetworkStep::Kind::tail) continue;
-            std::ifstream file(step.source, std::ios::binary);
-            text += with_own_names({std::istreambuf_iterator<char>(file), {}}) + "\n";
+        std::set<std::string> known;
+        for (const Network &network : set_.networks) {
+            for (const NetworkStep &step : network.steps) {
+                if (step.kind != NetworkStep::Kind::tail || !known.insert(step.what).second) continue;
+                std::ifstream file(step.source, std::ios::binary);
+                text += with_own_names({std::istreambuf_iterator<char>(file), {}}, contents_.name) + "\n";
+            }
         }
         const std::string source =
             (request_.tail_source ? request_.library.folder : folder_) + "/" + contents_.name + "_tail.c";
@@ -266,19 +203,19 @@ class Assembly {
         }
     }
 
-    // ---- The function
+    // ---- The functions
 
     std::string compile_functions() {
         NetworkModule module;
         module.name = contents_.name;
         module.architecture = contents_.targets[0]->architecture;
         const std::string object = object_file(contents_.name + "_run");
-        module.functions.push_back(function("_run", false, false));
-        if (request_.extra == NetworkExtra::kept) module.functions.push_back(function("_run_kept", true, false));
-        if (request_.extra == NetworkExtra::traced) module.functions.push_back(function("_run_traced", false, true));
+        add_functions(module, "_run");
+        if (request_.extra == NetworkExtra::kept) add_functions(module, "_run_kept");
+        if (request_.extra == NetworkExtra::traced) add_functions(module, "_run_traced");
         const Job job = [&] {
-            for (const NetworkTensor &tensor : network_.tensors) {
-                if (!tensor.constant.empty()) module.constants.push_back(bytes_of(tensor));
+            for (const NetworkTensor *tensor : constants_) {
+                module.constants.push_back(bytes_of(*tensor));
             }
             generate_network_functions(module, object);
             return std::string();
@@ -292,6 +229,26 @@ class Assembly {
         return object;
     }
 
+    // The function of each network, and where the program says sizes the one that picks among them.
+    void add_functions(NetworkModule &module, const std::string &kind) const {
+        const NetworkArguments arguments = arguments_of(set_, facts_);
+        NetworkChoice choice = {contents_.name + kind, {}, {}};
+        for (const NetworkSize &size : set_.sizes) choice.sizes.push_back({size.name, size.values});
+        for (size_t i = 0; i < set_.networks.size(); i++) {
+            const Network &network = set_.networks[i];
+            NetworkFunction function =
+                NetworkSteps(network, contents_, facts_)
+                    .function(facts_.memory[i], {arguments, packed_offsets_, places_of_constants_},
+                              kind == "_run_kept");
+            function.called = choice.symbol;
+            function.symbol = choice.symbol + set_.suffix(network);
+            function.is_traced = kind == "_run_traced";
+            choice.functions.push_back(function.symbol);
+            module.functions.push_back(std::move(function));
+        }
+        if (!set_.sizes.empty()) module.choices.push_back(std::move(choice));
+    }
+
     static std::vector<uint8_t> bytes_of(const NetworkTensor &tensor) {
         const NpyArray array = read_npy(tensor.constant);
         if (static_cast<int64_t>(array.data.size()) != tensor.bytes()) {
@@ -302,115 +259,36 @@ class Assembly {
         return bytes;
     }
 
-    NetworkFunction function(const std::string &suffix, bool kept, bool traced) const {
-        NetworkFunction function;
-        function.symbol = contents_.name + suffix;
-        const NetworkArguments arguments = arguments_of(network_, facts_);
-        for (const NetworkArguments::Field &field : arguments.fields) {
-            function.fields.push_back({field.name, field.alignment});
-        }
-        function.arena_bytes = kept ? facts_.kept_bytes : facts_.arena.bytes;
-        function.is_traced = traced;
-        for (size_t i = 0; i < network_.steps.size(); i++) {
-            function.calls.push_back(call(i, kept, arguments));
-        }
-        return function;
-    }
-
-    NetworkPointer place(int tensor, bool kept) const {
-        const NetworkTensor &t = network_.tensors[tensor];
-        if (t.view_of >= 0) {
-            NetworkPointer place = this->place(t.view_of, kept);
-            place.offset += t.offset;
-            return place;
-        }
-        if (!t.constant.empty()) {
-            const auto before = network_.tensors.begin() + tensor;
-            return {Base::constant,
-                    static_cast<int>(std::count_if(network_.tensors.begin(), before,
-                                                   [](const auto &other) { return !other.constant.empty(); })),
-                    0};
-        }
-        if (const int field = field_of(tensor); field >= 0) {
-            return {Base::field, field, 0};
-        }
-        return {Base::arena, 0, (kept ? facts_.kept : facts_.offsets)[tensor]};
-    }
-
-    NetworkPointer workspace(size_t step, bool kept) const {
-        const Workspace needed = workspace_of(network_.steps[step]);
-        const int64_t offset = (kept ? kept_workspace_offsets_ : workspace_offsets_)[step];
-        if (needed.worker_bytes > 0) return {Base::workspace, 0, offset};
-        return needed.bytes > 0 ? NetworkPointer{Base::arena, 0, offset} : NetworkPointer{};
-    }
-
-    NetworkCall call(size_t index, bool kept, const NetworkArguments &arguments) const {
-        const NetworkStep &step = network_.steps[index];
-        NetworkCall call;
-        if (step.kind == NetworkStep::Kind::layer) {
-            call.kernels = {{layer_of(step).functions.symbol + "_run", 0}};
-            call.arguments = layer_arguments(index, kept, arguments);
-            return call;
-        }
-        for (const std::vector<int> *list : {&step.inputs, &step.outputs}) {
-            for (const int tensor : *list) {
-                call.arguments.push_back(place(tensor, kept));
-            }
-        }
-        if (step.kind == NetworkStep::Kind::check) {
-            call.refusal = step.what;
-            return call;
-        }
-        if (step.kind == NetworkStep::Kind::callback) {
-            call.callback = arguments.place_of(step.what);
-            call.outputs = step.outputs.size();
-            return call;
-        }
-        call.arguments.push_back(workspace(index, kept));
-        call.arguments.push_back({Base::threads, 0, 0});
-        for (const OperationKernel &kernel : facts_.operations) {
-            if (kernel.text == step.what && step.kind == NetworkStep::Kind::operation) {
-                call.kernels.push_back(
-                    {kernel.symbol, features_to_ask_for(*kernel.target, contents_.targets.size() > 1)});
-            }
-        }
-        if (step.kind == NetworkStep::Kind::tail) {
-            call.kernels = {{with_own_names(step.what), 0}};
-        }
-        return call;
-    }
-
-    // Those of a kiln_run_function.
-    std::vector<NetworkPointer> layer_arguments(size_t index, bool kept, const NetworkArguments &arguments) const {
-        const NetworkStep &step = network_.steps[index];
-        const LibraryLayer &layer = layer_of(step);
-        std::map<std::string, NetworkPointer> places = {{"y", place(step.outputs[0], kept)},
-                                                        {"workspace", workspace(index, kept)},
-                                                        {"threads", {Base::threads, 0, 0}}};
-        for (size_t i = 0; i < step.roles.size(); i++) {
-            places[step.roles[i]] = place(step.inputs[i], kept);
-        }
-        if (layer.embedded == Embedding::raw) {
-            places["packed"] = {Base::field, arguments.place_of("packed_weights"), packed_offsets_.at(layer.name)};
-        }
-        std::vector<NetworkPointer> pointers;
-        for (const FunctionArgument &argument : run_arguments()) {
-            pointers.push_back(places[argument.name]);
-        }
-        return pointers;
-    }
-
     const NetworkRequest &request_;
-    const Network &network_;
+    const NetworkSet &set_;
     const LibraryContents &contents_;
     const std::string folder_;
     Progress &progress_;
     NetworkFacts &facts_;
-    std::map<std::string, int64_t> packed_offsets_;  // of layers
-    std::vector<int64_t> workspace_offsets_, kept_workspace_offsets_;
+    std::map<std::string, int64_t> packed_offsets_;   // of layers
+    std::vector<const NetworkTensor *> constants_;    // of all networks, those of one file once
+    std::map<std::string, int> places_of_constants_;  // in these, by their files
 };
 
 }  // namespace
+
+int64_t NetworkFacts::arena_bytes() const {
+    int64_t most = 0;
+    for (const NetworkMemory &each : memory) most = std::max(most, each.arena.bytes);
+    return most;
+}
+
+int64_t NetworkFacts::several_bytes() const {
+    int64_t most = 0;
+    for (const NetworkMemory &each : memory) most = std::max(most, each.arena.bytes + each.several_bytes);
+    return most - arena_bytes();
+}
+
+int64_t NetworkFacts::worker_bytes() const {
+    int64_t most = 0;
+    for (const NetworkMemory &each : memory) most = std::max(most, each.worker_bytes);
+    return most;
+}
 
 CompiledNetwork compile_network(const NetworkRequest &request, Progress &progress) {
     CompiledNetwork result;
@@ -424,7 +302,7 @@ CompiledNetwork compile_network(const NetworkRequest &request, Progress &progres
 }
 
 int items_of(const NetworkRequest &request) {
-    return static_cast<int>(request.library.layers.size() + operation_texts(request.network).size());
+    return static_cast<int>(request.library.layers.size() + operation_texts(request.set).size());
 }
 
 }  // namespace kiln::tools

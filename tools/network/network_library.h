@@ -18,8 +18,8 @@ enum class NetworkExtra {
 };
 
 struct NetworkRequest {
-    LibraryRequest library;  // its layers are the network's; embed_weights is packed or raw
-    Network network;
+    LibraryRequest library;  // its layers are those of all networks; embed_weights is packed or raw
+    NetworkSet set;
     NetworkExtra extra = NetworkExtra::none;
     std::vector<std::string> cxx;  // the compiler's command for C that is generated
     bool tail_source = false;      // that C is written to <name>_tail.c beside the library, and not compiled
@@ -32,17 +32,36 @@ struct OperationKernel {
     int64_t workspace_bytes = 0, worker_workspace_bytes = 0, stack_bytes = 0;
 };
 
-// A network as it was compiled.
+// The memory of one network.
+struct NetworkMemory {
+    ArenaPlan arena;                         // its blocks are the tensors, then the steps' workspaces
+    std::vector<int64_t> offsets;            // of tensors in the arena; -1: not there
+    std::vector<int64_t> workspace_offsets;  // of steps
+    // The same in the arena of NAME_run_kept, and its size.
+    std::vector<int64_t> kept, kept_workspace_offsets;
+    int64_t kept_bytes = 0;
+    int64_t several_bytes = 0;  // with several workers: more than arena.bytes, and
+    int64_t worker_bytes = 0;   // for each worker but the first
+};
+
+// What one network takes of the library, that it shares with others too.
+struct NetworkShare {
+    int64_t code_bytes = 0;      // of kernels, for all targets
+    int64_t own_code_bytes = 0;  // of such that no other network calls
+};
+
+// Networks as they were compiled.
 struct NetworkFacts {
     std::vector<OperationKernel> operations;
-    ArenaPlan arena;               // its blocks are the tensors, then the steps' workspaces
-    std::vector<int64_t> offsets;  // of tensors in the arena; -1: not there
-    std::vector<int64_t> kept;     // the same in the arena of NAME_run_kept, and
-    int64_t kept_bytes = 0;        // its size
-    int64_t several_bytes = 0;     // with several workers: more than arena.bytes, and
-    int64_t worker_bytes = 0;      // for each worker but the first
-    int64_t packed_bytes = 0;      // of weights that the program packs
-    int64_t constant_bytes = 0;    // of tensors in the library
+    std::vector<NetworkMemory> memory;  // of each network
+    std::vector<NetworkShare> shares;   // of each network
+    int64_t packed_bytes = 0;           // of weights that the program packs
+    int64_t constant_bytes = 0;         // of tensors in the library
+
+    // What is enough for all.
+    int64_t arena_bytes() const;
+    int64_t several_bytes() const;  // behind arena_bytes()
+    int64_t worker_bytes() const;
 };
 
 struct CompiledNetwork {

@@ -1,11 +1,12 @@
 // The program that kiln run, verify and bench start for a network: compiled with -DKILN_LIBRARY_HEADER='"net.h"' and
-// -DKILN_NETWORK=net_network, which tells of the network; -DKILN_NETWORK_STEPS=net_network_traced, the same with its
-// steps told, where it is to be timed by them.
+// -DKILN_NETWORK=net_network_at, which tells of each network that the library has, one for each of its sizes;
+// -DKILN_NETWORK_STEPS=net_network_traced_at, the same with their steps told, where they are to be timed by them. What
+// FOLDER/0 has belongs to the first network, FOLDER/1 to the second:
 //
-//     PROGRAM run FOLDER WORKERS            FOLDER/input0.bin, ... -> FOLDER/output0.bin, ..., and FOLDER/arena.bin
-//     PROGRAM bench FOLDER WORKERS SECONDS  the seconds of calls, as JSON: {"calls": [...], "steps": [[...], ...],
-//                                           "warm": [[...], ...]}
-//     PROGRAM verify FOLDER WORKERS         outputs beside FOLDER/expected0.bin, ...
+//     PROGRAM run FOLDER WORKERS            input0.bin, ... -> output0.bin, ..., and arena.bin
+//     PROGRAM bench FOLDER WORKERS SECONDS  the seconds of calls, as JSON: [{"calls": [...], "steps": [[...], ...],
+//                                           "warm": [[...], ...]}, ...]
+//     PROGRAM verify FOLDER WORKERS         outputs beside expected0.bin, ...
 //     PROGRAM time FOLDER WORKERS SECONDS   the milliseconds of a call, in words
 //
 // With -DKILN_NETWORK_COMMAND='"verify"' and -DKILN_NETWORK_VALUES='"FOLDER"' it is CMake's NAME_test or NAME_bench:
@@ -60,6 +61,7 @@ class Call {
     }
 
     void run(const kiln_network &network) { check(network.run(fields_.data())); }
+    void run() { run(network_); }
 
     void write() const {
         for (int i = 0; i < network_.output_count; i++) write(path("output", i), tensors_[network_.input_count + i]);
@@ -113,10 +115,10 @@ void print(const char *name, const std::vector<double> &values, const char *end)
 
 #ifdef KILN_NETWORK_STEPS
 // Appends what each step takes in a call that runs each so many times, the last of them, to `steps`.
-void add_step_times(Call &call, int32_t repeats, std::vector<std::vector<double>> *steps) {
+void add_step_times(Call &call, const kiln_network &traced, int32_t repeats, std::vector<std::vector<double>> *steps) {
     std::vector<double> times;
     step_times = &times, step_repeats = repeats;
-    call.run(*KILN_NETWORK_STEPS());
+    call.run(traced);
     step_times = nullptr, step_repeats = 1;
     const size_t each = static_cast<size_t>(repeats);
     steps->resize(times.size() / each);
@@ -134,48 +136,52 @@ void print(const char *name, const std::vector<std::vector<double>> &steps, cons
 
 // Whole calls, calls with their steps told, and calls in which each step runs several times, so that it finds its
 // weights where the time before left them; in turns.
-void bench(Call &call, double budget) {
+void bench(Call &call, int32_t index, double budget) {
     std::vector<double> calls;
     std::vector<std::vector<double>> steps, warm;
-    call.run(*KILN_NETWORK());
+    call.run();
     const double begin = kiln::harness::now();
     while (calls.size() < 5 || (kiln::harness::now() - begin < budget && calls.size() < 10000)) {
         const double before = kiln::harness::now();
-        call.run(*KILN_NETWORK());
+        call.run();
         calls.push_back(kiln::harness::now() - before);
 #ifdef KILN_NETWORK_STEPS
-        add_step_times(call, 1, &steps);
-        add_step_times(call, warm_repeats, &warm);
+        add_step_times(call, *KILN_NETWORK_STEPS(index), 1, &steps);
+        add_step_times(call, *KILN_NETWORK_STEPS(index), warm_repeats, &warm);
 #endif
     }
-    print("{\"calls\": ", calls, ",\n");
+    print(index == 0 ? "[{\"calls\": " : " {\"calls\": ", calls, ",\n");
     print(" \"steps\": ", steps, ",\n");
-    print(" \"warm\": ", warm, "}\n");
+    print(" \"warm\": ", warm, KILN_NETWORK(index + 1) == nullptr ? "}]\n" : "},\n");
+}
+
+// "net", or "net at width=160".
+std::string called(const kiln_network &network) {
+    return std::string(network.name) + (*network.sizes != '\0' ? " at " : "") + network.sizes;
 }
 
 // Whole calls alone.
-void tell_time(Call &call, double budget) {
+void tell_time(Call &call, const kiln_network &network, double budget) {
     std::vector<double> calls;
-    call.run(*KILN_NETWORK());
+    call.run();
     const double begin = kiln::harness::now();
     while (calls.size() < 5 || (kiln::harness::now() - begin < budget && calls.size() < 100000)) {
         const double before = kiln::harness::now();
-        call.run(*KILN_NETWORK());
+        call.run();
         calls.push_back(kiln::harness::now() - before);
     }
     std::sort(calls.begin(), calls.end());
-    std::printf("%s: %.3f ms, the middle one of %zu calls; the fastest %.3f ms\n", KILN_NETWORK()->name,
+    std::printf("%s: %.3f ms, the middle one of %zu calls; the fastest %.3f ms\n", called(network).c_str(),
                 calls[calls.size() / 2] * 1e3, calls.size(), calls[0] * 1e3);
 }
 
 // Compares the outputs with what a reference made of the same inputs; whether all are right.
-bool verify(Call &call, const std::string &folder) {
-    const kiln_network &network = *KILN_NETWORK();
+bool verify(Call &call, const kiln_network &network, const std::string &folder) {
     double tolerance = 0;
     std::ifstream said(folder + "/tolerance.txt");
     if (!(said >> tolerance))
         throw std::runtime_error(folder + " has no expected outputs: `kiln compile`, which writes them, said why");
-    call.run(network);
+    call.run();
     int failed = 0;
     for (int i = 0; i < network.output_count; i++) {
         const kiln_network_value &output = network.outputs[i];
@@ -188,7 +194,7 @@ bool verify(Call &call, const std::string &folder) {
                     result.largest, is_ok ? "ok" : "failed");
         failed += !is_ok;
     }
-    std::printf("%d outputs: %d failed\n", static_cast<int>(network.output_count), failed);
+    std::printf("%s: %d outputs: %d failed\n", called(network).c_str(), static_cast<int>(network.output_count), failed);
     return failed == 0;
 }
 
@@ -199,18 +205,23 @@ int run(const std::vector<std::string> &arguments) {
         std::fprintf(stderr, "usage: run|verify FOLDER WORKERS | bench|time FOLDER WORKERS SECONDS\n");
         return 2;
     }
-    Call call(*KILN_NETWORK(), arguments[1], std::max(std::atoi(arguments[2].c_str()), 1));
-    if (command == "bench") {
-        bench(call, std::atof(arguments[3].c_str()));
-    } else if (command == "time") {
-        tell_time(call, std::atof(arguments[3].c_str()));
-    } else if (command == "verify") {
-        return verify(call, arguments[1]) ? 0 : 1;
-    } else {
-        call.run(*KILN_NETWORK());
-        call.write();
+    bool is_ok = true;
+    for (int32_t i = 0; KILN_NETWORK(i) != nullptr; i++) {
+        const kiln_network &network = *KILN_NETWORK(i);
+        const std::string folder = arguments[1] + "/" + std::to_string(i);
+        Call call(network, folder, std::max(std::atoi(arguments[2].c_str()), 1));
+        if (command == "bench") {
+            bench(call, i, std::atof(arguments[3].c_str()));
+        } else if (command == "time") {
+            tell_time(call, network, std::atof(arguments[3].c_str()));
+        } else if (command == "verify") {
+            is_ok = verify(call, network, folder) && is_ok;
+        } else {
+            call.run();
+            call.write();
+        }
     }
-    return 0;
+    return is_ok ? 0 : 1;
 }
 
 // What the command line means where the program has one command and one folder.

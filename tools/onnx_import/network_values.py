@@ -4,10 +4,12 @@
     network_values.py inputs NETWORK.json FOLDER (--inputs IN.npz | --seed N)
     network_values.py outputs NETWORK.json FOLDER OUT
     network_values.py expect NETWORK.json FOLDER MODEL [--shape NAME=1x3x224x224]...
-    network_values.py compare NETWORK.json FOLDER MODEL MANIFEST [--shape NAME=1x3x224x224]... [--tolerance T] [--json]
+    network_values.py pick IN.npz NETWORK.json...
+    network_values.py compare NETWORK.json FOLDER MODEL MANIFEST [--network N] [--shape NAME=1x3x224x224]... [--tolerance T] [--json]
 
 NETWORK.json is what the importer says of the network; FOLDER has input0.bin, ... as the program reads them, and output0.bin,
-... and arena.bin as it wrote them. `outputs` writes each as OUT/<name>.npy, and lists them in OUT/results.jsonl. `compare`
+... and arena.bin as it wrote them. `pick` tells which of several
+networks, of different sizes, the inputs fit. `outputs` writes each as OUT/<name>.npy, and lists them in OUT/results.jsonl. `compare`
 computes the model with onnxruntime or, where that is not installed, with onnx's reference evaluator, and compares every
 output; where one differs, both are compared with the model in doubles, since it may be the reference that is off, and where
 the network is, it tells the first of its tensors that differs.
@@ -97,13 +99,32 @@ def random_array(rng, dtype, shape):
     return rng.standard_normal(shape).astype(dtype)
 
 
-def file_inputs(values, path):
-    """The arrays of an .npz file, which must be the network's inputs."""
+def arrays_of(path):
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+            return {name: file[name] for name in file.files}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ModelError(f"{path} is no .npz file that can be read: {error}") from error
+
+
+def picked(answers, path):
+    """Which of several networks an .npz file's arrays have the shapes of."""
+    arrays, networks = arrays_of(path), [Values(answer, "") for answer in answers]
+    shapes = {name: list(array.shape) for name, array in arrays.items()}
+    for place, values in enumerate(networks):
+        if all(shapes.get(name) == list(shape) for _, name, _, shape in values.ports("inputs")):
+            return place
+    for name in shapes:
+        known = [list(shape) for values in networks for _, one, _, shape in values.ports("inputs") if one == name]
+        if known and shapes[name] not in known:
+            different = " or ".join(dict.fromkeys(str(shape) for shape in known))
+            raise ModelError(f'{path}: "{name}" is {shapes[name]}: at the sizes that are given it may be {different}')
+    return 0  # what is wrong with the others' names is told where they are read
+
+
+def file_inputs(values, path):
+    """The arrays of an .npz file, which must be the network's inputs."""
+    arrays = arrays_of(path)
     wanted = {name: (dtype, list(shape)) for _, name, dtype, shape in values.ports("inputs")}
     wrong = []
     for name in arrays:
@@ -306,15 +327,16 @@ def compare(values, arguments):
     reference = Reference(arguments.model, parse_shapes(arguments.shape))
     rows = compared(reference, inputs, values.read("outputs"), arguments.tolerance or tolerance_of(values))
     if arguments.json:
+        sizes = {"sizes": values.network["sizes"]} if values.network["sizes"] else {}
         for row in rows:
-            print(json.dumps({**row.row(), "reference": reference.name}))
+            print(json.dumps({**sizes, **row.row(), "reference": reference.name}))
     else:
         for row in rows:
             print(row.text())
         print(f"beside {reference.name}")
     if all(row.is_ok() for row in rows):
         return 0
-    print(first_difference(values, reference, inputs, arguments.manifest, rows[0].tolerance)
+    print(first_difference(values, reference, inputs, manifest_of(arguments), rows[0].tolerance)
           or "none of the tensors between that the model has differs as much", file=sys.stderr)
     return 1
 
@@ -346,10 +368,16 @@ def expect(values, arguments):
         file.write(f"{tolerance_of(values)}\n")
 
 
+def manifest_of(arguments):
+    """What the manifest says of this network: of several each has a part."""
+    network = read(arguments.manifest)["network"]
+    return network.get("networks", [network])[arguments.network]
+
+
 def first_difference(values, reference, inputs, manifest, tolerance):
     """Which of the network's tensors is the first that differs, in words; None where none does."""
-    placed = [item for item in values.network["values"] if kept_offset(read(manifest), item["tensor"]) is not None]
-    ours = {item["value"]: kept_value(values, read(manifest), item) for item in placed}
+    placed = [item for item in values.network["values"] if kept_offset(manifest, item["tensor"]) is not None]
+    ours = {item["value"]: kept_value(values, manifest, item) for item in placed}
     makers = {item["value"]: item["node"] for item in placed}
     for row in compared(reference, inputs, ours, tolerance):
         if not row.is_ok():
@@ -359,7 +387,7 @@ def first_difference(values, reference, inputs, manifest, tolerance):
 
 def kept_offset(manifest, number):
     """Where a tensor lies in the arena in which all are kept, or None."""
-    tensor = manifest["network"]["tensors"][number]
+    tensor = manifest["tensors"][number]
     if "view_of" in tensor:
         whole = kept_offset(manifest, tensor["view_of"])
         return None if whole is None else whole + tensor["offset"]
@@ -381,6 +409,9 @@ def kept_value(values, manifest, item):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="The tensors that a network's program reads and writes.")
     commands = parser.add_subparsers(dest="command", required=True)
+    pick = commands.add_parser("pick")
+    pick.add_argument("inputs")
+    pick.add_argument("answers", nargs="+")
     for name in ("inputs", "outputs", "expect", "compare"):
         command = commands.add_parser(name)
         command.add_argument("answer")
@@ -395,6 +426,7 @@ def parse_arguments():
             command.add_argument("--shape", action="append", default=[])
         if name == "compare":
             command.add_argument("manifest")
+            command.add_argument("--network", type=int, default=0)
             command.add_argument("--tolerance", type=float)
             command.add_argument("--json", action="store_true")
     return parser.parse_args()
@@ -402,8 +434,11 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    values = Values(arguments.answer, arguments.folder)
     try:
+        if arguments.command == "pick":
+            print(picked(arguments.answers, arguments.inputs))
+            return 0
+        values = Values(arguments.answer, arguments.folder)
         if arguments.command == "inputs":
             values.write_inputs(file_inputs(values, arguments.inputs) if arguments.inputs
                                 else random_inputs(values, arguments.seed))

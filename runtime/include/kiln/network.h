@@ -37,13 +37,18 @@ typedef struct kiln_network {
     int64_t per_worker_bytes;      /* so much for each worker but the first */
     int64_t packed_bytes;          /* of packed weights, where the program holds them; 0 where the library does */
     int32_t (*pack)(void *packed); /* packs them; null where there is nothing to pack */
-    /* The network's function. `fields` has its argument struct's pointers in their order: inputs, outputs, arena,
-     * threads, packed weights where there are any, then context and callbacks. */
+    /* The network's function. `fields` has its argument struct's pointers, without sizes, in their order: inputs,
+     * outputs, arena, threads, packed weights where there are any, then context and callbacks. */
     int32_t (*run)(const void *fields);
+    const char *sizes; /* "width=160, batch=1" where the library has networks of several sizes, else "" */
 } kiln_network;
 
 /* How many pieces run at once at the most; 1 for null. */
 int32_t kiln_workers(const kiln_threads *threads);
+
+/* Used by networks' functions: kiln_refuse with kiln_invalid_argument, for a value that is none of those that it may
+ * be. */
+int32_t kiln_refuse_size(const char *function, const char *what, int64_t value);
 
 /* Used by networks' functions: calls back for a node. */
 int32_t kiln_call_back(kiln_callback function, void *context, const void *const *inputs, void *const *outputs);

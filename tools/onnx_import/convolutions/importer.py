@@ -17,6 +17,7 @@ class Importer:
     def __init__(self, graph, weights_folder):
         self.graph, self.weights_folder = graph, weights_folder
         self.notes, self.failures, self.tables, self.layers = [], [], [], []
+        self.convolutions = 0  # that the model has, layers or not
         self.failed = set()  # names of layers
         self.fused = collections.Counter()
         self.used = set()  # ids of nodes that became part of a layer

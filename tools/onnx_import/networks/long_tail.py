@@ -7,6 +7,7 @@ it does a layer's.
 
 import contextlib
 import functools
+import hashlib
 import io
 import os
 import re
@@ -50,16 +51,15 @@ def is_tensor(graph, name):
     return graph.shape(name) is not None and graph.element_type(name) in TYPES
 
 
-def step_of(nodes, graph, folder, number, callbacks=False):
+def step_of(nodes, graph, folder, callbacks=False):
     """The step of a network that some nodes become: {"node", "inputs", "outputs"} and either "c", {"source": a file in
     `folder`, "function", "scratch_bytes"}, or "callback", a name, with the "operator" and the "reason". Inputs are names and,
-    for constants, arrays. `number` makes the function's name its own. `callbacks`: a callback too where emx-onnx-cgen is not
-    installed. Raises NodeError where there is no way."""
+    for constants, arrays. The same C has the same name. `callbacks`: a callback too where emx-onnx-cgen is not installed.
+    Raises NodeError where there is no way."""
     part = Part(nodes, graph)
     step = {"node": label(nodes), "inputs": part.inputs, "outputs": part.outputs}
-    name = f"kiln_tail_{number}"
     try:
-        text, scratch_bytes = part.c_source(name)
+        source = part.c_source()
     except NotInstalled as error:
         if not callbacks:
             raise
@@ -67,9 +67,10 @@ def step_of(nodes, graph, folder, number, callbacks=False):
     except NodeError as error:
         reason = str(error)
     else:
-        with open(os.path.join(folder, f"tail_{number}.c"), "w", encoding="utf-8") as file:
-            file.write(text)
-        return {**step, "c": {"source": f"tail_{number}.c", "function": name, "scratch_bytes": scratch_bytes}}
+        path = os.path.join(folder, f"{source.name}.c")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(source.text)
+        return {**step, "c": {"source": path, "function": source.name, "scratch_bytes": source.scratch_bytes}}
     operators = ", ".join(dict.fromkeys(node.op_type for node in nodes))
     return {**step, "operator": operators, "callback": to_identifier(nodes[-1].name or nodes[-1].output[0], "callback"),
             "reason": reason}
@@ -118,8 +119,8 @@ class Part:
             raise NodeError(f'"{node}" {what} "{name}", whose type {kind or "is not known and"} a network\'s tensors cannot '
                             "have", "unsupported")
 
-    def c_source(self, name):
-        """C of it, whose function is called `name`, and the bytes of its workspace. Raises NodeError."""
+    def c_source(self):
+        """The C of it, whose function is called by a digest of it. Raises NodeError."""
         try:
             text = generated(self.model(self.weights))
             inputs = len(self.inputs)
@@ -131,8 +132,8 @@ class Part:
             text = generated(self.model([]))  # some operators want their weights written
             self.inputs[len(self.tensors):] = []
             inputs = len(self.tensors)
-        source = Source(text, ENTRY, name, inputs, len(self.outputs))
-        return source.text, source.scratch_bytes
+        name = f"kiln_tail_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return Source(text, ENTRY, name, inputs, len(self.outputs))
 
     def model(self, weights):
         """A model of these nodes alone, whose inputs are what they read and these weights. All names are its own: what a

@@ -48,8 +48,9 @@ class Placement:
 class Network:
     """Lays a graph out, whose convolutions are layers already, and writes its steps."""
 
-    def __init__(self, graph, importer, folder, callbacks):
-        self.graph, self.folder, self.callbacks = graph, folder, callbacks
+    def __init__(self, graph, importer, folder, callbacks, sizes=()):
+        """`sizes` are names of sizes that the program says, each a field of its arguments too."""
+        self.graph, self.folder, self.callbacks, self.sizes = graph, folder, callbacks, sizes
         self.tables = {table["name"]: table for table in importer.tables}
         refused = {failure["layer"]: NodeError(failure["message"], failure["code"]) for failure in importer.failures}
         self.refusals = {id(layer.node): refused[layer.name] for layer in importer.layers if layer.name in refused}
@@ -78,8 +79,9 @@ class Network:
                     self.make(name, layouts.identity(len(self.graph.known_shape("result", name))))
         outputs = [self.add_output(value.name) for value in self.graph.model.graph.output]
         self.steps = copies.composed(self.steps, self.tensors)
-        return {"inputs": inputs, "outputs": outputs, "tensors": [tensor.table() for tensor in self.tensors],
-                "values": self.model_values(), "steps": self.steps, "failures": self.failures, "copies": self.copies, "views": self.views}
+        return {"inputs": inputs, "outputs": outputs, "size_fields": [self.fields.unique(name, "size") for name in self.sizes],
+                "tensors": [tensor.table() for tensor in self.tensors], "values": self.model_values(), "steps": self.steps,
+                "failures": self.failures, "copies": self.copies, "views": self.views}
 
     def model_values(self):
         """Where the model's own values lie, in the order in which they are made."""
@@ -318,7 +320,7 @@ class Network:
     def add_tail(self, unit):
         """Nodes that Kiln has no kernel for: C that is generated for them, or a callback."""
         try:
-            step = long_tail.step_of(unit.nodes, self.graph, self.folder, len(self.steps), self.callbacks)
+            step = long_tail.step_of(unit.nodes, self.graph, os.path.abspath(self.folder), self.callbacks)
         except NodeError as error:
             known = self.refusals.get(id(unit.node))
             raise NodeError(f"{known}; {error}" if known else str(error), error.code) from error

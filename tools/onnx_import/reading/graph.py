@@ -18,7 +18,7 @@ class Graph:
         self.model, self.folder = folded.model, folded.folder
         self.nodes, self.opset, self.opsets = folded.nodes, folded.opset, folded.opsets
         self.outputs, self.copies, self.branches = folded.outputs, folded.copies, folded.branches
-        self.misfits = folded.misfits
+        self.misfits, self.left_out = folded.misfits, folded.left_out
         self.types, self.initializers, self.constants = folded.types, folded.tensors, folded.constants
         self._values = dict(folded.values)
         self.files = {}  # of weights that layers have as the model does, by name and type

@@ -89,7 +89,7 @@ def shape_option(sizes):
 
 
 def set_shapes(path, graph, shapes):
-    """Gives inputs the shapes the user says; what the file says of anything computed from them no longer holds."""
+    """Gives inputs the shapes the user says."""
     inputs = {value.name: value for value in graph.input}
     for name, sizes in shapes.items():
         if name not in inputs:
@@ -107,9 +107,14 @@ def set_shapes(path, graph, shapes):
             else:
                 tensor.shape.dim.add().dim_value = size
     if shapes:
-        del graph.value_info[:]
-        for output in graph.output:
-            output.type.tensor_type.ClearField("shape")
+        forget_shapes(graph)
+
+
+def forget_shapes(graph):
+    """What the file says of the shapes of what is computed no longer holds when those of inputs have changed."""
+    del graph.value_info[:]
+    for output in graph.output:
+        output.type.tensor_type.ClearField("shape")
 
 
 def set_outputs(path, graph, names):
