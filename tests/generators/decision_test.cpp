@@ -394,6 +394,17 @@ TEST(Decision, cold_weights_are_read_once) {
     EXPECT_EQ(default_decision(up, cold).algorithm, "direct");
 }
 
+// Asked for caches that hold no weights, tiles of fewer outputs pay, which have fewer of them.
+TEST(Decision, cold_weights_make_tiles_small) {
+    const Problem problem = parsed("conv2d-f32-n1-c128-i56x56-m128-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc-bias");
+    const TargetModel &target = find_target("x86-64-zen4");
+    TargetModel cold = target;
+    cold.cold_weights = true;
+    const WinogradSchedule near = default_winograd_schedule(problem, target),
+                           far = default_winograd_schedule(problem, cold);
+    EXPECT_LT(far.tile[0] * far.tile[1], near.tile[0] * near.tile[1]);
+}
+
 // Asked for caches that hold no weights, they are fetched so far ahead as memory needs, where steps read few enough.
 TEST(Decision, cold_weights_are_fetched_from_memory) {
     const Problem problem = parsed("conv2d-f32-n1-c256-i12x12-m384-o12x12-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");

@@ -31,6 +31,7 @@ constexpr double fetch_cycles = 0.15;            // to ask for a line of the cac
 constexpr double unroll_gain = 0.05;             // of products, that sums of several steps in a loop's body take less
 constexpr double wait_share = 0.62;              // of the second cache's latency, for a line that nothing fetched ahead
 constexpr double cold_share = 0.5;               // of the time of cold weights, that counts
+constexpr double cold_read_share = 0.6;          //   where caches are cold: the rest comes while others are multiplied
 constexpr int lines_ahead = 64;                  // by which weights are fetched ahead from the last cache
 constexpr int line_bytes = 64;
 constexpr double least_share = 0.51;           // of panels, that channels of groups take
@@ -279,6 +280,11 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
            (bytes < target.core.l2.bytes ? 0 : bytes / far_bytes(target.core));  // written behind the products
 }
 
+// Cycles for so many bytes of weights where caches are cold.
+double cold_cycles(double bytes, const TargetModel &target) {
+    return target.cold_weights ? cold_read_share * bytes / (cold_rate * target.core.memory.read) : 0;
+}
+
 // Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
 Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
     schedule.prefetch_distance = 0;
@@ -300,7 +306,8 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
     chunk += output_copy_cycles(problem, shape, schedule, work, tile, target);
     const int chunks = shape.axes.back().chunks * shape.image_chunks;
     const double gain = schedule.by_panel ? panel_gain : 1;
-    return {schedule, (chunk * chunks + image_cycles(problem, schedule.lanes)) / gain, packed_bytes};
+    const double warm = (chunk * chunks + image_cycles(problem, schedule.lanes)) / gain;
+    return {schedule, warm + cold_cycles(packed_bytes, target), packed_bytes};
 }
 
 // The size of a tile and the blocks of its taps, and how many weights it has for each of a channel's.
@@ -516,10 +523,12 @@ double winograd_call_cycles(const Problem &problem, const WinogradSchedule &sche
 
 double winograd_cycles(const Problem &problem, const TargetModel &target) {
     const Choice winograd = choose(problem, target);
-    double cycles = winograd.cycles;
+    // Where caches are cold all of its weights are counted, but the direct algorithm has to read some too.
+    const int64_t direct_bytes = problem.w_elements() * halide_type(problem.w_type).bytes();
+    double cycles = winograd.cycles - cold_cycles(static_cast<double>(direct_bytes), target);
     // Weights that are too many for a cache come from memory in a large model and from a far cache where one layer is
     // called again and again: halfway between.
-    if (winograd.packed_bytes > target.core.l2.bytes && !problem.is_quantized()) {
+    if (!target.cold_weights && winograd.packed_bytes > target.core.l2.bytes && !problem.is_quantized()) {
         cycles +=
             cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / (cold_rate * target.core.memory.read);
     }
