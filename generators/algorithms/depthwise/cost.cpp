@@ -7,6 +7,7 @@
 #include "axes/axis_map.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
+#include "targets/register_tile.h"
 
 namespace kiln::depthwise {
 namespace {
@@ -59,11 +60,16 @@ bool takes_row_lanes(const Numbers &n) {
     const bool planes = n.problem.x_layout == Layout::ncx && n.problem.y_layout == Layout::ncx;
     // Sums of many taps that share what they read are worth that copy, where rows are short or taps many enough: 7x7 of
     // 768 channels at 7x7 takes .022 ms in place of .189, of 96 at 56x56 .28 in place of .78. Where planes are
-    // transposed in registers, so are those of rows of up to a vector and a half: 5x5 of 480 channels at 14x14 .049 in
-    // place of .074, of 240 at 20x20 .085 in place of .138; at 28x28 both take as long. Of 16 registers few rows share
-    // what they load: 28x28 by AVX2 .071 in place of .103, 56x56 .175 in place of .221.
-    const bool shares_rows = n.target.vector_registers >= 32;
-    const int least_width = !n.transposes ? 8 : shares_rows ? n.lanes * 3 / 2 : n.width + 1;
+    // transposed in registers, so are all of 16 registers, of which few rows share what they load (28x28 by AVX2 .071
+    // in place of .103, 56x56 .175 in place of .221), and of cores that shuffle several vectors a cycle images of
+    // stride 1 whose channels mostly fill vectors: on a Zen 5 5x5 of 240 channels at 28x28 takes .081 in place of .111,
+    // of 96 at 56x56 .137 in place of .172, of 24 at 48x48 .026 in place of .023. Of others rows of up to a vector and
+    // a half: 5x5 of 480 channels at 14x14 .049 in place of .074, at 28x28 as long.
+    constexpr double least_filled = 0.8;
+    const bool shuffles_fast = n.target.core.shuffles_per_cycle >= 2 && n.axes.size() == 2 && n.axes[0].stride == 1 &&
+                               tile_fit(static_cast<int>(n.problem.out_channels), n.lanes) >= least_filled;
+    const bool rows_share = n.target.vector_registers >= 32 && !shuffles_fast;
+    const int least_width = !n.transposes ? 8 : rows_share ? n.lanes * 3 / 2 : n.width + 1;
     const bool transposes = n.many_taps && n.problem.out_channels >= n.lanes &&
                             (n.width < least_width || n.problem.taps() >= least_transposed_taps);
     return planes && n.width >= (n.masks ? 5 : 8) && !transposes;
@@ -196,6 +202,16 @@ void choose_unrolled_tile(DepthwiseSchedule &schedule, const Numbers &n) {
 }
 
 }  // namespace
+
+// A row alone of many taps, of as many channels as a vector has, is a loop over taps of the direct algorithm. On a Zen
+// 5 unrolled taps take 1.3 to 1.6 times as long with 31 of 144 to 512 channels (channels first: 1.1 to 1.2), as long
+// with 17, and with 15 less.
+bool is_profitable(const Problem &problem, const TargetModel &target) {
+    const bool is_row = problem.rank == 1 && !problem.traits().transposed;
+    const bool floats = problem.x_type == DType::f32 && problem.y_type == DType::f32;
+    const bool whole_vectors = problem.out_channels == problem.groups && problem.groups >= target.lanes(32);
+    return !is_row || !floats || !whole_vectors || target.lane_indexed_fma || problem.taps() < least_looped_taps;
+}
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target) {
     const Numbers n(problem, target);

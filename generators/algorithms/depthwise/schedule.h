@@ -67,6 +67,9 @@ struct DepthwiseSchedule {
 
 bool applies(const Problem &problem);
 
+// cost.cpp: whether it is taken where nobody tuned.
+bool is_profitable(const Problem &problem, const TargetModel &target);
+
 // Whether rows may be merged: channels-last float32 rows with as many outputs as inputs.
 bool merges_rows(const Problem &problem);
 

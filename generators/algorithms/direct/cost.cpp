@@ -179,7 +179,13 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
     const bool depthwise = problem.groups > 1 && problem.out_channels == problem.groups;
     // Halide does not see that a fourth vector's bytes lie side by side. Weights of a far cache come the faster the
     // fewer of them a step reads (mobilenet_last, 5 vectors by 5 pixels: 2% more time than 3 by 7).
-    const int most_vectors = like.dot_width == 4 ? 3 : like.panels_outside ? 4 : most_panel_vectors;
+    // Vectors of channels that are a group each share no input: on a Zen 5 1-D layers of 31 taps take 1.5 times as long
+    // by 3 vectors by 4 positions as by one vector.
+    const bool shares_inputs = !depthwise || target.lane_indexed_fma;
+    const int most_vectors = !shares_inputs        ? 1
+                             : like.dot_width == 4 ? 3
+                             : like.panels_outside ? 4
+                                                   : most_panel_vectors;
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     // Weights of a far cache come the faster the fewer of them a step reads, those of memory the faster the more of
     // them it asks for: with weights in no cache 1x1 1024->512 at 14x14 takes .76 ms by 3 vectors by 7 pixels on Zen 5
