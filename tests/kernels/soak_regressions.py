@@ -2,7 +2,8 @@
 
 A line is {"target", "engine", "step", "decision", "layer", "class"}: step is run or verify (trials.py), decision a line of a
 decisions file or null, layer as layers.py has it, class what failed when it was found. `./dev soak` adds lines. One that is not
-mended yet may be told to be "open": it then has to fail, so that whoever mends it takes the word off.
+mended yet may be told to be "open": it then has to fail, so that whoever mends it takes the word off. One that was mended by
+refusing its decision has the words of the refusal, "refused".
 """
 
 import itertools
@@ -76,6 +77,8 @@ class Regressions(unittest.TestCase):
                 if failure.get("open"):
                     print(f"known to fail on {failure['target']}: {verdict.problem}: {verdict.failure}")
                     self.assertNotEqual(verdict.failure, "", 'it is mended: take "open" off')
+                elif failure.get("refused"):
+                    self.assertIn(failure["refused"], verdict.failure)
                 else:
                     self.assertEqual(verdict.failure, "")
         unseen = {failure["target"] for failure in failures if targets.way(failure["target"]) == targets.COMPILED}
