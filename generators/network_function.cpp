@@ -145,15 +145,6 @@ Expr size(size_t index) {
     return Variable::make(Int(64), "size" + std::to_string(index));
 }
 
-// "160, 320 or 640"
-std::string listed(const std::vector<int64_t> &values) {
-    std::string text;
-    for (size_t i = 0; i < values.size(); i++) {
-        text += (i == 0 ? "" : i + 1 == values.size() ? " or " : ", ") + std::to_string(values[i]);
-    }
-    return text;
-}
-
 // Calls the function of the sizes from the `index`-th on, of which there are `count`, beginning with the `first`-th.
 IrStmt pick_by_sizes(const NetworkChoice &choice, size_t index, size_t first, size_t count) {
     if (index == choice.sizes.size()) {
@@ -203,6 +194,14 @@ std::vector<std::string> own_symbols(const NetworkModule &network) {
 }
 
 }  // namespace
+
+std::string listed(const std::vector<int64_t> &values) {
+    std::string text;
+    for (size_t i = 0; i < values.size(); i++) {
+        text += (i == 0 ? "" : i + 1 == values.size() ? " or " : ", ") + std::to_string(values[i]);
+    }
+    return text;
+}
 
 void generate_network_functions(const NetworkModule &network, const std::string &object_file) try {
     const Target target = calling_target(network.architecture);

@@ -67,6 +67,9 @@ struct NetworkModule {
     std::vector<NetworkChoice> choices;
 };
 
+// "160, 320 or 640"
+std::string listed(const std::vector<int64_t> &values);
+
 // Writes an object with int32_t <symbol>(const <symbol>_args *) for each function and each choice.
 void generate_network_functions(const NetworkModule &network, const std::string &object_file);
 

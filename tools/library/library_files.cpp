@@ -6,7 +6,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "function_arguments.h"
-#include "kiln/kernel.h"
 #include "kiln/tensor.h"
 #include "nlohmann/json.hpp"
 
@@ -206,7 +205,7 @@ std::string memory_of_all(const LibraryContents &library) {
         workspace = std::max(workspace, layer.workspace_bytes());
         if (layer.embedded == Embedding::packed) continue;
         offsets += fmt::format("#define {}_PACKED_OFFSET {}\n", in_capitals(layer.functions.symbol), packed);
-        packed += (layer.packed_bytes() + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+        packed += aligned(layer.packed_bytes());
         if (layer.embedded == Embedding::raw)
             packing += fmt::format("    if (!code) code = {0}_pack((char *)packed + {1}_PACKED_OFFSET);\n",
                                    layer.functions.symbol, in_capitals(layer.functions.symbol));

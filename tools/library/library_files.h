@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel.h"
+#include "kiln/kernel.h"
 #include "kiln/layer.h"
 #include "layer_functions.h"
 #include "layers/spec.h"
@@ -14,6 +15,11 @@
 #include "nlohmann/json.hpp"
 
 namespace kiln::tools {
+
+// The bytes of memory from a multiple of KILN_ALIGNMENT up to another that hold so many.
+inline int64_t aligned(int64_t bytes) {
+    return (bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+}
 
 // A kernel of the library, for one target.
 struct LibraryKernel {

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "kiln/kernel.h"
+#include "network_function.h"
 
 namespace kiln::tools {
 namespace {
@@ -16,14 +17,6 @@ std::string c_element(const std::string &dtype) {
     if (dtype == "bool") return "uint8_t";
     if (dtype == "float16" || dtype == "bfloat16") return "void";
     return dtype + "_t";
-}
-
-// "160, 320 or 640"
-std::string listed(const std::vector<int64_t> &values) {
-    std::string text;
-    for (size_t i = 0; i < values.size(); i++)
-        text += fmt::format("{}{}", i == 0 ? "" : i + 1 == values.size() ? " or " : ", ", values[i]);
-    return text;
 }
 
 // "[1][3][48][width]": what is a size of the program's in every network has its name, what differs otherwise is listed.

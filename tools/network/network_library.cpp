@@ -23,10 +23,6 @@
 namespace kiln::tools {
 namespace {
 
-int64_t aligned(int64_t bytes) {
-    return (bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
-}
-
 // The different operations of all networks, in the order in which they come.
 std::vector<std::string> operation_texts(const NetworkSet &set) {
     std::vector<std::string> texts;

@@ -7,15 +7,7 @@
 #include "kiln/kernel.h"
 
 namespace kiln::tools {
-namespace {
-
 using Base = NetworkPointer::Base;
-
-int64_t aligned(int64_t bytes) {
-    return (bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
-}
-
-}  // namespace
 
 std::string with_own_names(std::string text, const std::string &library) {
     constexpr std::string_view generic = "kiln_tail";

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string_view>
 
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
@@ -228,8 +227,7 @@ bool picks_output(const Problem &problem, const DirectSchedule &schedule) {
 }
 
 bool guards_last_panel(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    return target.is_gpu() || std::string_view(target.architecture).starts_with("x86") ||
-           fills_vectors(problem, schedule) || picks_output(problem, schedule);
+    return !target.loses_empty_guards || fills_vectors(problem, schedule) || picks_output(problem, schedule);
 }
 
 std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule) {

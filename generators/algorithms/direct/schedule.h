@@ -112,8 +112,7 @@ bool transposes_output(const Problem &problem, const DirectSchedule &schedule);
 bool fills_vectors(const Problem &problem, const DirectSchedule &schedule);
 
 // Whether the target's kernels keep the guard of a vector that holds none, or need none as y picks from whole panels:
-// where vectors are not loaded and stored under a mask, as they are on x86, Halide 21 makes that guard true, and such
-// vectors are read and written behind their tensors.
+// else such vectors are read and written behind their tensors.
 bool guards_last_panel(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
 
 // Whether a processor's kernel may write y a register tile at a time. Halide 21 drops the guard of a vector that lies
