@@ -474,6 +474,20 @@ TEST(Decision, groups_that_fill_a_vector_are_interleaved) {
     }
 }
 
+// Depthwise channels whose count is such that a position's neighbours lie in few of the first cache's sets are no
+// vector that sweeps the image: tiles are as tall as it is.
+TEST(Decision, depthwise_channels_that_share_sets_take_tall_tiles) {
+    const auto schedule_of = [](int channels) {
+        const std::string count = std::to_string(channels);
+        const std::string text = "conv2d-f32-n1-c" + count + "-i7x7-m" + count + "-o7x7-k3x3-s1x1-d1x1-p1x1,1x1-g";
+        return default_decision(parsed(text + count + "-nxc,nxc"), find_target("x86-64-zen4")).schedule;
+    };
+    EXPECT_THAT(schedule_of(960), testing::HasSubstr("channels_outside:1"));
+    for (const int channels : {1024, 1536}) {
+        EXPECT_THAT(schedule_of(channels), testing::HasSubstr("vectors:2;pixels:2;rows:7")) << channels;
+    }
+}
+
 TEST(Decision, says_what_has_no_kernels) {
     const TargetModel &target = find_target("x86-64-avx2");
     const std::pair<const char *, const char *> cases[] = {
