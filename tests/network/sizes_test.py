@@ -71,6 +71,18 @@ class SeveralSizes(NetworkTest):
         files = [path for path in (self.folder / "w").rglob("*.npy")]
         self.assertEqual(len({path.read_bytes() for path in files}), len(files))
 
+    def test_layers_of_one_bias_that_equals_another(self):
+        """Several layers name one file, whose bytes another has too: all are that one's."""
+        rng = np.random.default_rng(1)
+        kernels = [random_tensor(rng, f"w{place}", 4, 4, 3) for place in range(3)]
+        zeros = [onnx.numpy_helper.from_array(np.zeros(4, np.float32), name) for name in ("a", "b")]
+        nodes = [helper.make_node("Conv", [x, f"w{place}", bias], [y])
+                 for place, (x, bias, y) in enumerate([("x", "a", "s"), ("s", "b", "t"), ("t", "b", "y")])]
+        model = model_of(nodes, [value("x", [1, 4, 16])], [value("y", None)], [*kernels, *zeros])
+        answer = self.read(model, "--network", "--weights", self.folder / "w")
+        biases = {layer["bias_values"] for layer in answer["layers"]}
+        self.assertEqual([np.load(path).tolist() for path in biases], [[0] * 4])
+
     def test_one_value_is_a_fixed_size(self):
         answer = self.read(self.model, "--network", "--weights", self.folder / "w", "--size", "width=32", "--size", "line.0=1")
         self.assertEqual((answer["sizes"], len(answer["networks"])), ([], 1))

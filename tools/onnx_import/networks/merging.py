@@ -12,6 +12,7 @@ class Merged:
 
     def __init__(self):
         self.files = {}  # by what they hold
+        self.first_files = {}  # by path: the first file that holds the same
         self.layers = {}  # by all of a layer's table but its name and source: the table, and the sizes that it is met at
         self.notes, self.failures, self.networks, self.first = {}, [], [], None
         self.sizes = []  # of each network, by fields
@@ -43,12 +44,14 @@ class Merged:
         self.first = self.first or answer
 
     def file(self, path):
-        """The first file that holds the same; a later one is not kept."""
-        with open(path, "rb") as file:
-            first = self.files.setdefault(hashlib.sha256(file.read()).digest(), path)
-        if first != path and os.path.exists(path):
-            os.remove(path)
-        return first
+        """The first file that holds the same; a later one is not kept. Several layers may name one."""
+        if path not in self.first_files:
+            with open(path, "rb") as file:
+                first = self.files.setdefault(hashlib.sha256(file.read()).digest(), path)
+            if first != path:
+                os.remove(path)
+            self.first_files[path] = first
+        return self.first_files[path]
 
     def answer(self, sizes):
         """`sizes` are {name: values} of those of several values."""
