@@ -72,8 +72,8 @@ void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int 
     }
     // Of runs that divide neither thread nor bounds meet an unfinished one.
     if (const int run = shared.extent > most ? shared.extent / even_pieces(shared.extent, most) : 1; run > 1) {
-        const VarOrRVar pieces = loop_of(shared.var, "pieces"), piece = loop_of(shared.var, "piece");
-        stage.split(shared.var, pieces, piece, run);
+        const VarOrRVar pieces = loop_of(shared.var, "pieces");
+        stage.split(shared.var, pieces, shared.var, run);
         shared.var = pieces;
     }
     if (shared.extent > 1) {

@@ -21,7 +21,8 @@ int even_pieces(int iterations, int most);
 
 // Makes the outermost loops of a stage, the outermost first, pieces that the caller's threads share: several loops one
 // where the outermost have too few iterations to be even for 2, 4 and 8 threads, or runs of neighbouring iterations
-// where handing out each would cost too much. Updates must allow it (allow_race_conditions).
+// where handing out each would cost too much: a single loop's variable is then that of a run. Updates must allow it
+// (allow_race_conditions).
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int most = pieces_worth(0));
 
 }  // namespace kiln

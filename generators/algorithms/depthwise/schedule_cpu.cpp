@@ -3,6 +3,7 @@
 
 #include "algorithms/depthwise/depthwise.h"
 #include "expressions/arithmetic.h"
+#include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 #include "moves/tile_sum.h"
 #include "moves/transpose_block.h"
@@ -28,7 +29,7 @@ std::vector<Var> plane_order(const std::vector<Var> &at) {
 // The loops around a tile of y that others are scheduled by.
 struct LoopsAroundTile {
     Var innermost, rows;
-    Var outermost;  // over the image, or over the channels of planes
+    SharedLoop outermost;  // over the image, or over channels
 };
 
 // Splits y into tiles.
@@ -55,7 +56,8 @@ LoopsAroundTile schedule_tile(DepthwiseStages &s, const Problem &problem, const 
             inside.insert(schedule.has_row_lanes() ? inside.begin() + 1 : inside.end(), s.phase[a]);
         }
     }
-    std::vector<VarOrRVar> image = {tile};
+    const int tile_width = schedule.has_row_lanes() ? width : schedule.pixels();
+    std::vector<SharedLoop> loops = {{tile, ceil_div(s.axes[0].phase_extent, tile_width)}};
     if (s.axes.size() > 1) {
         // Rows that share what is gathered stay together.
         const int group_rows = s.gathered ? s.gathered->group_rows : 1;
@@ -64,20 +66,31 @@ LoopsAroundTile schedule_tile(DepthwiseStages &s, const Problem &problem, const 
                       rows_divide ? tail(s.axes[1].phase_extent, schedule.rows) : TailStrategy::GuardWithIf);
         s.tiled.unroll(s.q[1]);
         inside.push_back(s.q[1]);
-        image.push_back(rows);
+        loops.push_back({rows, ceil_div(s.axes[1].phase_extent, schedule.rows)});
     }
     for (size_t a = 2; a < s.axes.size(); a++) {
-        image.push_back(s.q[a]);
+        loops.push_back({s.q[a], s.axes[a].phase_extent});
     }
-    std::vector<VarOrRVar> loops = image;
-    const Var channel = schedule.has_row_lanes() ? s.c : block;
+    const SharedLoop channel =
+        schedule.has_row_lanes() ? SharedLoop{s.c, channels} : SharedLoop{block, ceil_div(channels, width)};
     const bool channels_outside = schedule.has_row_lanes() || schedule.with<ChannelLanes>()->channels_outside;
     loops.insert(channels_outside ? loops.end() : loops.begin(), channel);
-    loops.push_back(s.n);
     std::vector<VarOrRVar> order = inside;
-    order.insert(order.end(), loops.begin(), loops.end());
+    for (const SharedLoop &loop : loops) {
+        order.push_back(loop.var);
+    }
+    order.emplace_back(s.n);
     s.tiled.reorder(order);
-    return {loops.front().var, rows, loops[loops.size() - 2].var};
+    return {loops.front().var.var, rows, loops.back()};
+}
+
+// Images are the pieces that threads share, or of one image the iterations of y's outermost loop.
+void share_images(DepthwiseStages &s, const Problem &problem, const SharedLoop &outermost) {
+    if (problem.batch > 1) {
+        s.y.parallel(s.n);
+    } else {
+        share_loops(s.y, {outermost}, pieces_worth(problem.flops()));
+    }
 }
 
 // How many positions of an axis are gathered for `outputs` of them.
@@ -254,7 +267,7 @@ void schedule_transposed(DepthwiseStages &s, const Problem &problem, const Depth
     schedule_transpose(x, x_block, at[0], at[1], schedule.lanes, lanes_within(s.axes[0].in, 16), blocks, block,
                        TailStrategy::ShiftInwards);
     if (schedule.parallel) {
-        s.y.parallel(problem.batch > 1 ? s.n : panel);
+        share_images(s, problem, {panel, ceil_div(channels, width)});
     }
 }
 
@@ -276,7 +289,7 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
     if (s.transposed) {
         schedule_transposed(s, problem, schedule);
     } else if (schedule.parallel) {
-        s.y.parallel(problem.batch > 1 ? s.n : loops.outermost);
+        share_images(s, problem, loops.outermost);
     }
     if (schedule.sums<TapsInLoop>()) {
         schedule_sum_in_loop(s, schedule, loops.innermost);
