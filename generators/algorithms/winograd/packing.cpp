@@ -59,7 +59,12 @@ WeightPosition position_of(const Problem &problem, const WinogradShape &shape, c
     }
     if (shape.merges_input_phases) {
         const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
-        w.input = k % reduction_channels;
+        int merged = reduction_channels;
+        for (const WinogradAxis &axis : shape.axes) {
+            merged *= axis.input_phases;
+        }
+        // An odd number of them is followed by one that is none, where products are summed by twos.
+        w.input = Halide::select(k < merged, k % reduction_channels, -1);
         Expr input_phases = k / reduction_channels;
         for (size_t a = 0; a < shape.axes.size(); a++) {
             w.input_phase[a] = input_phases % shape.axes[a].input_phases;
