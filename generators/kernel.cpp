@@ -19,6 +19,7 @@
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/bf16_instruction.h"
 #include "lowering/byte_dot.h"
+#include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
 #include "lowering/gpu_module.h"
 #include "lowering/innermost_loops.h"
@@ -157,7 +158,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     generator->set_generatorparam_value("model", std::string(request.target->name));
     generator->set_generatorparam_value("part", part);
     if (in_workspace == nullptr) {
-        Halide::Module module = generator->build_module(name);
+        Halide::Module module = without_false_assertions([&] { return generator->build_module(name); });
         patch_functions(module, request, part);
         return module;
     }
@@ -172,7 +173,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
             }
         }
     }
-    return pipeline.compile_to_module(arguments, name, target);
+    return without_false_assertions([&] { return pipeline.compile_to_module(arguments, name, target); });
 }
 
 // What a lowered module launches.

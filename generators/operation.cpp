@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "expressions/arithmetic.h"
+#include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
@@ -49,8 +50,9 @@ Halide::Module lower(const NetworkOperation &operation, const OperationRequest &
         out.output_buffer().dim(dimension++).set_bounds(0, static_cast<int>(extent)).set_stride(stride);
         stride *= static_cast<int>(extent);
     }
-    Halide::Module module =
-        out.compile_to_module(arguments, request.symbol, pipeline_target(Target(request.target->halide)));
+    Halide::Module module = without_false_assertions([&] {
+        return out.compile_to_module(arguments, request.symbol, pipeline_target(Target(request.target->halide)));
+    });
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
         if (!request.target->f64_vectors) {
             function.body = interleave_in_registers(function.body);

@@ -100,6 +100,16 @@ bool AxisMap::reads_outside() const {
     return range.first <= range.last && (range.first < 0 || range.last >= in);
 }
 
+bool AxisMap::reads_are_bounded() const {
+    if (phases == 1) {
+        return true;
+    }
+    const Range range = reads();
+    const int reach = (taps - 1) * tap_step, last = (phase_extent - 1) * stride;
+    return offset_is_bounded() && floor_div(pad_, phases) + std::min(0, reach) >= range.first &&
+           floor_div(phases - 1 + pad_, phases) + std::max(0, reach) + last <= range.last;
+}
+
 AxisMap::Range AxisMap::reads_inside() const {
     const Range range = reads();
     return {std::max(range.first, 0), std::min(range.last, in - 1)};

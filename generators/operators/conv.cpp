@@ -16,7 +16,7 @@ Definition conv(const Problem &problem, const Operands &operands) {
         const Expr t = r[static_cast<int>(a) + 1];
         const Expr i = at.o[a] * sizes.stride[a] + t * sizes.dilation[a] - sizes.pad_begin[a];
         r.where(is_within(i, sizes.in[a]));
-        x.push_back(i);
+        x.push_back(Halide::unsafe_promise_clamped(i, 0, Halide::max(sizes.in[a] - 1, 0)));  // as just asked
         w.push_back(t);
     }
     x.emplace_back(at.n);

@@ -19,7 +19,7 @@ Definition conv_transpose(const Problem &problem, const Operands &operands) {
         const Expr strides = at.o[a] + sizes.pad_begin[a] - t * sizes.dilation[a];
         const Expr i = strides / sizes.stride[a];
         r.where(strides % sizes.stride[a] == 0 && is_within(i, sizes.in[a]));
-        x.push_back(i);
+        x.push_back(Halide::unsafe_promise_clamped(i, 0, Halide::max(sizes.in[a] - 1, 0)));  // as just asked
         w.push_back(t);
     }
     x.emplace_back(at.n);

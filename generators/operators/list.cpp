@@ -142,18 +142,17 @@ struct Direct {
     static bool splits_groups(const Problem &, const Schedule &schedule) { return schedule.panels_of_groups; }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        if (!guards_last_panel(problem, schedule, target)) {
-            throw std::invalid_argument("schedule: \"vectors\" must divide the vectors of " +
-                                        std::to_string(channels_in_panels(problem, schedule)) + " channels for " +
-                                        target.name);
-        }
-        DirectStages stages = direct(problem, schedule, operands, target);
-        SumSteps sum = schedule_direct(stages, problem, schedule);
+        // A decision that was made for more channels may unroll by more steps than there are.
+        Schedule fitted = schedule;
+        fitted.unroll = std::min(schedule.unroll,
+                                 ceil_div(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width));
+        DirectStages stages = direct(problem, fitted, operands, target);
+        SumSteps sum = schedule_direct(stages, problem, fitted);
         if (stages.f16_sums) {
-            sum = schedule_f16_sums(stages, schedule, sum);
+            sum = schedule_f16_sums(stages, fitted, sum);
         }
-        if (stages_inputs(problem, schedule, target)) {
-            stage_inputs(stages, schedule, sum.steps);
+        if (stages_inputs(problem, fitted, target)) {
+            stage_inputs(stages, fitted, sum.steps);
         }
         return stages.y;
     }

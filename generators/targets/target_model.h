@@ -60,9 +60,6 @@ struct TargetModel {
     // Whether LLVM compiles the guards of several vectors wrong, so that DeformConv's panels of channels with a group
     // each may not reach beyond the last.
     bool miscompiles_vector_guards = false;
-    // Whether Halide makes the guard of a vector that holds no channel true (docs/HALIDE.md): where vectors are not
-    // loaded and stored under a mask, as they are on x86.
-    bool loses_empty_guards = false;
     GpuModel gpu = {};
     // Of no row: whether whoever asks for a decision will find weights in no cache, as a network's layers do.
     bool cold_weights = false;

@@ -90,6 +90,42 @@ TEST(AxisMap, reads_covers_every_position) {
     }
 }
 
+// What Halide finds by the bounds of q, phase and j, one by one.
+bool halide_bounds_reads(const AxisMap &map) {
+    const Halide::Var q("q"), phase("phase"), j("j");
+    Halide::Internal::Scope<Halide::Internal::Interval> scope;
+    scope.push(q.name(), {0, map.phase_extent - 1});
+    scope.push(phase.name(), {0, map.phases - 1});
+    scope.push(j.name(), {0, map.taps - 1});
+    const Halide::Expr in = q * map.stride + map.offset(phase) + j * map.tap_step;
+    const Halide::Internal::Interval found = Halide::Internal::bounds_of_expr_in_scope(in, scope);
+    const AxisMap::Range range = map.reads();
+    return found.is_bounded() && Halide::Internal::is_const_one(
+                                     Halide::Internal::simplify(found.min >= range.first && found.max <= range.last));
+}
+
+TEST(AxisMap, knows_whether_halide_bounds_what_is_read) {
+    std::mt19937 random(3);
+    int bounded = 0;
+    for (int round = 0; round < 300; round++) {
+        const Problem p = random_axis(random);
+        const AxisMap map = axis_maps(p)[0];
+        if (map.taps > 0 && map.kernel >= map.phases && map.reads_are_bounded()) {
+            bounded++;
+            ASSERT_TRUE(halide_bounds_reads(map))
+                << "round " << round << " op " << int(p.op) << " kernel " << p.kernel[0] << " stride " << p.stride[0]
+                << " dilation " << p.dilation[0] << " pad " << p.pad_begin[0] << " outputs " << p.out[0];
+        }
+    }
+    EXPECT_GT(bounded, 100);
+    Problem p;  // whose phases have two taps and one, so that the first read depends on the phase
+    p.op = Operator::conv_transpose;
+    p.rank = 1;
+    p.in[0] = 11, p.kernel[0] = 3, p.stride[0] = 2, p.dilation[0] = 1, p.pad_begin[0] = 3, p.out[0] = 20;
+    EXPECT_FALSE(axis_maps(p)[0].reads_are_bounded());
+    EXPECT_FALSE(halide_bounds_reads(axis_maps(p)[0]));
+}
+
 TEST(AxisMap, dilated_strides_share_taps_of_one_residue) {
     Problem p;  // stride 4, dilation 2: odd phases have no taps
     p.op = Operator::conv_transpose;

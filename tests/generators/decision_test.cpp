@@ -292,28 +292,6 @@ TEST(Decision, gives_groups_panels_of_their_own) {
     }
 }
 
-// A vector without a channel is guarded on x86 alone (docs/HALIDE.md).
-TEST(Decision, fills_the_vectors_of_the_last_panel) {
-    DirectSchedule sixteen;
-    sixteen.lanes = sixteen.vectors = 4;
-    for (const TargetModel &target : target_models()) {
-        if (target.is_gpu()) continue;
-        const bool x86 = std::string_view(target.name).starts_with("x86");
-        for (const int channels : {9, 21, 32, 36, 40}) {
-            const std::string sizes = "-n1-c8-i9x9-m" + std::to_string(channels) + "-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g1";
-            const Problem problem = parsed("conv2d-f32" + sizes + "-nxc,nxc");
-            EXPECT_EQ(guards_last_panel(problem, sixteen, target), x86 || channels == 32)
-                << channels << " by " << target.name;
-            EXPECT_TRUE(guards_last_panel(problem, default_direct_schedule(problem, target), target))
-                << channels << " by " << target.name;
-            if (target.f16_arithmetic) {
-                const Problem fast = parsed("conv2d-f16" + sizes + "-nxc,nxc-fast");
-                EXPECT_TRUE(guards_last_panel(fast, default_f16_accumulate_schedule(fast, target), target)) << channels;
-            }
-        }
-    }
-}
-
 TEST(Decision, takes_winograd_for_narrow_floats_too) {
     const std::string shape = "-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
     for (const TargetModel &target : target_models()) {

@@ -1,5 +1,6 @@
 // Passes over lowered statements say whether they found what they look for.
 #include <Halide.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -8,6 +9,7 @@
 
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/byte_dot.h"
+#include "lowering/false_assertions.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
 
@@ -116,6 +118,33 @@ TEST(LoweringPasses, known_lanes_are_stored_by_powers_of_two) {
     EXPECT_EQ(partial_stores([](const Expr &i) { return i >= 2 && i != 5; }),
               (Texts{"2 from 2", "1 from 4", "2 from 6"}));
     EXPECT_EQ(partial_stores([](const Expr &i) { return i < Halide::Param<int>("unknown"); }), (Texts{"[8 from 0]"}));
+}
+
+// The second of two stages, the first of which has so many elements where four are read.
+Halide::Module two_stages(int elements) {
+    const Var i("i");
+    Func first("first"), y("y");
+    first(i) = Halide::cast<float>(i);
+    y(i) = first(i);
+    first.compute_root().bound(i, 0, elements);
+    y.bound(i, 0, 4).output_buffer().dim(0).set_bounds(0, 4);
+    return y.compile_to_module({}, "y", Halide::Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
+}
+
+TEST(LoweringPasses, assertions_that_never_hold_are_errors) {
+    EXPECT_EQ(without_false_assertions([] { return two_stages(4); }).functions().size(), 1);
+    for (int round = 0; round < 2; round++) {
+        try {
+            without_false_assertions([] { return two_stages(3); });
+            ADD_FAILURE() << "nothing was thrown";
+        } catch (const Halide::InternalError &error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr("an assertion never holds"));
+            EXPECT_THAT(error.what(), testing::HasSubstr("\"first"));
+        }
+    }
+    EXPECT_EQ(without_false_assertions([] { return two_stages(4); }).functions().size(), 1);
+    EXPECT_THROW(without_false_assertions([]() -> Halide::Module { return Func("empty").compile_to_module({}, "y"); }),
+                 Halide::Error);
 }
 
 }  // namespace

@@ -152,6 +152,10 @@ void define_sum(DeformableStages &s, const Problem &problem, int panel, const De
     } else if (problem.groups != 1) {
         const bool depthwise = problem.in_channels == problem.groups && problem.out_channels == problem.groups;
         channel = depthwise ? Expr(s.c) : s.c / sizes.out_of_group() * sizes.reduction_channels() + s.r.x;
+        if (problem.out_channels == open_size || problem.out_channels % panel != 0) {
+            // As samples are bounded; what the last panel's empty lanes read is stored, too (schedule_samples()).
+            channel = Halide::unsafe_promise_clamped(channel, 0, sizes.in_channels - 1);
+        }
     }
     const Expr one_offset_group = sizes.offset_groups == 1;
     const Expr of_group = Halide::select(one_offset_group, channel, channel % derived.offset_channels);

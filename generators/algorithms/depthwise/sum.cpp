@@ -135,9 +135,10 @@ void define_sum_in_loop(DepthwiseStages &s, const Problem &problem, const Operan
         const AxisMap &axis = s.axes[a];
         const Expr tap = r[static_cast<int>(a)];
         Expr in = s.q[a] * axis.stride + constant(axis.offset(0)) + tap * axis.tap_step;
-        if (a > 0 && axis.reads_outside()) {
+        if (skips_padding(axis, a)) {
             r.where(in >= 0 && in < axis.in);
-            in = Halide::clamp(in, 0, axis.in - 1);
+            const AxisMap::Range held = s.copies ? s.reads[a] : AxisMap::Range{0, axis.in - 1};
+            in = Halide::clamp(in, held.first, held.last);
         }
         at.push_back(s.q[a]);
         position.push_back(in);

@@ -204,7 +204,7 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
             return s;
         };
         const auto score = [&](const DirectSchedule &s) {
-            if ((!depthwise && !is_panel_in_group(problem, s)) || !guards_last_panel(problem, s, target)) {
+            if (!depthwise && !is_panel_in_group(problem, s)) {
                 return 0.0;
             }
             const double of_peak = share(axes, channels, s, target);

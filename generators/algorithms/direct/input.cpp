@@ -18,12 +18,15 @@ using Halide::Var;
 // Whether rows in the padding are skipped on this axis rather than read as zeros: not on the innermost, whose positions
 // share registers, nor where a tile spans several rows.
 bool skips_padding(const DirectSchedule &schedule, size_t axis, const AxisMap &map) {
+    // Of a single tap, the condition is on the output's position, which then bounds what is read and the sums otherwise
+    // than they are stated.
+    if (map.taps == 1) {
+        return false;
+    }
     if (schedule.with<AmxLanes>() != nullptr) {
-        // Sums of as many products everywhere overlap with the use of others (matrix_tiles.h): worth some zeros. Of a
-        // single tap, the condition is on the output's position, which then bounds the sums: matrix tiles need them at
-        // a place known beforehand.
+        // Sums of as many products everywhere overlap with the use of others (matrix_tiles.h): worth some zeros.
         const AxisMap::Range all = map.reads(), inside = map.reads_inside();
-        if (map.taps == 1 || 4 * (inside.last - inside.first + 1) >= 3 * (all.last - all.first + 1)) {
+        if (4 * (inside.last - inside.first + 1) >= 3 * (all.last - all.first + 1)) {
             return false;
         }
     }

@@ -208,26 +208,8 @@ bool transposes_output(const Problem &problem, const DirectSchedule &schedule) {
            axes[0].out >= transposed_positions;
 }
 
-bool fills_vectors(const Problem &problem, const DirectSchedule &schedule) {
-    const int vectors = ceil_div(channels_in_panels(problem, schedule), schedule.lanes);
-    return schedule.has_row_lanes() || vectors % schedule.vectors == 0;
-}
-
-bool keeps_channel_guards(const Problem &problem, const DirectSchedule &schedule) {
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const bool no_remainders = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
-        return axis.offset_is_bounded() && !axis.has_uneven_phases();
-    });
-    return no_remainders || fills_vectors(problem, schedule);
-}
-
 bool picks_output(const Problem &problem, const DirectSchedule &schedule) {
-    return transposes_output(problem, schedule) || !keeps_channel_guards(problem, schedule) ||
-           !phases_are_whole(axis_maps(problem));
-}
-
-bool guards_last_panel(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    return !target.loses_empty_guards || fills_vectors(problem, schedule) || picks_output(problem, schedule);
+    return transposes_output(problem, schedule) || !phases_are_whole(axis_maps(problem));
 }
 
 std::vector<int> output_phases(const Problem &problem, const DirectSchedule &schedule) {

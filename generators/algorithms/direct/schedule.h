@@ -108,20 +108,7 @@ bool gathers_few(const Problem &problem, const DirectSchedule &schedule);
 // one channel after the other there, and those may lie so far apart that they fall into few sets of a cache.
 bool transposes_output(const Problem &problem, const DirectSchedule &schedule);
 
-// Whether each vector of the last panel holds a channel.
-bool fills_vectors(const Problem &problem, const DirectSchedule &schedule);
-
-// Whether the target's kernels keep the guard of a vector that holds none, or need none as y picks from whole panels:
-// else such vectors are read and written behind their tensors.
-bool guards_last_panel(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
-
-// Whether a processor's kernel may write y a register tile at a time. Halide 21 drops the guard of a vector that lies
-// wholly beyond the last channel where the taps of an axis' phases follow from a remainder, their first or their
-// number: what such a panel holds is then written beside y, whole, and y picks its channels from it.
-bool keeps_channel_guards(const Problem &problem, const DirectSchedule &schedule);
-
-// Whether a processor's kernel picks y's elements from whole phases: those of y have unequal sizes, y is transposed, or
-// its channels would lack a guard.
+// Whether a processor's kernel picks y's elements from whole phases: those of y have unequal sizes, or y is transposed.
 bool picks_output(const Problem &problem, const DirectSchedule &schedule);
 
 // In how many phases direct() sees each axis of y on a processor (Implementation::output_phases); on a GPU

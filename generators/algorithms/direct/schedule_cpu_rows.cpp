@@ -17,7 +17,7 @@ SumSteps schedule_row_sum(DirectStages &s, const DirectSchedule &schedule) {
     s.acc.reorder_storage({tile.along, s.c});
     const SumSteps steps = schedule_tile_sum(s.acc, tile, {loops_from(s.r, 1), schedule.unroll});
     const auto *row = schedule.with<RowLanes>();
-    if (row != nullptr && row->prefetch_distance > 0) {
+    if (row != nullptr && row->prefetch_distance > 0 && !s.padded_input) {  // copies are near
         // By each step, between its products: as many at once as several steps read are no faster than none.
         prefetch(s.acc.update(), s.input, steps.innermost, row->prefetch_distance);
     }

@@ -39,7 +39,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const auto stays_in_group = [=](const ScheduleNumbers &n, int panel) {
         return !grouped || (n["panels_of_groups"] != 0) != (out_of_group % panel == 0);
     };
-    const auto compiles = [=, &target](const ScheduleNumbers &n) {
+    const auto gathers = [=](const ScheduleNumbers &n) {
         DirectSchedule s;
         s.lanes = n["lanes"];
         s.vectors = n["vectors"];
@@ -47,7 +47,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         s.rows = n["rows"];
         s.unroll = n["unroll"];
         s.panels_of_groups = n["panels_of_groups"] != 0;
-        return gathers_few(problem, s) && guards_last_panel(problem, s, target);
+        return gathers_few(problem, s);
     };
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
@@ -97,9 +97,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                 }
                 // Halide does not see that a fourth vector's bytes lie side by side.
                 return (n["panels_outside"] != 0 || n["chunk"] == chunk) &&  // which means nothing then
-                       fits_registers(n, n["rows"], target) && compiles(n) &&
-                       (n["dot_width"] < 4 || n["vectors"] < 4) && stays_in_group(n, n["lanes"] * n["vectors"]) &&
-                       (n["transposed_x"] == 0 || n["dot_width"] == 1);
+                       fits_registers(n, n["rows"], target) && gathers(n) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
+                       stays_in_group(n, n["lanes"] * n["vectors"]) && (n["transposed_x"] == 0 || n["dot_width"] == 1);
             }};
 }
 

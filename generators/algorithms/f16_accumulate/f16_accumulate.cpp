@@ -25,9 +25,6 @@ F16AccumulateSchedule default_f16_accumulate_schedule(const Problem &problem, co
     schedule.tile = F16Lanes{schedule.width()};
     schedule.lanes = lanes_around(problem.out_channels, target.lanes(16));
     schedule.vectors = std::min(schedule.vectors, ceil_div(static_cast<int>(problem.out_channels), schedule.lanes));
-    if (!guards_last_panel(problem, schedule, target)) {
-        schedule.vectors = largest_divisor(ceil_div<int64_t>(problem.out_channels, schedule.lanes), schedule.vectors);
-    }
     schedule.unroll = std::min(f16_sum_block(problem), target.lanes(16));
     return schedule;
 }

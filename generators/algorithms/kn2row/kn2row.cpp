@@ -76,11 +76,18 @@ void define_shifted(Kn2rowStages &s, const Kn2rowSchedule &schedule) {
 // The sum of those products that meet at y's position.
 Expr sum_of_taps(const Kn2rowStages &s, const Problem &problem) {
     const AxisMap &row = s.axes[0];
+    const AxisMap::Range reads = row.reads();
     const Expr phase = row.phases > 1 ? Expr(s.phase[0]) : Expr(0);
     Expr sum;
     for (int tap = 0; tap < row.taps; tap++) {
-        std::vector<Expr> at = {s.q[0] + row.offset(phase) + tap * row.tap_step,
-                                s.c * taps_of(problem) + row.tap(phase, tap)};
+        Expr position = s.q[0] + row.offset(phase) + tap * row.tap_step, of_tap = row.tap(phase, tap);
+        if (!row.reads_are_bounded()) {
+            position = Halide::unsafe_promise_clamped(position, reads.first, std::max(reads.first, reads.last));
+        }
+        if (row.has_uneven_phases()) {
+            of_tap = Halide::min(of_tap, row.kernel - 1);  // where it is none, what is read does not matter
+        }
+        std::vector<Expr> at = {position, s.c * taps_of(problem) + of_tap};
         for (size_t a = 1; a < s.axes.size(); a++) {
             at.insert(at.end(), {s.q[a], s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0)});
         }
