@@ -267,11 +267,7 @@ struct Deformable {
     static constexpr auto default_schedule = deformable::default_deformable_schedule;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
-                              const TargetModel &target) {
-        if (!deformable::guards_compile(problem, schedule.vectors, target)) {
-            throw std::invalid_argument("schedule: vectors is " + std::to_string(schedule.vectors) +
-                                        ": LLVM guards panels of several vectors wrongly on " + target.name);
-        }
+                              const TargetModel &) {
         deformable::DeformableStages stages = deformable::deformable(problem, schedule, operands);
         deformable::schedule_deformable(stages, problem, schedule, operands.sizes);
         return stages.y;

@@ -132,8 +132,7 @@ constexpr TargetModel models[] = {
      .cross = arm_32_linux,
      .core = arm_32,
      .lane_indexed_fma = true,
-     .f64_vectors = false,
-     .miscompiles_vector_guards = true},
+     .f64_vectors = false},
     // Every processor with V has registers of 128 bits or more: 32 that hold one vector each.
     {.name = "riscv-64-linux",
      .halide = "riscv-64-linux-rvv-vector_bits_128",

@@ -57,9 +57,6 @@ struct TargetModel {
     bool f64_vectors = true;
     // Whether an instruction stores some lanes of a vector, under a mask, as fast as all.
     bool masked_stores = false;
-    // Whether LLVM compiles the guards of several vectors wrong, so that DeformConv's panels of channels with a group
-    // each may not reach beyond the last.
-    bool miscompiles_vector_guards = false;
     GpuModel gpu = {};
     // Of no row: whether whoever asks for a decision will find weights in no cache, as a network's layers do.
     bool cold_weights = false;

@@ -221,32 +221,6 @@ TEST(Decision, refuses_strassen_schedules_that_do_not_fit) {
               "schedule: panels of 32 channels do not fill half of 96");
 }
 
-// Of panels whose lanes are several groups' channels no vector may lie beyond the last one (b17c0e9).
-TEST(Decision, refuses_deformable_schedules_with_vectors_beyond_the_last_group) {
-    const auto check = [](const std::string &sizes, int lanes, int vectors) {
-        const Problem problem = parsed("deformconv2d-f32-" + sizes + "-og1-ncx,ncx");
-        const std::string schedule = "lanes:" + std::to_string(lanes) + ";vectors:" + std::to_string(vectors) +
-                                     ";pixels:4;tiles:1;blocks:1;sample_lanes:8;unroll:1;parallel:0";
-        return error_of([&] { check_decision(problem, {"deformable", schedule}, algorithm_revision("deformable")); });
-    };
-    const std::string fixed = "n1-c130-i5x6-m130-o5x6-k1x1-s1x1-d1x1-p0x0,0x0-g130";
-    const std::string open = "n?-c130-i?x?-m130-o?x?-k1x1-s1x1-d1x1-p0x0,?x?-g130";
-    const std::string open_channels = "n?-c?-i?x?-m?-o?x?-k1x1-s1x1-d1x1-p0x0,?x?-g2";
-    for (const std::string &sizes : {fixed, open}) {
-        EXPECT_EQ(check(sizes, 8, 1), "");
-        EXPECT_EQ(check(sizes, 16, 3), "");  // 9 vectors, the last of two channels
-        EXPECT_EQ(check(sizes, 8, 3),
-                  "schedule: vectors is 3, of 8 lanes each: with 130 channels in 130 groups a vector of the last panel "
-                  "may lie all beyond the last channel");
-    }
-    EXPECT_EQ(check("n1-c130-i5x6-m130-o5x6-k1x1-s1x1-d1x1-p0x0,0x0-g1", 8, 3), "") << "one group's are guarded";
-    EXPECT_EQ(check(open_channels, 8, 1), "");
-    EXPECT_EQ(check(open_channels, 8, 2),
-              "schedule: vectors is 2, of 8 lanes each: with an open number of channels in 2 groups a vector of the "
-              "last panel "
-              "may lie all beyond the last channel");
-}
-
 // Rows of x are fetched ahead where vectors are read of them, but where they are copied end to end.
 TEST(Decision, fetches_rows_ahead) {
     const TargetModel &target = find_target("x86-64-avx512");

@@ -202,28 +202,6 @@ void DeformableSchedule::list(ScheduleText &text) {
     text.flag("parallel", parallel);
 }
 
-bool panels_are_guarded(const Problem &problem, int lanes, int vectors) {
-    if (problem.groups <= 1 || vectors == 1) {
-        return true;  // also where the number of groups is open: a panel then holds channels of one
-    }
-    return problem.out_channels != open_size && ceil_div<int64_t>(problem.out_channels, lanes) % vectors == 0;
-}
-
-bool guards_compile(const Problem &problem, int vectors, const TargetModel &target) {
-    return !target.miscompiles_vector_guards || problem.groups <= 1 || vectors == 1;
-}
-
-void DeformableSchedule::check(const Problem &problem) const {
-    if (!panels_are_guarded(problem, lanes, vectors)) {
-        const std::string channels =
-            problem.out_channels == open_size ? "an open number of" : std::to_string(problem.out_channels);
-        throw std::invalid_argument("schedule: vectors is " + std::to_string(vectors) + ", of " +
-                                    std::to_string(lanes) + " lanes each: with " + channels + " channels in " +
-                                    std::to_string(problem.groups) +
-                                    " groups a vector of the last panel may lie all beyond the last channel");
-    }
-}
-
 std::vector<Expr> packed_extents(const Problem &problem, const DeformableSchedule &schedule, const Sizes &sizes) {
     const bool splits = splits_groups(problem);
     const Expr channels = splits ? sizes.out_of_group() : sizes.out_channels;

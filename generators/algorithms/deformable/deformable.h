@@ -37,16 +37,7 @@ struct DeformableSchedule {
     int chunk() const { return block() * blocks; }
 
     void list(ScheduleText &text);
-    // Throws std::invalid_argument where the last panel has a vector that may not be.
-    void check(const Problem &problem) const;
 };
-
-// Whether each vector of the last panel holds a channel where lanes are channels of several groups: Halide 21 drops the
-// guard of one that lies all beyond the last channel, which then reads and writes there.
-bool panels_are_guarded(const Problem &problem, int lanes, int vectors);
-
-// Whether a target's LLVM compiles the guards of a panel of so many vectors rightly.
-bool guards_compile(const Problem &problem, int vectors, const TargetModel &target);
 
 // The packed weights: [panel lane][input channel of the group][tap][panels][groups], the innermost first; the last
 // panel is filled up with zeros. Where the number of groups is open a panel holds channels of one group, and elsewhere

@@ -54,15 +54,6 @@ Problem dense_part(const Problem &problem) {
     return p;
 }
 
-// The most vectors a panel may have, of those that it has.
-int guarded_vectors(const Problem &problem, const DeformableSchedule &schedule, const TargetModel &target) {
-    int vectors = schedule.vectors;
-    while (!guards_compile(problem, vectors, target) || !panels_are_guarded(problem, schedule.lanes, vectors)) {
-        vectors--;
-    }
-    return vectors;
-}
-
 DeformableSchedule schedule_of_open_sizes(const Problem &problem, const TargetModel &target) {
     const DynamicSchedule dense = default_dynamic_schedule(dense_part(problem), target);
     DeformableSchedule s;
@@ -70,7 +61,6 @@ DeformableSchedule schedule_of_open_sizes(const Problem &problem, const TargetMo
     s.vectors = dense.vectors;
     s.pixels = dense.pixels;
     s.unroll = dense.unroll;
-    s.vectors = guarded_vectors(problem, s, target);
     s.sample_lanes = target.lanes(sum_type(problem).bits());
     s.blocks = std::max(1, 56 / s.pixels);  // longer chunks would reach further beyond the last point
     s.parallel = true;
@@ -89,7 +79,6 @@ DeformableSchedule default_deformable_schedule(const Problem &problem, const Tar
     s.vectors = dense.vectors;
     s.pixels = dense.width();
     s.unroll = dense.unroll;
-    s.vectors = guarded_vectors(problem, s, target);
     const int element = sum_type(problem).bytes();
     s.sample_lanes = target.lanes(8 * element);
     // Where L2 cannot hold the weights it holds samples: the longer their blocks, the less often weights pass.

@@ -25,9 +25,7 @@ ScheduleSpace deformable_space(const Problem &problem, const TargetModel &target
                 const int chunk = n["pixels"] * n["tiles"] * n["blocks"];
                 return n["vectors"] * (n["pixels"] + 1) + 1 <= target.vector_registers &&
                        (open ? n["tiles"] == 1 && chunk <= 64 : chunk <= std::max(points, n["pixels"])) &&
-                       (!grouped || out_of_group % (n["lanes"] * n["vectors"]) == 0) &&
-                       guards_compile(problem, n["vectors"], target) &&
-                       panels_are_guarded(problem, n["lanes"], n["vectors"]);
+                       (!grouped || out_of_group % (n["lanes"] * n["vectors"]) == 0);
             }};
 }
 
