@@ -142,10 +142,14 @@ struct Direct {
     static bool splits_groups(const Problem &, const Schedule &schedule) { return schedule.panels_of_groups; }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        // A decision that was made for more channels may unroll by more steps than there are.
+        // A decision that was made for other channels may unroll by more steps than there are, or, where inputs are
+        // staged by as many, by such as do not divide them.
+        const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
         Schedule fitted = schedule;
-        fitted.unroll = std::min(schedule.unroll,
-                                 ceil_div(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width));
+        fitted.unroll = std::min(schedule.unroll, steps);
+        if (stages_inputs(problem, schedule, target) && schedule.with<F16Lanes>() == nullptr) {
+            fitted.unroll = largest_divisor(steps, fitted.unroll);
+        }
         DirectStages stages = direct(problem, fitted, operands, target);
         SumSteps sum = schedule_direct(stages, problem, fitted);
         if (stages.f16_sums) {
