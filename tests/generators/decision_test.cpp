@@ -226,8 +226,9 @@ TEST(Decision, fetches_rows_ahead) {
     const TargetModel &target = find_target("x86-64-avx512");
     const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");
     const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
+    const std::string rest = "panels_of_groups:0;transposed_x:0;partial_sums:1";
     EXPECT_EQ(default_decision(rows, target).schedule,
-              lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;panels_of_groups:0;transposed_x:0");
+              lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;" + rest);
     const auto check = [&](const Problem &problem, const std::string &rest) {
         const std::string algorithm = problem.op == Operator::conv ? "direct" : "polyphase";
         return error_of([&] { check_decision(problem, {algorithm, lanes + rest}, algorithm_revision(algorithm)); });
@@ -238,6 +239,31 @@ TEST(Decision, fetches_rows_ahead) {
     const std::string refused = "schedule: \"prefetch_distance\" must be 0: x is not read by vectors here";
     EXPECT_EQ(check(up, "channels:6;flattened_rows:2;prefetch_distance:8"), refused);
     EXPECT_EQ(check(rows, "prefetch_distance:8"), refused);
+}
+
+// Long rows of one input channel are summed in parts by row lanes; of several channels, or a few taps, they are not.
+TEST(Decision, sums_long_rows_in_parts) {
+    const TargetModel &target = find_target("x86-64-zen4");
+    const auto default_schedule = [&](const std::string &problem) {
+        return default_direct_schedule(parsed(problem), target);
+    };
+    const std::string sizes = "-i44098-m1-o21922-k256-s2-d1-p0,0-g1-ncx,ncx";
+    EXPECT_EQ(default_schedule("conv1d-f32-n1-c1" + sizes).partial_sums, 4);
+    EXPECT_EQ(default_schedule("conv1d-f32-n1-c2" + sizes).partial_sums, 1);
+    EXPECT_EQ(default_schedule("conv1d-f32-n1-c1-i1603-m512-o319-k10-s5-d1-p0,~3-g1-ncx,ncx").partial_sums, 1);
+    const auto check = [](const std::string &problem, const std::string &rest) {
+        const std::string lanes = "lanes:8;vectors:2;pixels:1;rows:1;unroll:1;dot_width:1;panels_outside:0;parallel:1;";
+        return error_of(
+            [&] { check_decision(parsed(problem), {"direct", lanes + rest}, algorithm_revision("direct")); });
+    };
+    EXPECT_EQ(check("conv1d-f32-n1-c2" + sizes, "channels:1;partial_sums:4"), "");
+    EXPECT_EQ(check("conv1d-f32-n1-c2" + sizes, "channels:0;partial_sums:8"), "");
+    const std::string refused = "schedule: \"partial_sums\" must be 1, or divide the 256 taps of a row of floats";
+    EXPECT_EQ(check("conv1d-f32-n1-c1" + sizes, "channels:1;partial_sums:3"), refused);
+    EXPECT_EQ(check("conv1d-f32-n1-c1" + sizes, "channels:1;partial_sums:0"), refused);
+    EXPECT_EQ(
+        check("conv1d-u8.s8.s32-n1-c1-i44098-m1-o21922-k256-s2-d1-p0,0-g1-xz0-ncx,ncx", "channels:0;partial_sums:4"),
+        refused);
 }
 
 // Groups whose channels are no whole vectors have panels of their own, the last filled up; channels of whole vectors

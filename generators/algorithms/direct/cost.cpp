@@ -1,5 +1,6 @@
 // What the direct algorithm is compiled with where nobody tuned it, by an estimate of what its register tiles cost.
 #include <algorithm>
+#include <cmath>
 
 #include "algorithms/direct/schedule_cpu.h"
 #include "algorithms/estimates.h"
@@ -46,7 +47,7 @@ TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
 double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const DirectSchedule &s,
                      const TargetModel &target) {
     const auto [vectors, broadcasts] = loads_of(axes, s);
-    if (registers_of_tile(vectors, broadcasts, target) > target.vector_registers) {
+    if (registers_of_sums(vectors, broadcasts, s.partial_sums, target) > target.vector_registers) {
         return 0;
     }
     // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
@@ -59,7 +60,9 @@ double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const D
     }
     // Vectors of rows that are read at each tap begin anywhere: those that reach into another line are loaded twice.
     const double split = s.has_row_lanes() && axes[0].taps > 1 ? vectors * (target.vector_bits / 8 - 4) / 64.0 : 0;
-    return waits * tile_rate(vectors, broadcasts, target, split) *
+    // Each partial sum's products have loads of their own.
+    const double more_loads = s.partial_sums * split + (s.partial_sums - 1) * broadcasts;
+    return waits * tile_rate(s.partial_sums * vectors, broadcasts, target, more_loads) *
            tile_fit(axes[0].phase_extent * s.flattened_rows(), s.width()) *
            tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.flattened_rows())) *
            tile_fit(static_cast<int>(channels), s.panel());
@@ -231,6 +234,13 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
     return best;
 }
 
+// What a schedule's cycles count for beside those of others that round more: twice as many partial sums are worth 4%.
+// Four of 256 products err by .4 times what one does, which a logarithm behind them makes much of (basic_pitch's least
+// powers), and on a Zen 5 take as long, 6 vectors by 4 as 8 by one.
+double rounding_weight(const DirectSchedule &s) {
+    return std::pow(0.96, std::log2(s.partial_sums));
+}
+
 // The best tile whose vectors are pixels. What it reads of x lies in another page in each step, beyond which the
 // processor fetches nothing ahead by itself: C4 takes 5% less where it is told to, and 13% where the core is shared.
 DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
@@ -254,7 +264,7 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
                     s.tile = RowLanes{panel, copies_rows(axes[0]) ? 0 : default_prefetch_distance(problem)};
                 }
                 s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
-                const double cycles = output_cycles(problem, axes, channels, s, target);
+                const double cycles = output_cycles(problem, axes, channels, s, target) * rounding_weight(s);
                 if (least == 0 || cycles < least) {
                     least = cycles;
                     best = s;
@@ -263,11 +273,14 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
         }
     };
     const int most_rows = axes.size() > 1 && !axes[1].reads_outside() ? std::min(height, 4) : 1;
-    for (s.rows = 1; s.rows <= most_rows; s.rows++) {
-        try_tiles(0);
+    for (const int partial_sums : partial_sum_counts(problem)) {
+        s.partial_sums = partial_sums;
+        for (s.rows = 1; s.rows <= most_rows; s.rows++) {
+            try_tiles(0);
+        }
     }
     // What a block of flattened rows reads stays in a cache while all panels pass.
-    s.rows = 1;
+    s.rows = s.partial_sums = 1;
     const int64_t row_bytes = static_cast<int64_t>(width) * reduction_channels * halide_type(problem.x_type).bytes();
     const int most_rows_together =
         flattens_rows(problem) ? std::min<int64_t>(height, target.core.l2.bytes / 2 / row_bytes) : 0;
@@ -278,6 +291,23 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
 }
 
 }  // namespace
+
+int registers_of_sums(int vectors, int broadcasts, int partial_sums, const TargetModel &target) {
+    return registers_of_tile(vectors, broadcasts, target) + (partial_sums - 1) * vectors * broadcasts;
+}
+
+std::vector<int> partial_sum_counts(const Problem &problem) {
+    constexpr int least_taps = 8;  // of each partial sum
+    std::vector<int> counts = {1};
+    DirectSchedule s;
+    const bool one_channel = problem.in_channels == problem.groups;
+    for (s.partial_sums = 2; one_channel && s.partial_sums <= 8; s.partial_sums *= 2) {
+        if (sums_in_parts(problem, s) && axis_maps(problem)[0].taps >= least_taps * s.partial_sums) {
+            counts.push_back(s.partial_sums);
+        }
+    }
+    return counts;
+}
 
 int default_prefetch_distance(const Problem &problem) {
     // What the last steps fetch is for nothing: they are to be few.

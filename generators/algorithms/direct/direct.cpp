@@ -79,6 +79,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     const PackedWeights packed = packed_weights(problem, schedule);
     DirectStages s;
     s.splits_groups = schedule.panels_of_groups;
+    s.partial_sums = schedule.partial_sums;
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());

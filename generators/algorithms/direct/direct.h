@@ -69,6 +69,9 @@ struct DirectStages {
     Halide::Var c{"c"}, g{"g"}, n{"n"};
     bool splits_groups = false;
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
+    // Of a sum's partial sums, where it is of several: the last dimension of acc.
+    Halide::Var part{"part"};
+    int partial_sums = 1;
     std::vector<AxisMap> axes;
     Halide::RDom r;  // dot and step of the input channel, taps
     // How many channels of the input are read: more than it has, where pairs or grouped panels reach beyond it.

@@ -94,6 +94,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("prefetch_distance", numbers.prefetch_distance, 0);
     text.optional("panels_of_groups", panels_of_groups, false);
     text.optional("transposed_x", transposed_x, false);
+    text.optional("partial_sums", partial_sums, 1);
     set_tile(*this, numbers);
 }
 
@@ -125,6 +126,10 @@ void DirectSchedule::check(const Problem &problem) const {
     if (has_row_lanes() && !is_panel_in_group(problem, *this)) {
         throw std::invalid_argument("schedule: \"channels\" must divide the " +
                                     std::to_string(problem.out_channels / problem.groups) + " of a group");
+    }
+    if (partial_sums != 1 && !sums_in_parts(problem, *this)) {
+        throw std::invalid_argument("schedule: \"partial_sums\" must be 1, or divide the " +
+                                    std::to_string(axes[0].taps) + " taps of a row of floats");
     }
     if (!is_dot(problem, dot_width)) {
         throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot_width) +
@@ -168,6 +173,13 @@ bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule)
     }
     return axes.size() > 1 ? axes[1].extent_of(schedule.rows) <= most_copies * schedule.rows * axes[1].stride
                            : !schedule.panels_outside && axes[0].stride == 1;
+}
+
+bool sums_in_parts(const Problem &problem, const DirectSchedule &schedule) {
+    const AxisMap row = axis_maps(problem)[0];
+    const bool in_registers = schedule.with<ChannelLanes>() != nullptr || schedule.with<RowLanes>() != nullptr;
+    return sum_type(problem).is_float() && in_registers && schedule.dot_width == 1 && schedule.partial_sums > 0 &&
+           row.taps % schedule.partial_sums == 0;
 }
 
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {

@@ -58,6 +58,7 @@ struct DirectSchedule {
     bool transposed_x = false;  // whether channels-first x is read from a copy with channels innermost: reads_planes()
     bool panels_of_groups = false;  // whether each group has panels of its own, the last filled up with zeros; else
                                     // panels divide groups, or are of several
+    int partial_sums = 1;           // of each sum, which take the innermost axis' taps in turn: sums_in_parts()
 
     template <class Lanes>
     const Lanes *with() const {
@@ -88,6 +89,11 @@ bool flattens_rows(const Problem &problem);
 // reads stays in a near cache (rows of many channels of a copy of all of x fall into few sets of it): not where each
 // row would be copied many times, nor by a tile for each panel.
 bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule);
+
+// Whether sums may be of so many partial sums, which are added at their end: of floats, by channel or row lanes, where
+// as many taps of the innermost axis are each one's. A sum of n products in one chain errs by about the square root of
+// n roundings, each partial sum by that of fewer, and the chains of a tile of few sums wait for each other less.
+bool sums_in_parts(const Problem &problem, const DirectSchedule &schedule);
 
 // Channels that panels are counted off from: of all groups, or of each where it has panels of its own.
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule);
@@ -122,6 +128,14 @@ int default_prefetch_distance(const Problem &problem);
 // So many vectors a panel may have where registers suffice: with those of 34 channels in one, 4 groups of 28x28 by AVX2
 // take .078 ms in place of .157 by five.
 inline constexpr int most_panel_vectors = 10;
+
+// The registers of a tile that loads so many vectors of one operand and elements of the other in a step, each partial
+// sum's products after the others'.
+int registers_of_sums(int vectors, int broadcasts, int partial_sums, const TargetModel &target);
+
+// How many partial sums are worth a choice: 1 and, of one input channel and many taps, powers of two. By default row
+// lanes have several: vectors of weights would be read again for every few positions.
+std::vector<int> partial_sum_counts(const Problem &problem);
 
 // An estimate of what a call costs with everything in caches, in cycles.
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);

@@ -302,6 +302,9 @@ TileLoops tile_loops(const DirectStages &s, const DirectSchedule &schedule, bool
         // A weight that is broadcast is used for all rows at once, rather than kept, with all others, for the next row.
         tile.others.insert(schedule.has_row_lanes() ? tile.others.begin() : tile.others.end(), s.q[1]);
     }
+    if (rows && s.partial_sums > 1) {
+        tile.others.push_back(s.part);
+    }
     return tile;
 }
 

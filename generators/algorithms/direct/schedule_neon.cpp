@@ -17,7 +17,7 @@ bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const
         return axis.kernel >= axis.phases && axis.offset_is_bounded();
     });
     return target.lane_indexed_fma && !schedule.has_row_lanes() && schedule.unroll > 1 && problem.groups == 1 &&
-           regular;
+           schedule.partial_sums == 1 && regular;
 }
 
 void stage_inputs(DirectStages &s, const DirectSchedule &schedule, const Halide::RVar &steps) {

@@ -10,8 +10,8 @@ namespace kiln {
 namespace {
 
 // Whether a tile fits into the registers.
-bool fits_registers(const ScheduleNumbers &n, int rows, const TargetModel &target) {
-    return registers_of_tile(n["vectors"], n["pixels"] * rows, target) <= target.vector_registers;
+bool fits_registers(const ScheduleNumbers &n, int rows, int partial_sums, const TargetModel &target) {
+    return registers_of_sums(n["vectors"], n["pixels"] * rows, partial_sums, target) <= target.vector_registers;
 }
 
 // The same of a tile whose vectors are pixels, which must fit into the image too.
@@ -22,7 +22,9 @@ bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, const
     return n["pixels"] == 1 && (!copied || n["prefetch_distance"] == 0) &&
            n["lanes"] * n["vectors"] <= axes[0].phase_extent * std::max(flattened_rows, 1) &&
            (n["rows"] == 1 || (flattened_rows == 0 && !axes[1].reads_outside())) &&
-           registers_of_tile(n["vectors"] * n["rows"], broadcasts, target) <= target.vector_registers;
+           (flattened_rows == 0 || n["partial_sums"] == 1) &&
+           registers_of_sums(n["vectors"] * n["rows"], broadcasts, n["partial_sums"], target) <=
+               target.vector_registers;
 }
 
 }  // namespace
@@ -86,7 +88,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"flattened_rows", flattened_rows},
              {"prefetch_distance", distances},
              {"panels_of_groups", panels_of_groups},
-             {"transposed_x", transposed_x}},
+             {"transposed_x", transposed_x},
+             {"partial_sums", partial_sum_counts(problem)}},
             [=, &target](const ScheduleNumbers &n) {
                 if (n["channels"] > 0) {
                     return n["transposed_x"] == 0 && n["panels_outside"] == 0 && n["chunk"] == chunk &&
@@ -97,7 +100,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                 }
                 // Halide does not see that a fourth vector's bytes lie side by side.
                 return (n["panels_outside"] != 0 || n["chunk"] == chunk) &&  // which means nothing then
-                       fits_registers(n, n["rows"], target) && gathers(n) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
+                       fits_registers(n, n["rows"], n["partial_sums"], target) && gathers(n) &&
+                       (n["partial_sums"] == 1 || n["dot_width"] == 1) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
                        stays_in_group(n, n["lanes"] * n["vectors"]) && (n["transposed_x"] == 0 || n["dot_width"] == 1);
             }};
 }
@@ -116,7 +120,7 @@ ScheduleSpace dynamic_space(const Problem &problem, const TargetModel &target) {
              {"pixels", whole_range(1, 14)},
              {"unroll", divisors_among(steps, {1, 2, 3, 4})}},
             [=, &target](const ScheduleNumbers &n) {
-                return fits_registers(n, 1, target) && (whole || out_of_group % (n["lanes"] * n["vectors"]) == 0);
+                return fits_registers(n, 1, 1, target) && (whole || out_of_group % (n["lanes"] * n["vectors"]) == 0);
             }};
 }
 

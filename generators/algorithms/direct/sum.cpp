@@ -136,10 +136,29 @@ F16Sums f16_sums_of(const DirectStages &s, std::vector<Var> at, std::vector<Expr
     return {part_sums, in_block};
 }
 
+// The numbers of `acc` at (from, 0), (from, 1), ..., added in pairs.
+Expr added_in_pairs(const Func &acc, const std::vector<Expr> &from, int count) {
+    std::vector<Expr> sums;
+    for (int part = 0; part < count; part++) {
+        std::vector<Expr> at = from;
+        at.emplace_back(part);
+        sums.push_back(acc(at));
+    }
+    for (; sums.size() > 1; sums.resize((sums.size() + 1) / 2)) {
+        for (size_t pair = 0; 2 * pair < sums.size(); pair++) {
+            sums[pair] = 2 * pair + 1 < sums.size() ? sums[2 * pair] + sums[2 * pair + 1] : sums[2 * pair];
+        }
+    }
+    return sums[0];
+}
+
 // acc += weight * input, over q and phase of every axis.
 Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const PackedWeights &packed,
                               const Operands &operands, int f16_block) {
-    const std::vector<Expr> taps = taps_of(s, s.r);
+    std::vector<Expr> taps = taps_of(s, s.r);
+    if (s.partial_sums > 1) {
+        taps[0] = taps[0] * s.partial_sums + s.part;
+    }
     std::vector<Var> at = s.channel_vars();
     std::vector<Expr> position = {s.interleaved_input ? Expr(s.r[0])
                                                       : input_channel(s, problem, s.r[1] * packed.dot_width + s.r[0])};
@@ -157,6 +176,9 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
     from.emplace_back(s.n);
     const std::vector<Expr> weight = packed.at(s.c, s.group(), s.r[0], s.r[1], taps, s.phase);
     const Halide::Type sum = sum_type(problem);
+    if (s.partial_sums > 1) {
+        at.push_back(s.part);
+    }
     s.acc(at) = start_of_sums(s, problem);
     if (f16_block > 0) {
         s.f16_sums = f16_sums_of(s, at, weight, position, operands.packed, f16_block);
@@ -167,7 +189,7 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
     } else {
         s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, s.input(position));
     }
-    return s.acc(from);
+    return s.partial_sums > 1 ? added_in_pairs(s.acc, from, s.partial_sums) : s.acc(from);
 }
 
 // The same over flattened rows.
@@ -216,7 +238,7 @@ Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &
     const int f16_block = schedule.with<F16Lanes>() != nullptr ? f16_sum_block(problem) : 0;
     Halide::Region domain = {{0, packed.dot_width}, {0, packed.steps() / std::max(f16_block, 1)}};
     for (const AxisMap &axis : s.axes) {
-        domain.emplace_back(0, axis.taps);
+        domain.emplace_back(0, domain.size() == 2 ? axis.taps / s.partial_sums : axis.taps);
     }
     s.r = RDom(domain, "r");
     if (compensates_zero_point(problem, type)) {
