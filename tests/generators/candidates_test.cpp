@@ -114,19 +114,13 @@ TEST(Candidates, are_none_that_take_minutes_to_compile) {
     };
     EXPECT_TRUE(scattered("pixels:2;rows:2"));
     EXPECT_FALSE(scattered("pixels:6;rows:8"));
-}
-
-TEST(Candidates, are_none_that_a_target_miscompiles) {
-    const Problem problem = parsed("deformconv2d-f32-n1-c6-i5x5-m48-o5x5-k3x3-s1x1-d1x1-p1x1,1x1-g3-og1-nxc,nxc");
-    const auto allows = [&](const char *target, const std::string &vectors) {
-        const CandidateSpace space = candidate_spaces(problem, find_target(target)).at(0);
-        EXPECT_EQ(space.algorithm, "deformable");
-        return space.allows(problem, ScheduleNumbers("lanes:4;vectors:" + vectors +
-                                                     ";pixels:2;tiles:2;blocks:2;sample_lanes:2;unroll:1;parallel:0"));
+    const auto scattered_phases = [&](const std::string &rows) {
+        return allows("convtranspose3d-f32-n1-c32-i4x4x4-m32-o8x8x8-k2x2x2-s2x2x2-d1x1x1-p0x0x0,0x0x0-g32-ncx,ncx",
+                      "lanes:16;vectors:1;pixels:1;rows:" + rows +
+                          ";dot_width:1;along_row:0;channels_outside:0;parallel:1");
     };
-    EXPECT_TRUE(allows("arm-64-linux", "2"));
-    EXPECT_TRUE(allows("arm-32-linux", "1"));
-    EXPECT_FALSE(allows("arm-32-linux", "2"));
+    EXPECT_TRUE(scattered_phases("2"));
+    EXPECT_FALSE(scattered_phases("4"));
 }
 
 // In a process of its own, as kiln does it: LLVM reads what it is told of a target once.

@@ -7,6 +7,11 @@
 #include "expressions/types.h"
 
 namespace kiln::depthwise {
+namespace {
+
+constexpr int most_written_apart = 256;  // elements of y by a tile
+
+}  // namespace
 
 ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
@@ -46,12 +51,13 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
                 if (n.has("merged") && n["merged"]) {
                     return n["dot_width"] == 1 && n["vectors"] == 1 && n["pixels"] == 1 && n["channels_outside"] == 0;
                 }
-                // Halide takes minutes over woven rows of several phases, and over sums of several taps whose channels
-                // are written one by one.
+                // Halide takes minutes over woven rows of several phases, and over sums whose channels are written one by
+                // one, where they are of several taps a lane or many.
                 if (n["along_row"] && axes[0].phases > 1 && n["rows"] > 2) {
                     return false;
                 }
-                if (!n["along_row"] && n["dot_width"] > 1 && problem.y_layout == Layout::ncx && sums > 8) {
+                if (!n["along_row"] && !loops && problem.y_layout == Layout::ncx &&
+                    (n["dot_width"] > 1 ? sums > 8 : sums * n["lanes"] > most_written_apart)) {
                     return false;
                 }
                 // Sums of several taps a lane take one vector's registers after the other. Where vectors run along a
