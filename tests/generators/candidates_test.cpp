@@ -115,9 +115,9 @@ TEST(Candidates, are_none_that_take_minutes_to_compile) {
     EXPECT_TRUE(scattered("pixels:2;rows:2"));
     EXPECT_FALSE(scattered("pixels:6;rows:8"));
     const auto scattered_phases = [&](const std::string &rows) {
-        return allows("convtranspose3d-f32-n1-c32-i4x4x4-m32-o8x8x8-k2x2x2-s2x2x2-d1x1x1-p0x0x0,0x0x0-g32-ncx,ncx",
-                      "lanes:16;vectors:1;pixels:1;rows:" + rows +
-                          ";dot_width:1;along_row:0;channels_outside:0;parallel:1");
+        return allows(
+            "convtranspose3d-f32-n1-c32-i4x4x4-m32-o8x8x8-k2x2x2-s2x2x2-d1x1x1-p0x0x0,0x0x0-g32-ncx,ncx",
+            "lanes:16;vectors:1;pixels:1;rows:" + rows + ";dot_width:1;along_row:0;channels_outside:0;parallel:1");
     };
     EXPECT_TRUE(scattered_phases("2"));
     EXPECT_FALSE(scattered_phases("4"));

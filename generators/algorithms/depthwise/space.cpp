@@ -51,8 +51,8 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
                 if (n.has("merged") && n["merged"]) {
                     return n["dot_width"] == 1 && n["vectors"] == 1 && n["pixels"] == 1 && n["channels_outside"] == 0;
                 }
-                // Halide takes minutes over woven rows of several phases, and over sums whose channels are written one by
-                // one, where they are of several taps a lane or many.
+                // Halide takes minutes over woven rows of several phases, and over sums whose channels are written one
+                // by one, where they are of several taps a lane or many.
                 if (n["along_row"] && axes[0].phases > 1 && n["rows"] > 2) {
                     return false;
                 }
