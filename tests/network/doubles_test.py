@@ -110,6 +110,20 @@ class Doubles(NetworkTest):
         self.assertGreater(error, 0)
         self.assertLess(error, 1e-5)
 
+    def test_normalisation_of_older_versions(self):
+        """By the mean and variance that the model has, whatever momentum its nodes say."""
+        parameters = {name: RNG.uniform(0.5, 2, 3).astype(np.float32) for name in ("scale", "bias", "mean", "var")}
+        x = RNG.standard_normal([2, 3, 4, 5]).astype(np.float32)
+        scale, bias, mean, var = (each.astype(np.float64).reshape(1, 3, 1, 1) for each in parameters.values())
+        wanted = scale * (x - mean) / np.sqrt(var + np.float32(1e-3)) + bias
+        constants = [numpy_helper.from_array(array, name) for name, array in parameters.items()]
+        for opset in (7, 9, 13, 14, 15):
+            nodes = [node("BatchNormalization", ["x", *parameters], ["y"], epsilon=1e-3, momentum=0.9)]
+            graph = helper.make_graph(nodes, "g", [value("x", x.shape)], [value("y", x.shape)], constants)
+            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+            y = network_doubles.evaluate(model, {"x": x}, ["y"])["y"]
+            np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12, err_msg=f"opset {opset}")
+
     def test_a_model_that_has_no_doubles(self):
         model = helper.make_model(helper.make_graph([node("Nobody", ["x"], ["y"], domain="some.where")], "g", [value("x", [2])],
                                                     [value("y", [2])]), opset_imports=[helper.make_opsetid("some.where", 1)])

@@ -30,6 +30,7 @@ import numpy as np
 import onnx
 
 import network_doubles
+from evaluating import evaluator
 from reading.loading import load_model, parse_shapes, set_shapes
 from terms import ModelError
 
@@ -204,10 +205,8 @@ class Reference:
             except Exception as error:  # it lacks types of operators, and newer versions of them
                 print(f"kiln: {self.name} cannot run the model: {str(error)[:300]}", file=sys.stderr)
                 self.runtime, self.name = None, REFERENCE
-        from onnx.reference import ReferenceEvaluator
-
         try:
-            return dict(zip(names, ReferenceEvaluator(self.model).run(names, inputs)))
+            return dict(zip(names, evaluator(self.model).run(names, inputs)))
         except Exception as error:  # whatever the reference implementation of an operator raises
             raise ModelError(f"{self.name} cannot run the model: {str(error)[:300]}") from error
 

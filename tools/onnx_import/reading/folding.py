@@ -4,9 +4,9 @@ import collections
 
 import numpy as np
 import onnx
-import onnx.reference
 import onnx.shape_inference
 
+from evaluating import evaluator
 from expanding import loops
 from expanding.dialects import VERSIONS, expanded, in_onnx_terms, result_type
 from expanding.microsoft import in_onnx_nodes
@@ -424,7 +424,7 @@ def evaluate(node, inputs, opsets):
     infos = [make(name, type_of(value.dtype), value.shape) for name, value in inputs.items()]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
     graph = onnx.helper.make_graph([node], "constant", infos, outputs)
-    results = iter(onnx.reference.ReferenceEvaluator(graph, opsets=opsets).run(None, inputs))
+    results = iter(evaluator(graph, opsets=opsets).run(None, inputs))
     return [next(results) if name else None for name in node.output]
 
 
