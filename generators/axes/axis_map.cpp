@@ -78,6 +78,10 @@ Expr AxisMap::is_tap(const Expr &phase, const Expr &j) const {
     return divisor_ > 1 ? inside && (phase + pad_) % divisor_ == 0 : inside;
 }
 
+bool AxisMap::has_empty_phases() const {
+    return divisor_ > 1 || (phases > 1 && kernel < tap_stride);
+}
+
 AxisMap::Range AxisMap::reads() const {
     int low = in, high = -1;
     for (int phase = 0; phase < phases; phase++) {

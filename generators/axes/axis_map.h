@@ -31,6 +31,8 @@ struct AxisMap {
     // Whether phases differ in their number of taps, so that is_tap is needed.
     bool has_uneven_phases() const;
     Halide::Expr is_tap(const Halide::Expr &phase, const Halide::Expr &j) const;
+    // Whether some phase has no tap at all, so that is_tap is false for it whatever j is.
+    bool has_empty_phases() const;
     // The first and last input position that any q, phase and j need, inside [0, in) or not; first > last if none does.
     struct Range {
         int first, last;

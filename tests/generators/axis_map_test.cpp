@@ -90,6 +90,23 @@ TEST(AxisMap, reads_covers_every_position) {
     }
 }
 
+TEST(AxisMap, knows_whether_a_phase_has_no_tap) {
+    std::mt19937 random(4);
+    int with_empty_phases = 0;
+    for (int round = 0; round < 300; round++) {
+        const Problem p = random_axis(random);
+        const AxisMap map = axis_maps(p)[0];
+        bool found = false;
+        for (int phase = 0; phase < map.phases; phase++) {
+            found = found || mapped(map, phase).empty();
+        }
+        with_empty_phases += found;
+        ASSERT_EQ(map.has_empty_phases(), found) << "round " << round << " kernel " << p.kernel[0] << " stride "
+                                                 << p.stride[0] << " dilation " << p.dilation[0];
+    }
+    EXPECT_GT(with_empty_phases, 30);
+}
+
 // What Halide finds by the bounds of q, phase and j, one by one.
 bool halide_bounds_reads(const AxisMap &map) {
     const Halide::Var q("q"), phase("phase"), j("j");

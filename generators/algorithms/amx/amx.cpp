@@ -114,7 +114,7 @@ bool has_pixel_lanes(const Problem &problem) {
     return axes[0].stride == 1 && axes[0].phase_extent >= least_pixel_lanes &&
            std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
                const AxisMap::Range range = axis.reads_inside();
-               return axis.out % axis.phases == 0 && axis.kernel >= axis.phases && range.first <= range.last;
+               return axis.out % axis.phases == 0 && range.first <= range.last;
            });
 }
 
@@ -127,9 +127,9 @@ bool amx_applies(const Problem &problem) {
         !is_dot(problem, dot_width(problem))) {
         return false;
     }
-    // Pixels of phases without taps, which start anywhere, do not lie at a constant distance.
-    const AxisMap axis = axis_maps(problem)[0];
-    return axis.kernel >= axis.phases;
+    // Pixels of phases without taps start anywhere, and their sums lie where no constant tells.
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    return std::none_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.has_empty_phases(); });
 }
 
 bool amx_is_profitable(const Problem &problem, const TargetModel &target) {
