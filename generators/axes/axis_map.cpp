@@ -114,6 +114,12 @@ bool AxisMap::reads_are_bounded() const {
            floor_div(phases - 1 + pad_, phases) + std::max(0, reach) + last <= range.last;
 }
 
+Expr AxisMap::within_reads(const Expr &in) const {
+    const Range range = reads();
+    return reads_are_bounded() ? in
+                               : Halide::unsafe_promise_clamped(in, range.first, std::max(range.first, range.last));
+}
+
 AxisMap::Range AxisMap::reads_inside() const {
     const Range range = reads();
     return {std::max(range.first, 0), std::min(range.last, in - 1)};

@@ -42,6 +42,8 @@ struct AxisMap {
     Range reads_inside() const;  // what of reads() is there; first > last if nothing is
     // Whether what Halide finds by the bounds of q, phase and j alone is within reads().
     bool reads_are_bounded() const;
+    // `in`, an expression for a position that reads() has: bounded by them where Halide would find more.
+    Halide::Expr within_reads(const Halide::Expr &in) const;
     // Of how many neighbouring input positions so many neighbouring q of one phase read the first and the last.
     int extent_of(int outputs) const { return (outputs - 1) * stride + (taps - 1) * std::abs(tap_step) + 1; }
     // Whether Halide bounds what a phase reads exactly: else by more than any single one does.

@@ -21,14 +21,13 @@ import hot_loops
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests/gate"), str(ROOT / "tests/kernels")]
 
-import fingerprint  # noqa: E402 (from there)
+import document_parts  # noqa: E402 (from there)
+import fingerprint  # noqa: E402
 import targets  # noqa: E402
 
 FILES = ("bench/suite.toml", "bench/networks.toml", "bench/shapes.toml")
 # For each instruction that is arithmetic; "length" counts all instructions.
 LIMITS = {"inserts": 0.5, "extracts": 0.5, "gathers": 0.1, "conversions": 0.25, "spills": 0.5, "length": 6.0}
-
-MARKS = "<!-- code -->\n", "<!-- end of code -->\n"
 
 
 def look(kiln, file, target, jobs, layers=()):
@@ -80,10 +79,11 @@ def summary(rows):
 
 
 def write(path, table):
-    """The table alone, or in a document that has marks for it, between them."""
-    text = path.read_text() if path.exists() else ""
-    begin, found, rest = text.partition(MARKS[0])
-    path.write_text(begin + MARKS[0] + table + "\n" + MARKS[1] + rest.partition(MARKS[1])[2] if found else table + "\n")
+    """The table alone, or in a document that has a part for it, there."""
+    if document_parts.split(path, "code"):
+        document_parts.write(path, "code", table + "\n")
+    else:
+        path.write_text(table + "\n")
 
 
 def main():

@@ -11,11 +11,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import document_parts
 import kiln_run
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/GPU.md"
-BEGIN, END = "<!-- ptxas: begin -->\n", "<!-- ptxas: end -->\n"
 
 # Of a multiprocessor, by NVIDIA's tables of compute capabilities 8.0 and 9.0: shared memory, of which each block takes
 # 1 KB beside its own.
@@ -122,12 +122,10 @@ class Ptx(unittest.TestCase):
                 with self.subTest(f"{layer} {launch['entry']} {architecture}"):
                     self.assertEqual(entry["spill_bytes"], 0)
                     self.assertLessEqual(launch["shared_bytes"], 48 << 10)
-        text = DOCUMENT.read_text()
-        begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
         if "KILN_UPDATE_GPU" in os.environ:
-            DOCUMENT.write_text(text[:begin] + table(found) + text[end:])
-        else:
-            self.assertEqual(text[begin:end], table(found), "docs/GPU.md: KILN_UPDATE_GPU=1 makes its table anew")
+            document_parts.write(DOCUMENT, "ptxas", table(found))
+        _, told, _ = document_parts.split(DOCUMENT, "ptxas")
+        self.assertEqual(told, table(found), "docs/GPU.md: KILN_UPDATE_GPU=1 makes its table anew")
 
 
 if __name__ == "__main__":

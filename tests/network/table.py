@@ -23,7 +23,8 @@ import models
 import onnx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "onnx_import"))
+sys.path[:0] = [str(ROOT / "tools" / "onnx_import"), str(ROOT / "tests" / "kernels")]
+import document_parts  # noqa: E402
 from network_values import TOLERANCE, TOLERANCES  # noqa: E402
 from terms import count_convolutions  # noqa: E402
 
@@ -114,14 +115,12 @@ def processor():
 def update(rows, in_order):
     """Writes rows in the place of those of the same models, or behind the others."""
     mark, head = ("table in order", HEAD_IN_ORDER) if in_order else ("table", HEAD)
-    begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->\n"
-    before, _, rest = DOCUMENT.read_text().partition(begin)
-    old, _, behind = rest.partition(end)
+    _, old, _ = document_parts.split(DOCUMENT, mark)
     known = {line.split("|")[1].strip(): line + "\n" for line in old.splitlines() if line.startswith("| ")}
     known = {name: line for name, line in known.items() if name not in ("model", "---")}
     known.update({cells[0]: line_of(cells) for cells in rows})
-    DOCUMENT.write_text(before + begin + WORDS.format(processor()) + line_of(head) + line_of(["---"] * len(head))
-                        + "".join(known.values()) + end + behind)
+    table = line_of(head) + line_of(["---"] * len(head)) + "".join(known.values())
+    document_parts.write(DOCUMENT, mark, WORDS.format(processor()) + table)
 
 
 def split_model(text):

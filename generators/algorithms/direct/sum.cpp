@@ -100,10 +100,9 @@ Expr input_position(DirectStages &s, size_t a, const Expr &j) {
         // Phases without a tap start anywhere, and what is behind a condition may be read ahead of it.
         const AxisMap::Range range = axis.reads();
         in = Halide::clamp(in, range.first, std::max(range.first, range.last));
-    } else if (!axis.reads_are_bounded()) {
+    } else {
         // Copies of x are as large as what is read: Halide would find that they are too small (false_assertions.h).
-        const AxisMap::Range range = axis.reads();
-        in = Halide::unsafe_promise_clamped(in, range.first, std::max(range.first, range.last));
+        in = axis.within_reads(in);
     }
     if (axis.reads_outside() && !s.pads[a]) {
         s.r.where(in >= 0 && in < axis.in);

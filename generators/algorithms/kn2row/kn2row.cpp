@@ -76,14 +76,11 @@ void define_shifted(Kn2rowStages &s, const Kn2rowSchedule &schedule) {
 // The sum of those products that meet at y's position.
 Expr sum_of_taps(const Kn2rowStages &s, const Problem &problem) {
     const AxisMap &row = s.axes[0];
-    const AxisMap::Range reads = row.reads();
     const Expr phase = row.phases > 1 ? Expr(s.phase[0]) : Expr(0);
     Expr sum;
     for (int tap = 0; tap < row.taps; tap++) {
-        Expr position = s.q[0] + row.offset(phase) + tap * row.tap_step, of_tap = row.tap(phase, tap);
-        if (!row.reads_are_bounded()) {
-            position = Halide::unsafe_promise_clamped(position, reads.first, std::max(reads.first, reads.last));
-        }
+        const Expr position = row.within_reads(s.q[0] + row.offset(phase) + tap * row.tap_step);
+        Expr of_tap = row.tap(phase, tap);
         if (row.has_uneven_phases()) {
             of_tap = Halide::min(of_tap, row.kernel - 1);  // where it is none, what is read does not matter
         }
