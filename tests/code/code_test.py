@@ -58,9 +58,9 @@ class HotLoops(unittest.TestCase):
             path = Path(folder) / "table.md"
             code.write(path, "| one |")
             self.assertEqual(path.read_text(), "| one |\n")
-            path.write_text("before\n" + "| old |\n".join(code.MARKS) + "after\n")
+            path.write_text("before\n" + "| old |\n".join(code.document_parts.marks("code")) + "after\n")
             code.write(path, "| new |")
-            self.assertEqual(path.read_text(), "before\n" + "| new |\n".join(code.MARKS) + "after\n")
+            self.assertEqual(path.read_text(), "before\n" + "| new |\n".join(code.document_parts.marks("code")) + "after\n")
 
 
 class Kernels(unittest.TestCase):
