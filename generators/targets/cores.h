@@ -27,41 +27,41 @@ constexpr CoreModel zen_5 = {.figures = "kiln calibrate on an AMD EPYC of Zen 5"
                              .last = {.bytes = 16 << 20, .read = 27, .write = 28, .latency = 59},
                              .memory = {.read = 12, .write = 10, .latency = 650}};
 
-// LLVM's model has one product of 512 bits a cycle, as Alder Lake does: the server's cores have another on port 5. Of
-// its 2 MB of second cache threads that share the core leave half.
-constexpr CoreModel sapphire_rapids = {.figures =
-                                           "llvm-mca 19 for sapphirerapids, two products by Intel's manual; rates "
-                                           "of caches assumed",
+// Of Intel's servers since Sapphire Rapids, as 4 to 32 MB of their last cache are read, of which a core may count on as
+// much as elsewhere: that of the machine has 504 MB, and all of it is no faster than memory. Of its 2 MB of second
+// cache threads that share the core leave half.
+constexpr CoreModel sapphire_rapids = {.figures = "kiln calibrate on an Intel Xeon with AMX",
                                        .fma_latency = 4,
                                        .fma_per_cycle = 2,
                                        .fma_beside_adds = 1,
                                        .loads_per_cycle = 2,
                                        .stores_per_cycle = 1,
                                        .shuffles_per_cycle = 1,
-                                       .f16_widened_per_cycle = 1,
+                                       .f16_widened_per_cycle = 0.93,
                                        .bf16_widened_per_cycle = 1,
                                        .int8_sums_per_cycle = 2,
                                        .bf16_sums_per_cycle = 0.5,
-                                       .l1 = {.bytes = 48 << 10, .read = 128, .write = 64, .latency = 5},
-                                       .l2 = {.bytes = 1 << 20, .read = 63, .write = 63, .latency = 16},
-                                       .last = assumed_last,
-                                       .memory = assumed_memory};
+                                       .l1 = {.bytes = 48 << 10, .read = 113, .write = 64, .latency = 5},
+                                       .l2 = {.bytes = 1 << 20, .read = 50, .write = 16, .latency = 20},
+                                       .last = {.bytes = 16 << 20, .read = 8.4, .write = 8.2, .latency = 102},
+                                       .memory = {.read = 5, .write = 4.2, .latency = 600}};
 
-// A server's: from Skylake on with two products, and first caches of 32 KB then and 48 KB since Ice Lake.
-constexpr CoreModel xeon_512 = {.figures = "llvm-mca 19 for skylake-avx512; rates of caches assumed",
+// A server's: from Skylake on with two products, and first caches of 32 KB then and 48 KB since Ice Lake. Caches are
+// those of the newer servers above, with which they have interconnect and kind in common.
+constexpr CoreModel xeon_512 = {.figures = "kiln calibrate on an Intel Xeon with AMX, by x86-64-avx512",
                                 .fma_latency = 4,
                                 .fma_per_cycle = 2,
                                 .fma_beside_adds = 1,
                                 .loads_per_cycle = 2,
                                 .stores_per_cycle = 1,
                                 .shuffles_per_cycle = 1,
-                                .f16_widened_per_cycle = 1,
+                                .f16_widened_per_cycle = 0.93,
                                 .bf16_widened_per_cycle = 1,
-                                .int8_sums_per_cycle = 1.5,
-                                .l1 = {.bytes = 48 << 10, .read = 128, .write = 64, .latency = 5},
-                                .l2 = {.bytes = 1 << 20, .read = 63, .write = 63, .latency = 16},
-                                .last = assumed_last,
-                                .memory = assumed_memory};
+                                .int8_sums_per_cycle = 1,
+                                .l1 = sapphire_rapids.l1,
+                                .l2 = sapphire_rapids.l2,
+                                .last = sapphire_rapids.last,
+                                .memory = sapphire_rapids.memory};
 
 // With AVX2 alone: second caches have 256 KB to 2 MB, those of the last years 1.25 MB or more.
 constexpr CoreModel skylake_256 = {.figures = "llvm-mca 19 for skylake-avx512, 256 bits; rates of caches assumed",

@@ -375,6 +375,27 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
            copied_rows_cycles(problem, axes, schedule);
 }
 
+double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    // Bytes a cycle of a far cache's stream that products hide: a Zen 5, whose stream reaches 27, loses nothing by x.
+    constexpr double hidden_read = 25;
+    const CoreModel &core = target.core;
+    const auto bytes_of = [](int64_t elements) { return static_cast<double>(elements) * sizeof(float); };
+    const double x_bytes = bytes_of(problem.x_elements()), w_bytes = bytes_of(problem.w_elements());
+    const double all_bytes = x_bytes + w_bytes + bytes_of(problem.y_elements());
+    // A core that shares its second cache with nobody has twice what it may count on.
+    if (problem.x_type != DType::f32 || target.cold_weights || all_bytes <= 2 * static_cast<double>(core.l2.bytes)) {
+        return 0;
+    }
+    // Of the tiles that multiply a panel's weights the first alone waits, in each chunk, for what its products leave.
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const auto [vectors, broadcasts] = loads_of(axes, schedule);
+    const double step = static_cast<double>(vectors) * broadcasts / core.fma_per_cycle;
+    const double steps = static_cast<double>(problem.w_elements()) / schedule.panel();
+    const int chunks = schedule.chunk == 0 ? 1 : ceil_div(image_iterations(axes, schedule), schedule.chunk);
+    const double w_waits = chunks * std::max(0.0, w_bytes / core.last.read - steps * step);
+    return x_bytes * std::max(0.0, 1 / core.last.read - 1 / hidden_read) + w_waits;
+}
+
 double direct_call_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const double stored = problem.y_layout == Layout::ncx ? store_cycles(problem, schedule, target) : 0;

@@ -16,10 +16,6 @@ namespace {
 constexpr double operation_cycles = 1;         // of a transform's addition or multiplication of vectors
 constexpr double half_operation_cycles = 0.6;  // where they are half a cache's line
 constexpr double near_rate = 0.67;             // of the second cache, for what products and transforms pass on
-constexpr double far_rate = 0.52;              //   of the last one, for that and for weights
-constexpr double memory_rate = 0.37;           //   of memory
-constexpr double ahead_rate = 0.35;    // of the last cache, for weights fetched ahead while others are multiplied
-constexpr double cold_rate = 0.85;     // of memory, for weights that no cache holds
 constexpr double nearest_share = 0.5;  // of the first cache, that a panel's products take beside weights, inputs
 constexpr double copy_cycles = 2,
                  transpose_cycles = 6;  // of a vector that is copied, or transposed from one layout to the other
@@ -32,7 +28,13 @@ constexpr double unroll_gain = 0.05;             // of products, that sums of se
 constexpr double wait_share = 0.62;              // of the second cache's latency, for a line that nothing fetched ahead
 constexpr double cold_share = 0.5;               // of the time of cold weights, that counts
 constexpr double cold_read_share = 0.6;          //   where caches are cold: the rest comes while others are multiplied
-constexpr int lines_ahead = 64;                  // by which weights are fetched ahead from the last cache
+// Bytes a cycle of the last cache, for what products and transforms pass on and for weights, of weights fetched ahead
+// while others are multiplied, of memory for what is passed on, and of weights that no cache holds. They are no shares
+// of what streams reach: a Zen 5's reach 27 in the last cache, an Intel Xeon's 8.4, and decided by so much less its
+// layers took 1.3 times as long in geometric mean.
+constexpr double far_read = 14.04, far_written = 14.56, ahead_read = 9.45;
+constexpr double memory_read = 4.44, memory_written = 3.7, cold_read = 10.2;
+constexpr int lines_ahead = 64;  // by which weights are fetched ahead from the last cache
 constexpr int line_bytes = 64;
 constexpr double least_share = 0.51;           // of panels, that channels of groups take
 constexpr double most_share = 0.95;            // of the direct algorithm's cycles, that pay
@@ -41,9 +43,11 @@ constexpr double thread_weight = 1;            // of what several threads leave 
 constexpr int enough_chunks = 16;              // for any number of threads
 constexpr int most_unrolled_products = 48;     // of the steps of a sum in one loop's body
 
-// Bytes a cycle of what the second cache does not hold.
-double far_bytes(const CoreModel &core) {
-    return far_rate * core.last.read;
+// Bytes a cycle of the second cache's streams, or of vectors that are stored where those are slower: what stages pass
+// on is written while the next is computed, and read ahead. On an Intel Xeon, whose streams read 50 and write 16,
+// stages wait no longer for it than on a Zen 5, whose do 63.
+double near_bytes(const CoreModel &core) {
+    return std::max(core.l2.read, core.l1.write);
 }
 
 // Of the combinations of tile sizes and points in a chunk.
@@ -118,8 +122,8 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         work.products += steps * ceil_div(count, block) * step;
         const double bytes = schedule.panel() * shape.weight_bytes();
         work.fetches += steps * ceil_div(count, block) * bytes / line_bytes * fetch_cycles;
-        work.waits += steps * std::max(0.0, bytes / far_bytes(target.core) - step);
-        work.prefetch_waits += steps * std::max(0.0, bytes / (ahead_rate * target.core.last.read) - step);
+        work.waits += steps * std::max(0.0, bytes / far_read - step);
+        work.prefetch_waits += steps * std::max(0.0, bytes / ahead_read - step);
     }
     return work;
 }
@@ -197,15 +201,15 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
                       const TileVectors &tile, const TargetModel &target) {
     const CoreModel &core = target.core;
     const double vector_bytes = schedule.lanes * 4;
-    // Of vectors, so many of them together, by the cache that holds those: written and read.
-    const auto at_rate = [&](double share, const CacheModel &cache) {
-        return vector_bytes * (1 / cache.read + 1 / cache.write) / share;
-    };
+    // Of a vector, by what holds so many of them together: written and read.
+    const double near = vector_bytes * 2 / (near_rate * near_bytes(core));
+    const double far = vector_bytes * (1 / far_read + 1 / far_written);
+    const double beyond = vector_bytes * (1 / memory_read + 1 / memory_written);
     const auto passed_on = [&](double vectors, double together) {
-        const double bytes = together * vector_bytes, near = at_rate(near_rate, core.l2);
+        const double bytes = together * vector_bytes;
         return vectors * (bytes < core.l2.bytes     ? near
-                          : bytes < core.last.bytes ? std::max(near, at_rate(far_rate, core.last))
-                                                    : std::max(near, at_rate(memory_rate, core.memory)));
+                          : bytes < core.last.bytes ? std::max(near, far)
+                                                    : std::max(near, beyond));
     };
     const double inputs = work.points * tile.inputs, products = work.points * tile.columns;
     if (schedule.by_point) {
@@ -238,10 +242,10 @@ double weight_cycles(const WinogradShape &shape, WinogradSchedule &schedule, con
     }
     // The weights of one phase may stay near while its chunks pass.
     const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.core.l2.bytes;
-    const double when_read = 0.5 * read * work.waits + packed_bytes / far_bytes(target.core);
+    const double when_read = 0.5 * read * work.waits + packed_bytes / far_read;
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
     const double prefetched =
-        work.fetches + single_steps + read * work.prefetch_waits + late_share * packed_bytes / far_bytes(target.core);
+        work.fetches + single_steps + read * work.prefetch_waits + late_share * packed_bytes / far_read;
     const int step_bytes = schedule.panel() * shape.weight_bytes();
     const bool may_fetch = !target.lane_indexed_fma &&  // measured on x86 alone
                            (!target.cold_weights || step_bytes <= target.memory_fetched_lines * line_bytes);
@@ -277,12 +281,12 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
                           : shape.merges_phases && !in_place ? schedule.lanes / target.core.loads_per_cycle  // gathered
                                                              : copy_cycles;
     return work.outputs * copied * cycles +
-           (bytes < target.core.l2.bytes ? 0 : bytes / far_bytes(target.core));  // written behind the products
+           (bytes < target.core.l2.bytes ? 0 : bytes / far_read);  // written behind the products
 }
 
 // Cycles for so many bytes of weights where caches are cold.
 double cold_cycles(double bytes, const TargetModel &target) {
-    return target.cold_weights ? cold_read_share * bytes / (cold_rate * target.core.memory.read) : 0;
+    return target.cold_weights ? cold_read_share * bytes / cold_read : 0;
 }
 
 // Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
@@ -529,8 +533,7 @@ double winograd_cycles(const Problem &problem, const TargetModel &target) {
     // Weights that are too many for a cache come from memory in a large model and from a far cache where one layer is
     // called again and again: halfway between.
     if (!target.cold_weights && winograd.packed_bytes > target.core.l2.bytes && !problem.is_quantized()) {
-        cycles +=
-            cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / (cold_rate * target.core.memory.read);
+        cycles += cold_share * (winograd.packed_bytes - 4.0 * problem.w_elements()) / cold_read;
     }
     return cycles;
 }
@@ -542,7 +545,7 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     const DirectSchedule other = default_direct_schedule(problem, target);
     double direct = direct_cycles(problem, other, target);
     if (!target.lane_indexed_fma && !problem.is_quantized()) {  // measured so
-        direct += group_waits(problem, other, target);
+        direct += group_waits(problem, other, target) + direct_far_cycles(problem, other, target);
     }
     // Transforms are counted as if products waited for them.
     const bool beside = target.core.has_separate_adders() && problem.x_type == DType::f32;
