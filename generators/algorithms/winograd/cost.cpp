@@ -48,11 +48,11 @@ constexpr double thread_weight = 1;            // of what several threads leave 
 constexpr int enough_chunks = 16;              // for any number of threads
 constexpr int most_unrolled_products = 48;     // of the steps of a sum in one loop's body
 
-// Bytes a cycle of the second cache's streams, or of vectors that are stored where those are slower: what stages pass
-// on is written while the next is computed, and read ahead. On an Intel Xeon, whose streams read 50 and write 16,
-// stages wait no longer for it than on a Zen 5, whose do 63.
+// Bytes a cycle of the second cache's streams, or of vectors that are stored where those write more slowly than they
+// read: what stages pass on is written while the next is computed, and read ahead. On an Intel Xeon, whose streams read
+// 50 and write 16, stages wait no longer for it than on a Zen 5, whose do 63.
 double near_bytes(const CoreModel &core) {
-    return std::max(core.l2.read, core.l1.write);
+    return core.l2.write < core.l2.read ? std::max(core.l2.read, core.l1.write) : core.l2.read;
 }
 
 // Of the combinations of tile sizes and points in a chunk.
