@@ -140,8 +140,8 @@ std::vector<int> partial_sum_counts(const Problem &problem);
 // An estimate of what a call costs with everything in caches, in cycles.
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
 
-// What a call waits besides for x and weights where they come from the last cache, and that is slow: of an Intel Xeon
-// it gives 8 bytes a cycle. dcgan's first layer, of 8 MB of weights, takes 1.7 times the estimate above there.
+// What a call waits besides for x and weights where they come from the last cache, and that is slow: an Intel Xeon's
+// gives 8 bytes a cycle, and what has 8 MB of weights takes up to 1.7 times the estimate above there.
 double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
 
 // space.cpp: what may be tuned of it.
