@@ -13,7 +13,8 @@ struct InnermostLoop {
     double operations = 0;  // additions, loads and stores, in the same measure
 };
 
-// Of a lowered module's functions. Where a loop's extent is not constant its bound counts.
+// Of a lowered module's functions. Extents and conditions that depend on one loop around them count by their means over
+// it, other extents by their bounds, other conditions as if they held.
 std::vector<InnermostLoop> innermost_loops(const Halide::Module &module, int vector_bits);
 
 }  // namespace kiln

@@ -1,8 +1,8 @@
 // The direct algorithm: every output is the plain sum of its products, phase by phase.
 //
 // Applies to every Conv and ConvTranspose. Multiplications: those of the definition (a ConvTranspose's zeros between
-// inputs are never multiplied; taps in the padding are skipped on all axes but the innermost). Error: a sum of
-// in_channels / groups * taps products in the order of the loops.
+// inputs are never multiplied; taps in the padding are skipped, on the innermost axis where channels-last x is read
+// where it is). Error: a sum of in_channels / groups * taps products in the order of the loops.
 #pragma once
 
 #include <Halide.h>

@@ -88,6 +88,23 @@ Expr start_of_sums(const DirectStages &s, const Problem &problem) {
     return s.compensation ? -s.compensation->sum(at) : Halide::Internal::make_zero(sum_type(problem));
 }
 
+// A position of rows whose ends are read where they are, not from a padded copy. Only what is marked as likely parts
+// the first and the last tile from those between.
+Expr position_in_row(DirectStages &s, const Expr &in) {
+    const AxisMap &row = s.axes[0];
+    const AxisMap::Range range = row.reads();
+    Expr inside = in;
+    if (range.first < 0) {
+        s.r.where(Halide::likely(in >= 0));
+        inside = Halide::max(Halide::likely(inside), 0);
+    }
+    if (range.last >= row.in) {
+        s.r.where(Halide::likely(in < row.in));
+        inside = Halide::min(Halide::likely(inside), row.in - 1);
+    }
+    return inside;
+}
+
 // Where products at tap j of an axis read the input, for the output that is q and phase there. Adds to the sum's
 // domain what it does not take.
 Expr input_position(DirectStages &s, size_t a, const Expr &j) {
@@ -103,6 +120,9 @@ Expr input_position(DirectStages &s, size_t a, const Expr &j) {
     } else {
         // Copies of x are as large as what is read: Halide would find that they are too small (false_assertions.h).
         in = axis.within_reads(in);
+    }
+    if (axis.reads_outside() && !s.pads[a] && a == 0) {
+        return position_in_row(s, in);
     }
     if (axis.reads_outside() && !s.pads[a]) {
         s.r.where(in >= 0 && in < axis.in);
