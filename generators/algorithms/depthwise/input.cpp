@@ -77,8 +77,10 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     const Halide::Type type = padded_type(problem, schedule);
     s.outputs_of_group = static_cast<int>(problem.out_channels / problem.groups);
     const bool along = problem.x_layout == (schedule.has_row_lanes() ? Layout::ncx : Layout::nxc);
-    s.copies = !schedule.transposes() && (s.outputs_of_group > 1 || !along || schedule.has_row_lanes() ||
-                                          type != halide_type(problem.x_type) || problem.rank > 2);
+    // Where taps are unrolled the ends of three axes would each be code of their own.
+    s.copies = !schedule.transposes() &&
+               (s.outputs_of_group > 1 || !along || schedule.has_row_lanes() || type != halide_type(problem.x_type) ||
+                (problem.rank > 2 && !schedule.sums<TapsInLoop>()));
     Halide::Region bounds(at.size()), inside;
     bool pads = false;
     for (size_t a = 0; a < s.axes.size(); a++) {
