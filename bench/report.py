@@ -132,7 +132,7 @@ def facts(result):
         lines.append({"avx2": "held to AVX2", "no-amx": "held to AVX-512 without AMX"}[result["held"]] +
                      ": CPUID tells the peers of nothing more; Kiln compiles for no more")
     if result["amx"]:
-        lines.append("this processor has AMX, which all may use for 8-bit and bfloat16 data and no peak here counts; "
+        lines.append("this processor has AMX, which all may use for 8-bit and 16-bit data and no peak here counts; "
                      "--no-amx holds them back")
     for name, side in result["sides"].items():
         if "failed" in side:

@@ -82,7 +82,11 @@ uint64_t detect() {
     if (both && has(amd.ecx, sse4a)) features |= KILN_CPU_ZEN4;
     if (both && has(extended.edx, fp16) && has(extended_1.eax, avxvnni)) features |= KILN_CPU_SAPPHIRE_RAPIDS;
     constexpr uint32_t amx_bf16 = bit(22), amx_tile = bit(24), amx_int8 = bit(25);
-    if (has(extended.edx, amx_bf16 | amx_tile | amx_int8) && may_use_tiles()) features |= KILN_CPU_AMX;
+    if (has(extended.edx, amx_bf16 | amx_tile | amx_int8) && may_use_tiles()) {
+        constexpr uint32_t amx_fp16 = bit(21);
+        features |= KILN_CPU_AMX;
+        if (has(extended_1.eax, amx_fp16)) features |= KILN_CPU_AMX_FP16;
+    }
     return features;
 }
 
@@ -125,12 +129,12 @@ constexpr struct {
     uint64_t feature;
     const char *name;
 } names[] = {
-    {KILN_CPU_AVX2, "avx2"},       {KILN_CPU_AVX512, "avx512"},
-    {KILN_CPU_ZEN4, "zen4"},       {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
-    {KILN_CPU_AMX, "amx"},         {KILN_CPU_AVXVNNI, "avxvnni"},
-    {KILN_CPU_ARM64, "arm64"},     {KILN_CPU_DOTPROD, "dotprod"},
-    {KILN_CPU_FP16, "fp16"},       {KILN_CPU_NEON, "neon"},
-    {KILN_CPU_RISCV_V, "riscv_v"},
+    {KILN_CPU_AVX2, "avx2"},         {KILN_CPU_AVX512, "avx512"},
+    {KILN_CPU_ZEN4, "zen4"},         {KILN_CPU_SAPPHIRE_RAPIDS, "sapphire_rapids"},
+    {KILN_CPU_AMX, "amx"},           {KILN_CPU_AVXVNNI, "avxvnni"},
+    {KILN_CPU_AMX_FP16, "amx_fp16"}, {KILN_CPU_ARM64, "arm64"},
+    {KILN_CPU_DOTPROD, "dotprod"},   {KILN_CPU_FP16, "fp16"},
+    {KILN_CPU_NEON, "neon"},         {KILN_CPU_RISCV_V, "riscv_v"},
 };
 
 }  // namespace

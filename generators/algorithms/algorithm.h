@@ -63,8 +63,8 @@ struct Algorithm {
     // Whether it is the operator's own definition: it only stands in, where all others fail, and is not tuned.
     bool is_definition = false;
     bool (*applies)(const Problem &problem) = nullptr;
-    // Whether a target has what it needs.
-    bool (*runs_on)(const TargetModel &target) = nullptr;
+    // Whether a target has what it needs for a problem to which it applies.
+    bool (*runs_on)(const Problem &problem, const TargetModel &target) = nullptr;
     // Whether it is taken where it applies and nobody tuned, algorithms() being asked in order; always if null.
     bool (*is_profitable)(const Problem &problem, const TargetModel &target) = nullptr;
     // Throws std::invalid_argument where a schedule's text is wrong.
@@ -78,7 +78,7 @@ struct Algorithm {
     ScheduleSpace (*space)(const Problem &problem, const TargetModel &target) = nullptr;
 
     bool applies_on(const Problem &problem, const TargetModel &target) const {
-        return runs_on(target) && applies(problem);
+        return applies(problem) && runs_on(problem, target);
     }
 };
 

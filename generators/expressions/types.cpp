@@ -42,12 +42,18 @@ int products_per_lane(const Problem &problem) {
     return problem.is_quantized() && !one_channel ? 2 : 1;
 }
 
+// Whether there are instructions that sum pairs of neighbouring products of the type.
+static bool has_pairs(const Problem &problem) {
+    return problem.x_type == DType::bf16 || problem.x_type == DType::f16;
+}
+
 DotTypes dot_types(const Problem &problem, int products, bool is_signed) {
     if (problem.is_quantized() && products == 4) {
         return {is_signed ? Halide::Int(8) : Halide::UInt(8), Halide::Int(8)};
     }
-    if (problem.x_type == DType::bf16 && products == 2) {
-        return {Halide::BFloat(16), Halide::BFloat(16)};
+    if (has_pairs(problem) && products == 2) {
+        const Halide::Type type = problem.x_type == DType::f16 ? Halide::Float(16) : Halide::BFloat(16);
+        return {type, type};
     }
     return {operand_type(problem), operand_type(problem)};
 }
@@ -64,11 +70,13 @@ bool is_dot(const Problem &problem, int products) {
     // Where a group has one output a vector's lanes are of several groups, and each reads pairs of its own: LLVM 21
     // makes such a shuffle of bfloat16 by parts that it then cannot select.
     const bool lanes_share_pairs = problem.groups == 1 || problem.out_channels > problem.groups;
-    return products == 2 && several_channels && lanes_share_pairs && problem.x_type == DType::bf16;
+    return products == 2 && several_channels && lanes_share_pairs && has_pairs(problem);
 }
 
 int dot_products(const Problem &problem, const TargetModel &target) {
-    const int most = problem.is_quantized() ? target.int8_products : target.bf16_products;
+    const int most = problem.is_quantized()          ? target.int8_products
+                     : problem.x_type == DType::bf16 ? target.bf16_products
+                                                     : 1;
     return is_dot(problem, most) ? most : products_per_lane(problem);
 }
 

@@ -22,8 +22,8 @@ Halide::Type operand_type(const Problem &problem);
 int products_per_lane(const Problem &problem);
 
 // The dot products of instructions that take narrower operands, by how many products a lane sums: u8 x (s8 where
-// `is_signed`, TargetModel::signed_dot) times s8 weights by 4, bf16 by 2. Else what x and w are widened to is
-// operand_type().
+// `is_signed`, TargetModel::signed_dot) times s8 weights by 4, bf16 by 2, and f16 by 2 in matrix tiles alone. Else what
+// x and w are widened to is operand_type().
 struct DotTypes {
     Halide::Type x, w;
 };

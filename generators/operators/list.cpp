@@ -181,8 +181,9 @@ struct Amx {
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        if (!has_amx(target)) {
-            throw std::invalid_argument("algorithm amx: " + std::string(target.name) + " has no matrix tiles");
+        if (!amx_runs_on(problem, target)) {
+            throw std::invalid_argument("algorithm amx: " + std::string(target.name) + " has no matrix tiles of " +
+                                        to_string(problem.x_type));
         }
         Operands rounded_at_once = operands;
         rounded_at_once.bf16_instruction = true;
@@ -200,6 +201,9 @@ struct Amx {
     }
     static void patch_object(const Problem &problem, const Schedule &schedule, const std::string &object_file,
                              const std::string &listing_file) {
+        if (problem.x_type == DType::f16) {
+            multiply_tiles_of_f16(object_file, listing_file);
+        }
         if (const std::optional<TileOperand> streamed = streamed_operand(problem, schedule)) {
             stream_tile_operand(object_file, listing_file, *streamed);
         }
@@ -256,7 +260,7 @@ struct F16Accumulate : Direct {
     static constexpr auto default_schedule = default_f16_accumulate_schedule;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        if (!has_f16_accumulate(target)) {
+        if (!f16_accumulate_runs_on(problem, target)) {
             throw std::invalid_argument("algorithm f16_accumulate: " + std::string(target.name) +
                                         " has no float16 arithmetic");
         }
@@ -454,11 +458,11 @@ constexpr Algorithm row(Algorithm algorithm) {
     return algorithm;
 }
 
-bool is_processor(const TargetModel &target) {
+bool is_processor(const Problem &, const TargetModel &target) {
     return !target.is_gpu();
 }
 
-bool is_gpu(const TargetModel &target) {
+bool is_gpu(const Problem &, const TargetModel &target) {
     return target.is_gpu();
 }
 
@@ -491,13 +495,13 @@ constexpr Algorithm list[] = {
               .revision = 2,
               .summary = "matrix tiles of channels and pixels, products summed in order",
               .applies = amx_applies,
-              .runs_on = has_amx,
+              .runs_on = amx_runs_on,
               .is_profitable = amx_is_profitable}),
     row<F16Accumulate>({.name = "f16_accumulate",
                         .former_name = "half",
                         .summary = "a register tile of channels and pixels, products summed in float16 at first",
                         .applies = f16_accumulate_applies,
-                        .runs_on = has_f16_accumulate}),
+                        .runs_on = f16_accumulate_runs_on}),
     row<Kn2row>({.name = "kn2row",
                  .summary = "a row's taps as output channels of products along it, shifted and added up",
                  .applies = kn2row_applies,

@@ -51,6 +51,7 @@ struct TargetModel {
     const char *byte_dot = nullptr;
     LlvmProcessor llvm = {};    // where Halide's features say another
     bool matrix_tiles = false;  // products of tiles, of bytes and of bf16
+    bool f16_tiles = false;     // and of f16
     // Whether products take one lane of a register as their factor, so that inputs are read by vectors.
     bool lane_indexed_fma = false;
     bool f16_arithmetic = false;  // whether there is arithmetic on f16

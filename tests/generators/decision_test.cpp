@@ -116,7 +116,9 @@ TEST(Decision, takes_strassen_where_it_pays) {
     for (const TargetModel &target : target_models()) {
         if (!has_timed_defaults(target) || target.lane_indexed_fma) continue;
         for (const auto &[text, algorithm] : cases) {
-            EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
+            const bool tiles = target.f16_tiles && text.starts_with("conv1d-f16");
+            EXPECT_EQ(default_decision(parsed(text), target).algorithm, tiles ? "amx" : algorithm)
+                << text << " on " << target.name;
         }
         if (target.vector_bits == 512) EXPECT_EQ(default_decision(parsed(up), target).algorithm, "strassen");
     }
@@ -136,7 +138,9 @@ TEST(Decision, takes_kn2row_for_few_output_channels) {
     for (const TargetModel &target : target_models()) {
         if (!has_timed_defaults(target)) continue;
         for (const auto &[text, algorithm] : cases) {
-            EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
+            const bool tiles = target.f16_tiles && text.starts_with("conv2d-f16");
+            EXPECT_EQ(default_decision(parsed(text), target).algorithm, tiles ? "amx" : algorithm)
+                << text << " on " << target.name;
         }
         // Many taps of rows that are copied: vectors of half a line are read at each.
         const bool reads_at_taps = target.vector_bits == 256;
@@ -221,6 +225,25 @@ TEST(Decision, refuses_strassen_schedules_that_do_not_fit) {
               "schedule: panels of 32 channels do not fill half of 96");
 }
 
+// Pairs of float16 are summed by matrix tiles alone, and by those of few processors.
+TEST(Decision, refuses_pairs_of_float16_elsewhere) {
+    const Problem problem = parsed("conv1d-f16-n1-c16-i20-m16-o20-k1-s1-d1-p0,0-g1-nxc,nxc");
+    const auto check = [&](const char *algorithm, const char *schedule, const char *target) {
+        return error_of([&] {
+            check_decision(problem, {algorithm, schedule}, algorithm_revision(algorithm), &find_target(target));
+        });
+    };
+    const char *tiles = "vectors:1;rows:1;blocks:1;pixels:10;steps:8;panels_outside:0;parallel:0";
+    EXPECT_EQ(check("amx", tiles, "x86-64-amx-fp16"), "");
+    EXPECT_EQ(check("amx", tiles, "x86-64-amx"), "algorithm amx is not for x86-64-amx");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        EXPECT_EQ(check("direct", "lanes:8;vectors:1;pixels:4;rows:1;unroll:1;dot_width:2;panels_outside:0;parallel:0",
+                        target.name),
+                  "schedule: no instruction sums 2 neighbouring products of these types");
+    }
+}
+
 // Rows of x are fetched ahead where vectors are read of them, but where they are copied end to end.
 TEST(Decision, fetches_rows_ahead) {
     const TargetModel &target = find_target("x86-64-avx512");
@@ -296,8 +319,11 @@ TEST(Decision, takes_winograd_for_narrow_floats_too) {
     const std::string shape = "-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
     for (const TargetModel &target : target_models()) {
         if (target.is_gpu()) continue;
-        EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape), target).algorithm, "winograd") << target.name;
-        EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape + "-strict"), target).algorithm, "direct");
+        EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape), target).algorithm,
+                  target.f16_tiles ? "amx" : "winograd")
+            << target.name;
+        EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape + "-strict"), target).algorithm,
+                  target.f16_tiles ? "amx" : "direct");
         EXPECT_EQ(default_decision(parsed("conv2d-bf16" + shape), target).algorithm,
                   target.matrix_tiles ? "amx" : "winograd")
             << target.name;

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "lowering/amx/tile_stream.h"
+#include "lowering/amx/tile_instructions.h"
 
 namespace kiln {
 namespace {

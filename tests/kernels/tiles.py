@@ -12,14 +12,25 @@ import unittest
 from pathlib import Path
 
 import kiln_run
+import numpy as np
 import targets
 
 LAYERS = Path(__file__).resolve().parents[1] / "cases/tiles.toml"
-TARGET = "x86-64-amx"
+TARGET, F16_TARGET = "x86-64-amx", "x86-64-amx-fp16"
 
 
-def runs_here():
-    return targets.way(TARGET) == targets.RUN
+def runs_here(target):
+    if targets.way(target) == targets.RUN:
+        return True
+    print(f"{target} does not run here: compiled only", flush=True)
+    return False
+
+
+def layers_of_f16():
+    """The layers of bfloat16, in float16."""
+    head, *layers = LAYERS.read_text().split("[[layer]]")
+    layers = [layer.replace("bfloat16", "float16") for layer in layers if '"bfloat16"' in layer]
+    return "[[layer]]".join([head, *layers])
 
 
 # One product of whose operands streams past the other, in each layout; and one where both stay in the first cache.
@@ -94,25 +105,31 @@ def loops(code):
 
 
 class Tiles(unittest.TestCase):
-    def rows(self, lines):
+    def rows(self, target, layers, lines):
         with tempfile.TemporaryDirectory() as folder:
-            decisions = Path(folder) / "decisions.jsonl"
+            decisions, file = Path(folder) / "decisions.jsonl", Path(folder) / "layers.toml"
             decisions.write_text("".join(json.dumps(line) + "\n" for line in lines))
-            if not runs_here():
-                print(f"{TARGET} does not run here: compiled only", flush=True)
-                out = ["-o", folder, "--name", "tiles", "--target", TARGET, "--decisions", decisions]
-                kiln_run.compile_layers(LAYERS, *out)
+            file.write_text(layers)
+            if not runs_here(target):
+                out = ["-o", folder, "--name", "tiles", "--target", target, "--decisions", decisions]
+                kiln_run.compile_layers(file, *out)
                 manifest = json.loads((Path(folder) / "tiles.json").read_text())
                 self.assertIn("amx", {kernel["algorithm"] for kernel in manifest["kernels"]})
                 return None
-            rows = kiln_run.verify(LAYERS, "--target", TARGET, "--decisions", decisions)
-        self.assertEqual(len(rows), LAYERS.read_text().count("[[layer]]"))
+            rows = kiln_run.verify(file, "--target", target, "--decisions", decisions)
+        self.assertEqual(len(rows), layers.count("[[layer]]"))
         kiln_run.check_rows(self, rows, "amx")
         return rows
 
     def test_schedules(self):
+        self.try_schedules(TARGET, LAYERS.read_text())
+
+    def test_schedules_of_f16(self):
+        self.try_schedules(F16_TARGET, layers_of_f16())
+
+    def try_schedules(self, target, layers):
         """The default, and other tiles, as many as fit."""
-        rows = self.rows([{"problem": "*", "algorithm": "amx"}])
+        rows = self.rows(target, layers, [{"problem": "*", "algorithm": "amx"}])
         rng = random.Random(1)
         if not rows:
             return
@@ -128,7 +145,7 @@ class Tiles(unittest.TestCase):
             text = ";".join(f"{name}:{number}" for name, number in schedule.items())
             decisions.append({"problem": row["problem"], "target": row["kernel"], "algorithm": "amx", "revision": 2,
                               "schedule": text})  # fmt: skip
-        for row, decision in zip(self.rows(decisions), decisions):
+        for row, decision in zip(self.rows(target, layers, decisions), decisions):
             self.assertEqual(row["schedule"], decision["schedule"])
 
     def test_machine_code(self):
@@ -152,6 +169,32 @@ class Tiles(unittest.TestCase):
             with self.subTest(name):
                 names = [{instruction for _, instruction, _ in loop} for loop in loops(kernels[name])]
                 self.assertTrue(any({"tdpbusd", "tilestored", "vcvtdq2ps"} <= loop for loop in names))
+
+    def test_machine_code_of_f16(self):
+        """Products are of float16, all of them."""
+        with tempfile.TemporaryDirectory() as folder:
+            layers = Path(folder) / "f16.toml"
+            layers.write_text(layers_of_f16())
+            kiln_run.compile_layers(layers, "-o", folder, "--name", "tiles", "--target", F16_TARGET)
+            kernels = listings(Path(folder))
+        products = {name: {i for _, i, _ in code if i.startswith("tdp")} for name, code in kernels.items()}
+        self.assertEqual(set(map(frozenset, products.values())), {frozenset({"tdpfp16ps"})}, products)
+
+    def test_subnormal_f16(self):
+        """Numbers of float16 that are subnormal count."""
+        if not runs_here(F16_TARGET):
+            return
+        rng = np.random.default_rng(1)
+        x = rng.integers(-1023, 1024, (1, 64, 5, 20)).astype(np.float16) * np.float16(2**-24)
+        w = rng.integers(-1000, 1000, (32, 64, 1, 1)).astype(np.float16)
+        case = {"name": "subnormal", "operator": "Conv", "dtype": "float16", "attributes": {}, "inputs": {"X": x, "W": w}}
+        with tempfile.TemporaryDirectory() as folder:
+            answers, outputs, _ = kiln_run.run([case], folder, target=F16_TARGET)
+        self.assertEqual(answers[0]["status"], "ok", answers)
+        self.assertRegex(answers[0]["kernel"], "^amx@")
+        expected = np.einsum("ncyx,mc->nmyx", x.astype(np.float64), w[:, :, 0, 0].astype(np.float64))
+        self.assertGreater(np.abs(expected).max(), 0.1)
+        np.testing.assert_allclose(outputs["subnormal"], expected, rtol=2**-11, atol=64 * 2**-24 * 0.1)
 
 
 if __name__ == "__main__":

@@ -60,8 +60,8 @@ _Static_assert(kiln_ok == 0 && kiln_invalid_argument == 1 && kiln_unsupported ==
 _Static_assert(kiln_gpu_none == 0 && kiln_gpu_cuda == 1 && kiln_gpu_opencl == 2, "interfaces of GPUs");
 _Static_assert(KILN_ALIGNMENT == 64, "the alignment of packed weights and workspaces");
 _Static_assert(KILN_CPU_AVX2 == 1 && KILN_CPU_AVX512 == 2 && KILN_CPU_ZEN4 == 4 && KILN_CPU_SAPPHIRE_RAPIDS == 8 &&
-                   KILN_CPU_AMX == 16 && KILN_CPU_AVXVNNI == 32 && KILN_CPU_ARM64 == 256 && KILN_CPU_DOTPROD == 512 &&
-                   KILN_CPU_FP16 == 1024 && KILN_CPU_NEON == 2048,
+                   KILN_CPU_AMX == 16 && KILN_CPU_AVXVNNI == 32 && KILN_CPU_AMX_FP16 == 64 && KILN_CPU_ARM64 == 256 &&
+                   KILN_CPU_DOTPROD == 512 && KILN_CPU_FP16 == 1024 && KILN_CPU_NEON == 2048,
                "the features that kernels name");
 
 /* The types of the functions: an initialiser of another type is an error. */

@@ -51,9 +51,9 @@ int targets_command(const TargetsOptions &options) {
         fmt::print("{}\n", list.dump(2));
         return 0;
     }
-    fmt::print("{:<28}{:<36}{:<12}{}\n", "target", "requires", "runs here", "Halide's string");
+    fmt::print("{:<28}{:<46}{:<12}{}\n", "target", "requires", "runs here", "Halide's string");
     for (const auto &target : list) {
-        fmt::print("{:<28}{:<36}{:<12}{}\n", target["name"].get<std::string>(),
+        fmt::print("{:<28}{:<46}{:<12}{}\n", target["name"].get<std::string>(),
                    fmt::format("{}", fmt::join(target["requires"].get<std::vector<std::string>>(), " ")),
                    target["runs_here"].get<bool>() ? "yes" : "no", target["halide"].get<std::string>());
     }

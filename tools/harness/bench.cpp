@@ -213,7 +213,7 @@ void Bench::print_table() const {
                 options_.cold ? ", weights in no cache" : "");
     for (const auto &[isa, peaks] : peaks_)
         std::printf("peak: %.1f GFLOP/s (float32, %s)\n", median(peaks), to_string(isa));
-    std::printf("%-24s %-20s %-12s %10s %7s %9s %6s  %s\n", "layer", "kernel", "algorithm", "ms", "spread", "GFLOP/s",
+    std::printf("%-24s %-24s %-12s %10s %7s %9s %6s  %s\n", "layer", "kernel", "algorithm", "ms", "spread", "GFLOP/s",
                 "peak", "problem");
     for (const Row &row : rows_) {
         if (row.job == nullptr) {
@@ -221,7 +221,7 @@ void Bench::print_table() const {
             continue;
         }
         const Job &job = *row.job;
-        std::printf("%-24s %-20s %-12s %10.4f %6.1f%% %9.2f %5.1f%%  %s\n", row.layer->name, job.plan.kernel().target,
+        std::printf("%-24s %-24s %-12s %10.4f %6.1f%% %9.2f %5.1f%%  %s\n", row.layer->name, job.plan.kernel().target,
                     job.plan.kernel().algorithm, job.seconds() * 1e3, job.spread() * 100, gflops(job),
                     gflops(job) / peak(job) * 100, row.problem.c_str());
     }

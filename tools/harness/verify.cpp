@@ -207,12 +207,12 @@ void print_json(const kiln_layer &layer, const Row &row, uint64_t seed) {
 }
 
 void print_table_head() {
-    std::printf("%-24s %-20s %-12s %9s %9s %6s  %s\n", "layer", "kernel", "algorithm", "max error", "bound", "ratio",
+    std::printf("%-24s %-24s %-12s %9s %9s %6s  %s\n", "layer", "kernel", "algorithm", "max error", "bound", "ratio",
                 "verdict");
 }
 
 void print_table_row(const kiln_layer &layer, const Row &row) {
-    std::printf("%-24s %-20s %-12s ", layer.name, row.kernel.c_str(), row.algorithm.c_str());
+    std::printf("%-24s %-24s %-12s ", layer.name, row.kernel.c_str(), row.algorithm.c_str());
     if (row.measured)
         std::printf("%9.2e %9.2e %6.3f  ", row.max_error, row.bound, row.ratio);
     else

@@ -118,8 +118,8 @@ bool has_pixel_lanes(const Problem &problem) {
            });
 }
 
-bool has_amx(const TargetModel &target) {
-    return target.matrix_tiles;
+bool amx_runs_on(const Problem &problem, const TargetModel &target) {
+    return problem.x_type == DType::f16 ? target.f16_tiles : target.matrix_tiles;
 }
 
 bool amx_applies(const Problem &problem) {

@@ -2,8 +2,8 @@
 // which several stay in registers.
 //
 // Applies to Conv and ConvTranspose of one group: u8 and s8 x with s8 weights without zero points (exact), bf16
-// (products of pairs summed in f32, subnormal numbers taken for 0). Multiplications and error: those of the direct
-// algorithm.
+// (products of pairs summed in f32, subnormal numbers taken for 0), and f16 where the processor has tiles of it (the
+// same, its subnormal numbers being what they are). Multiplications and error: those of the direct algorithm.
 #pragma once
 
 #include <Halide.h>
@@ -14,7 +14,7 @@
 #include "algorithms/schedule_space.h"
 #include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
-#include "lowering/amx/tile_stream.h"
+#include "lowering/amx/tile_instructions.h"
 #include "targets/target_model.h"
 
 namespace kiln {
@@ -39,7 +39,7 @@ struct AmxSchedule {
     DirectSchedule direct(const Problem &problem) const;
 };
 
-bool has_amx(const TargetModel &target);
+bool amx_runs_on(const Problem &problem, const TargetModel &target);
 bool amx_applies(const Problem &problem);
 bool amx_is_profitable(const Problem &problem, const TargetModel &target);
 AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &target);

@@ -131,7 +131,8 @@ void DirectSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: \"partial_sums\" must be 1, or divide the " +
                                     std::to_string(axes[0].taps) + " taps of a row of floats");
     }
-    if (!is_dot(problem, dot_width)) {
+    const bool tiles_alone = dot_width == 2 && problem.x_type == DType::f16;
+    if (!is_dot(problem, dot_width) || (tiles_alone && with<AmxLanes>() == nullptr)) {
         throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot_width) +
                                     " neighbouring products of these types");
     }

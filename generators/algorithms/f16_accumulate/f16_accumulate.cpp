@@ -11,7 +11,7 @@ bool f16_accumulate_applies(const Problem &problem) {
            problem.groups == 1 && problem.x_elements() > 0 && problem.y_elements() > 0 && f16_sum_block(problem) > 1;
 }
 
-bool has_f16_accumulate(const TargetModel &target) {
+bool f16_accumulate_runs_on(const Problem &, const TargetModel &target) {
     return target.f16_arithmetic;
 }
 

@@ -15,7 +15,7 @@ struct F16AccumulateSchedule : DirectSchedule {
 };
 
 bool f16_accumulate_applies(const Problem &problem);
-bool has_f16_accumulate(const TargetModel &target);
+bool f16_accumulate_runs_on(const Problem &problem, const TargetModel &target);
 
 // How many of a tap's products are summed in f16.
 int f16_sum_block(const Problem &problem);

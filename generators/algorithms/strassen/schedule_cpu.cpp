@@ -65,7 +65,7 @@ void schedule_strassen(StrassenStages &s, const Problem &problem, const Strassen
     }
 }
 
-bool strassen_runs_on(const TargetModel &target) {
+bool strassen_runs_on(const Problem &, const TargetModel &target) {
     return !target.is_gpu() && !target.lane_indexed_fma;
 }
 

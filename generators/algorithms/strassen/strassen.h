@@ -73,7 +73,7 @@ struct StrassenStages {
 
 bool strassen_applies(const Problem &problem);
 bool strassen_is_profitable(const Problem &problem, const TargetModel &target);
-bool strassen_runs_on(const TargetModel &target);
+bool strassen_runs_on(const Problem &problem, const TargetModel &target);
 
 StrassenStages strassen(const Problem &problem, const StrassenSchedule &schedule, const Operands &operands,
                         const TargetModel &target);

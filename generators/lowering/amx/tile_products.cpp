@@ -121,6 +121,11 @@ Expr bytes_of(const Expr &elements, const Halide::Type &type) {
     return simplify(cast(Int(64), elements) * make_const(Int(64), type.bytes()));
 }
 
+// What Halide has products of tiles of. Those of f16 are bf16's until there is machine code (tile_instructions.h).
+Halide::Type tile_type(const Halide::Type &type) {
+    return type == Halide::Float(16) ? Halide::BFloat(16) : type;
+}
+
 // `as`: a type that Halide has tile loads of.
 Expr load_tile(const Halide::Type &as, const Load *load, const Expr &base, const Expr &stride, int rows, int bytes) {
     const Halide::Type type = load->type;
@@ -329,9 +334,9 @@ Expr ReplaceLoops::products(const Nest &nest, const Tile &tile) const {
     require(nest.extent(tile_pair) == pairs, "another number of neighbours", IrStmt(nest.store));
     nest.expect(pixels->index, {{tile_pair, 1}, {tile_step, pairs}, {tile_lane, 0}});
     nest.expect(weights->index, {{tile_pair, 1}, {tile_lane, pairs}, {tile_row, 0}});
-    const Expr lhs = load_tile(pixels->type, pixels, nest.base(pixels->index), nest.stride(pixels->index, tile_row),
-                               tile.rows, steps * 4);
-    const Expr rhs = load_tile(weights->type, weights, nest.base(weights->index),
+    const Expr lhs = load_tile(tile_type(pixels->type), pixels, nest.base(pixels->index),
+                               nest.stride(pixels->index, tile_row), tile.rows, steps * 4);
+    const Expr rhs = load_tile(tile_type(weights->type), weights, nest.base(weights->index),
                                nest.stride(weights->index, tile_step), steps, tile.lanes * 4);
     return Call::make(
         type_.with_lanes(256), "tile_matmul",

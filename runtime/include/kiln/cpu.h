@@ -15,12 +15,13 @@ extern "C" {
  * BITALG, VPOPCNTDQ, GFNI, VAES, VPCLMULQDQ, and of their makers' own SSE4a, or FP16 and AVX-VNNI. */
 #define KILN_CPU_ZEN4 (UINT64_C(1) << 2)
 #define KILN_CPU_SAPPHIRE_RAPIDS (UINT64_C(1) << 3)
-#define KILN_CPU_AMX (UINT64_C(1) << 4)     /* AMX-TILE, AMX-INT8, AMX-BF16 */
-#define KILN_CPU_AVXVNNI (UINT64_C(1) << 5) /* AVX-VNNI: dot products of bytes in the encoding of AVX2 */
-#define KILN_CPU_ARM64 (UINT64_C(1) << 8)   /* AArch64, whose every processor has NEON */
-#define KILN_CPU_DOTPROD (UINT64_C(1) << 9) /* FEAT_DotProd: SDOT and UDOT */
-#define KILN_CPU_FP16 (UINT64_C(1) << 10)   /* FEAT_FP16: arithmetic on float16 */
-#define KILN_CPU_NEON (UINT64_C(1) << 11)   /* 32-bit ARM with NEON */
+#define KILN_CPU_AMX (UINT64_C(1) << 4)      /* AMX-TILE, AMX-INT8, AMX-BF16 */
+#define KILN_CPU_AVXVNNI (UINT64_C(1) << 5)  /* AVX-VNNI: dot products of bytes in the encoding of AVX2 */
+#define KILN_CPU_AMX_FP16 (UINT64_C(1) << 6) /* AMX-FP16, on processors that have KILN_CPU_AMX */
+#define KILN_CPU_ARM64 (UINT64_C(1) << 8)    /* AArch64, whose every processor has NEON */
+#define KILN_CPU_DOTPROD (UINT64_C(1) << 9)  /* FEAT_DotProd: SDOT and UDOT */
+#define KILN_CPU_FP16 (UINT64_C(1) << 10)    /* FEAT_FP16: arithmetic on float16 */
+#define KILN_CPU_NEON (UINT64_C(1) << 11)    /* 32-bit ARM with NEON */
 #define KILN_CPU_RISCV_V \
     (UINT64_C(1) << 16) /* 64-bit RISC-V: G, C and V 1.0, with vector registers of 128 bits or more */
 
