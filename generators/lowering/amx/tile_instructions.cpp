@@ -116,7 +116,7 @@ void change_instructions(const std::string &object_file, const std::vector<TileI
         }
         next++;
     }
-    if (listed == 0 || next != listed || next != found.size()) {
+    if (next != listed || next != found.size()) {
         throw std::runtime_error("of " + std::to_string(found.size()) + " " + what +
                                  " of matrix tiles in the object and " + std::to_string(listed) +
                                  " in its listing the first " + std::to_string(next) + " are the same");

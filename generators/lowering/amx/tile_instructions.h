@@ -16,12 +16,11 @@ namespace kiln {
 enum class TileOperand { rows, lanes };
 
 // Has the object's loads of that operand be of data that are read once; `listing_file`: the same code in assembly,
-// before either function. Throws std::runtime_error where the object's loads are not those of its listing, or there are
-// none.
+// before either function. Throws std::runtime_error where the object's loads are not those of its listing. There are
+// none where an activation makes all sums one number.
 void stream_tile_operand(const std::string &object_file, const std::string &listing_file, TileOperand operand);
 
-// Has the object's products of bf16 be of f16. Throws std::runtime_error where they are not those of its listing, or
-// there are none.
+// Has the object's products of bf16 be of f16. Throws std::runtime_error where they are not those of its listing.
 void multiply_tiles_of_f16(const std::string &object_file, const std::string &listing_file);
 
 }  // namespace kiln
