@@ -12,6 +12,16 @@ namespace {
 
 using Halide::Target;
 
+// Gives LLVM an option, in the variable whose options Halide hands it, once in a process.
+void add_llvm_option(const std::string &name, const std::string &value) {
+    constexpr const char *variable = "HL_LLVM_ARGS";
+    const char *own = std::getenv(variable);
+    const std::string before = own == nullptr ? "" : own;
+    if (before.find(name) == std::string::npos) {
+        setenv(variable, (before + (before.empty() ? "" : " ") + name + value).c_str(), 1);
+    }
+}
+
 // Makes LLVM compile the module's functions for `processor` rather than for what Halide's features say. `file` is
 // written, and read by each compilation of the process from then on.
 void force_processor(const Halide::Module &module, const LlvmProcessor &processor, const std::string &file) {
@@ -21,13 +31,7 @@ void force_processor(const Halide::Module &module, const LlvmProcessor &processo
                    << function.name << ",target-features=" << processor.features << "\n";
     }
     attributes.close();
-    // Halide hands LLVM the options that this variable holds.
-    constexpr const char *variable = "HL_LLVM_ARGS";
-    const char *own = std::getenv(variable);
-    const std::string option = "-forceattrs-csv-path=" + file, before = own == nullptr ? "" : own;
-    if (before.find("-forceattrs-csv-path=") == std::string::npos) {
-        setenv(variable, (before + (before.empty() ? "" : " ") + option).c_str(), 1);
-    }
+    add_llvm_option("-forceattrs-csv-path=", file);
 }
 
 // Throws Halide::InternalError where the listing of such a module has registers of AVX-512: LLVM did not hear.
@@ -132,6 +136,10 @@ void compile_for_riscv(Halide::Module &module, const std::map<Halide::OutputFile
 
 Target pipeline_target(const Target &target) {
     return target.with_feature(Target::NoRuntime).with_feature(Target::NoAsserts).with_feature(Target::NoBoundsQuery);
+}
+
+void use_basic_registers() {
+    add_llvm_option("-regalloc=", "basic");
 }
 
 int64_t constant_value(const Halide::Expr &value) {

@@ -16,6 +16,10 @@ Halide::Target pipeline_target(const Halide::Target &target);
 // What is known when it is compiled, as a number.
 int64_t constant_value(const Halide::Expr &value);
 
+// Has LLVM allocate registers by its basic means, in all that the process compiles; before it compiles anything. Unless
+// HL_LLVM_ARGS says which allocator to use.
+void use_basic_registers();
+
 // Compiles the module for `target`, which says more of the processor than Halide's own target can, and returns the
 // bytes of the deepest frame among its functions. The assembly listing is written to `object_file` + ".s" where
 // `lists` asks for it, or where it is needed. A process compiles for one target with an LlvmProcessor only: LLVM reads

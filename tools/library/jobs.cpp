@@ -151,8 +151,10 @@ JobResult finish(Child &child) {
         return {false, child.timed_out};
     }
     if (WIFSIGNALED(status)) {
-        return {false, fmt::format("the compiler ended by signal {} ({}){}", WTERMSIG(status),
-                                   strsignal(WTERMSIG(status)), words)};
+        return {
+            false,
+            fmt::format("the compiler ended by signal {} ({}){}", WTERMSIG(status), strsignal(WTERMSIG(status)), words),
+            WTERMSIG(status) == SIGABRT};
     }
     if (child.text.empty()) {
         return {false, fmt::format("the compiler exited with status {}{}", WEXITSTATUS(status), words)};

@@ -13,7 +13,8 @@ using Job = std::function<std::string()>;
 
 struct JobResult {
     bool ok = false;
-    std::string text;  // what the job returned, or what went wrong: its error, a signal, the time limit
+    std::string text;      // what the job returned, or what went wrong: its error, a signal, the time limit
+    bool aborted = false;  // whether it ended itself by a signal
     double seconds = 0;
 };
 
