@@ -116,9 +116,17 @@ void require_found(int found, const std::string &what) {
 // The passes over what Halide has lowered.
 void patch_functions(Halide::Module &module, const KernelRequest &request, const std::string &part) {
     const char *byte_dot = request.target->byte_dot;
+    const std::unique_ptr<const Implementation> implementation = read(request.decision);
+    const Problem problem = simplify_problem(request.problem);
+    const SharedPrefetches shared = implementation->shared_prefetches(problem);
     int tiles = 0, byte_dots = 0;
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
-        function.body = prefetch_into_all_caches(use_bf16_instruction(use_matrix_tiles(function.body, tiles)));
+        std::vector<std::string> arguments;
+        for (const Halide::Internal::LoweredArgument &argument : function.args) {
+            arguments.push_back(argument.name);
+        }
+        function.body = use_bf16_instruction(use_matrix_tiles(function.body, tiles));
+        function.body = prefetch_into_all_caches(function.body, shared, arguments);
         if (!request.target->f64_vectors) {
             function.body = interleave_in_registers(function.body);
         }
@@ -133,8 +141,6 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
     if (part == "pack") {
         return;
     }
-    const std::unique_ptr<const Implementation> implementation = read(request.decision);
-    const Problem problem = simplify_problem(request.problem);
     if (implementation->uses_matrix_tiles()) {
         require_found(tiles, "matrix tiles");
     }
@@ -382,6 +388,9 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         function.body.accept(&collect);
     }
     facts.launches = collect.launches;
+    if (request.basic_registers) {
+        use_basic_registers();
+    }
     facts.stack_bytes =
         compile_module(module, *request.target, object_file, request.listing || implementation->patches_object());
     if (implementation->patches_object()) {

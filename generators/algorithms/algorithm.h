@@ -11,6 +11,7 @@
 #include "algorithms/schedule_space.h"
 #include "expressions/operands.h"
 #include "kiln/problem.h"
+#include "lowering/prefetch.h"
 #include "targets/target_model.h"
 
 namespace kiln {
@@ -47,6 +48,8 @@ class Implementation {
     // its group, taps outermost axis first) for a Conv and (input channel, output channel of its group, taps) for a
     // ConvTranspose. w is of packed_type() already.
     virtual Halide::Func pack(const Problem &problem, const Sizes &sizes, const Halide::Func &w) const = 0;
+    // Which iterations share what its prefetches ask for (lowering/prefetch.h).
+    virtual SharedPrefetches shared_prefetches(const Problem &) const { return {}; }
     // Whether its kernels hold matrix tiles (lowering/amx/matrix_tiles.h).
     virtual bool uses_matrix_tiles() const { return false; }
     // Whether, and how, the compiled kernel is changed, in an object file of which there is a listing in assembly.

@@ -2,8 +2,10 @@
 #include "lowering/prefetch.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -30,44 +32,129 @@ const Call *prefetch_of(const Stmt &statement) {
     return evaluate != nullptr ? Call::as_intrinsic(evaluate->value, {Call::prefetch}) : nullptr;
 }
 
-// How many steps of a loop over prefetches ask for the same line: where rows of a tensor are read Halide's loops are
-// over their elements.
-int steps_of_line(const std::string &loop, const Call &prefetch) {
-    const Expr offset = prefetch.args[1];
-    const Expr step = simplify(substitute(loop, 1, offset) - substitute(loop, 0, offset));
+// By how many elements a loop over prefetches goes on. Halide 21 divides what is fetched by lines, and then takes a
+// line's bytes for its elements.
+int64_t step_of(const For &loop, const Expr &offset, const Halide::Type &type) {
+    const Expr step = simplify(substitute(loop.name, 1, offset) - substitute(loop.name, 0, offset));
     const auto elements = as_const_int(step);
-    return elements && *elements > 0 ? std::max(line_bytes / (*elements * prefetch.type.bytes()), int64_t(1)) : 1;
+    if (!elements) {
+        throw Halide::InternalError("the steps of prefetches are not constant");
+    }
+    return *elements == line_bytes ? line_bytes / type.bytes() : *elements;
 }
 
 class IntoAllCaches : public IRMutator {
+  public:
+    IntoAllCaches(const SharedPrefetches &shared, const std::vector<std::string> &arguments) : shared_(shared) {
+        for (const std::string &name : arguments) {
+            around_.push_back({name, 1});
+        }
+    }
+
   protected:
     using IRMutator::visit;
     Expr visit(const Call *op) override {
-        if (!op->is_intrinsic(Call::prefetch)) {
-            return IRMutator::visit(op);
+        return op->is_intrinsic(Call::prefetch) ? fetch(*op, op->args[1]) : IRMutator::visit(op);
+    }
+    Stmt visit(const For *op) override {
+        if (prefetch_of(op) == nullptr) {
+            const auto extent = as_const_int(op->extent);
+            around_.push_back({op->name, extent ? static_cast<int>(*extent) : 1});
+            const Stmt result = IRMutator::visit(op);
+            around_.pop_back();
+            return result;
         }
-        const Expr base = Halide::reinterpret(Halide::UInt(64), op->args[0]);
-        const Expr offset = Halide::cast(Halide::Int(64), op->args[1]) * op->type.bytes();
+        offsets_.clear();
+        const Call *prefetch = collect(op, 0);
+        return shared_.iterations == 1 ? all_lines(*prefetch) : share_of_lines(*prefetch);
+    }
+
+  private:
+    Expr fetch(const Call &prefetch, const Expr &element) {
+        const Expr base = Halide::reinterpret(Halide::UInt(64), prefetch.args[0]);
+        const Expr offset = Halide::cast(Halide::Int(64), element) * prefetch.type.bytes();
         const Expr address = base + Halide::cast(Halide::UInt(64), offset);
         return Call::make(Halide::Int(32), instruction,
                           {Halide::reinterpret(Halide::Handle(), address), to_read, into_all_caches, of_data},
                           Call::Extern);
     }
-    Stmt visit(const For *op) override {
-        if (prefetch_of(op) == nullptr) {
-            return IRMutator::visit(op);
-        }
-        Stmt body = op->body;
+
+    // The elements whose lines a loop over prefetches asks for, in offsets_, `further` elements on; and one of the
+    // prefetches. Where a loop is over elements several are of a line.
+    const Call *collect(const Stmt &statement, int64_t further) {
+        Stmt body = statement;
         while (const auto *let = body.as<LetStmt>()) {
             body = substitute(let->name, let->value, let->body);
         }
-        const int step = steps_of_line(op->name, *prefetch_of(body));
+        const auto *loop = body.as<For>();
+        if (loop == nullptr) {
+            kept_ = body;
+            const Call *prefetch = prefetch_of(body);
+            offsets_.push_back(prefetch->args[1] + make_const(Halide::Int(32), further));
+            return prefetch;
+        }
+        Stmt inner = loop->body;
+        while (const auto *let = inner.as<LetStmt>()) {
+            inner = substitute(let->name, let->value, let->body);
+        }
+        const Call *prefetch = prefetch_of(inner);
+        const int64_t step = step_of(*loop, prefetch->args[1], prefetch->type), bytes = step * prefetch->type.bytes();
+        const int64_t of_line = inner.as<For>() || bytes <= 0 ? 1 : std::max(line_bytes / bytes, int64_t(1));
+        const Stmt first = substitute(loop->name, loop->min, inner);
+        for (int64_t i = 0; i < *as_const_int(loop->extent); i += of_line) {
+            prefetch = collect(first, further + i * step);
+        }
+        return prefetch;
+    }
+
+    Stmt all_lines(const Call &prefetch) {
         std::vector<Stmt> lines;
-        for (int line = 0; line < *as_const_int(op->extent); line += step) {
-            lines.push_back(mutate(substitute(op->name, op->min + line, body)));
+        for (const Expr &offset : offsets_) {
+            lines.push_back(Evaluate::make(fetch(prefetch, offset)));
         }
         return Block::make(lines);
     }
+
+    // The lines that this iteration asks for; all of them where they do not lie side by side, as those of a panel that
+    // is filled up.
+    Stmt share_of_lines(const Call &prefetch) {
+        const int elements = line_bytes / prefetch.type.bytes();
+        std::set<int64_t> from_first;
+        for (const Expr &offset : offsets_) {
+            const auto distance = as_const_int(simplify(offset - offsets_[0]));
+            if (!distance || *distance % elements != 0) {
+                return all_lines(prefetch);
+            }
+            from_first.insert(*distance / elements);
+        }
+        const auto count = static_cast<int>(from_first.size()), first = static_cast<int>(*from_first.begin());
+        if (*from_first.rbegin() - first != count - 1) {
+            return all_lines(prefetch);
+        }
+        Expr iteration = 0;
+        int inside = 1;
+        for (size_t i = around_.size(); i-- > 0;) {
+            const auto &[name, extent] = around_[i];
+            if (std::any_of(shared_.loops.begin(), shared_.loops.end(), [&name = name](const std::string &part) {
+                    return name.find("." + part) != std::string::npos;
+                })) {
+                iteration = iteration + Variable::make(Halide::Int(32), name) * inside;
+                inside *= extent;
+            }
+        }
+        const int lines = (count + shared_.iterations - 1) / shared_.iterations;
+        std::vector<Stmt> result;
+        for (int i = 0; i < lines; i++) {
+            const Expr line = simplify((iteration * lines + i) % count);
+            result.push_back(Evaluate::make(fetch(prefetch, offsets_[0] + (first + line) * elements)));
+        }
+        return Block::make(result);
+    }
+
+    const SharedPrefetches &shared_;
+    std::vector<std::pair<std::string, int>> around_;  // loops and their iterations, the outermost first; and arguments
+    std::vector<Expr> offsets_;
+    Stmt kept_;
 };
 
 }  // namespace
@@ -80,8 +167,9 @@ void prefetch(Halide::Stage stage, const Halide::Func &input, const Halide::VarO
     stage.prefetch(read->param, loop, loop, ahead, Halide::PrefetchBoundStrategy::NonFaulting);
 }
 
-Stmt prefetch_into_all_caches(const Stmt &statement) {
-    return IntoAllCaches().mutate(statement);
+Stmt prefetch_into_all_caches(const Stmt &statement, const SharedPrefetches &shared,
+                              const std::vector<std::string> &arguments) {
+    return IntoAllCaches(shared, arguments).mutate(statement);
 }
 
 }  // namespace kiln

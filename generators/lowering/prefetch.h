@@ -4,13 +4,24 @@
 
 #include <Halide.h>
 
+#include <string>
+#include <vector>
+
 namespace kiln {
 
 // Asks, in each step of `loop` of `stage`, for what that reads of an input tensor `ahead` steps later: near its end,
 // for what follows in memory. What is lowered goes through prefetch_into_all_caches() then.
 void prefetch(Halide::Stage stage, const Halide::Func &input, const Halide::VarOrRVar &loop, int ahead);
 
-// The lowered statement, whose prefetches are so.
-Halide::Internal::Stmt prefetch_into_all_caches(const Halide::Internal::Stmt &statement);
+// The iterations that share what prefetches around them ask for, since each of them reads the same: how many they are,
+// and what the names of their loops contain, of which they are counted.
+struct SharedPrefetches {
+    std::vector<std::string> loops;
+    int iterations = 1;
+};
+
+// The lowered statement, whose prefetches are so. `arguments`: the names that are defined outside it.
+Halide::Internal::Stmt prefetch_into_all_caches(const Halide::Internal::Stmt &statement, const SharedPrefetches &shared,
+                                                const std::vector<std::string> &arguments);
 
 }  // namespace kiln

@@ -65,14 +65,14 @@ void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int 
         if (shared.extent == 0 || (shared.extent == 1 && loop.extent > 1)) {
             shared = loop;
         } else if (!is_even(shared.extent, most) && loop.extent > 1) {
-            const VarOrRVar fused = loop_of(shared.var, "shared" + std::to_string(shared.extent));
+            const VarOrRVar fused = loop_of(shared.var, shared_loops + std::to_string(shared.extent));
             stage.fuse(loop.var, shared.var, fused);
             shared = {fused, shared.extent * loop.extent};
         }
     }
     // Of runs that divide neither thread nor bounds meet an unfinished one.
     if (const int run = shared.extent > most ? shared.extent / even_pieces(shared.extent, most) : 1; run > 1) {
-        const VarOrRVar pieces = loop_of(shared.var, "pieces");
+        const VarOrRVar pieces = loop_of(shared.var, piece_loops);
         stage.split(shared.var, pieces, shared.var, run);
         shared.var = pieces;
     }

@@ -7,6 +7,9 @@
 
 namespace kiln {
 
+// How the names of loops begin that are made of several, and of those over runs of iterations.
+inline constexpr const char *shared_loops = "shared", *piece_loops = "pieces";
+
 struct SharedLoop {
     Halide::VarOrRVar var;
     int extent;

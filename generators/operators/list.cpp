@@ -152,6 +152,9 @@ struct Direct {
         }
         DirectStages stages = direct(problem, fitted, operands, target);
         SumSteps sum = schedule_direct(stages, problem, fitted);
+        if (fitted.prefetch_panels) {
+            prefetch_panels(stages, problem, fitted, operands.packed, sum.steps);
+        }
         if (stages.f16_sums) {
             sum = schedule_f16_sums(stages, fitted, sum);
         }
@@ -159,6 +162,9 @@ struct Direct {
             stage_inputs(stages, fitted, sum.steps);
         }
         return stages.y;
+    }
+    static SharedPrefetches shared_prefetches(const Problem &problem, const Schedule &schedule) {
+        return schedule.prefetch_panels ? shared_panel_prefetches(problem, schedule) : SharedPrefetches();
     }
     static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
         return dot_types(problem, schedule.dot_width).w;
@@ -399,6 +405,12 @@ class Bound : public Implementation {
             return A::splits_groups(problem, schedule_);
         }
         return kiln::splits_groups(problem);
+    }
+    SharedPrefetches shared_prefetches(const Problem &problem) const override {
+        if constexpr (requires { A::shared_prefetches(problem, schedule_); }) {
+            return A::shared_prefetches(problem, schedule_);
+        }
+        return {};
     }
     int phases_as_channels(const Problem &problem) const override {
         if constexpr (requires { A::phases_as_channels(problem); }) {

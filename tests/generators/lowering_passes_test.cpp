@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "lowering/false_assertions.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
+#include "lowering/prefetch.h"
 
 namespace kiln {
 namespace {
@@ -53,6 +55,74 @@ TEST(LoweringPasses, a_statement_without_tiles_has_none) {
     int found = 0;
     use_matrix_tiles(lowered_sum(u8, s8, 8), found);
     EXPECT_EQ(found, 0);
+}
+
+// Runs loops of constant extents, and notes the elements of `packed` that are fetched.
+class RunPrefetches : public Halide::Internal::IRVisitor {
+  public:
+    std::vector<int64_t> elements;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::For *op) override {
+        using namespace Halide::Internal;
+        for (int i = 0; i < *as_const_int(op->extent); i++) {
+            simplify(substitute(op->name, op->min + i, op->body)).accept(this);
+        }
+    }
+    void visit(const Halide::Internal::LetStmt *op) override {
+        Halide::Internal::substitute(op->name, op->value, op->body).accept(this);
+    }
+    void visit(const Halide::Internal::Evaluate *op) override {
+        using namespace Halide::Internal;
+        const Call *call = op->value.as<Call>();
+        if (call == nullptr || call->name != "llvm.prefetch.p0") {
+            return;
+        }
+        const Add *address = call->args[0].as<Reinterpret>()->value.as<Add>();
+        ASSERT_NE(address, nullptr) << call->args[0];
+        const auto bytes = as_const_uint(simplify(address->b));
+        ASSERT_TRUE(bytes) << address->b;
+        elements.push_back(static_cast<int64_t>(*bytes / 4));
+    }
+};
+
+// Each tile asks for a share of the lines of the next panel of weights, all together once for each of them.
+TEST(LoweringPasses, tiles_share_the_prefetches_of_a_panel) {
+    constexpr int lanes = 32, steps = 12, tiles = 4, panels = 3, panel = lanes * steps;
+    ImageParam packed(Halide::Float(32), 3, "packed");
+    packed.dim(0).set_bounds(0, lanes);
+    packed.dim(1).set_bounds(0, steps).set_stride(lanes);
+    packed.dim(2).set_bounds(0, panels).set_stride(panel);
+    const Var c("c"), t("tile"), p("panel");
+    const Halide::RDom r(0, steps, "r");
+    Halide::RVar outer("steps"), inner("step");
+    Func sum("sum"), y("y");
+    sum(c, t, p) += packed(c, r, p);
+    y(c, t, p) = sum(c, t, p);
+    y.bound(c, 0, lanes).bound(t, 0, tiles).bound(p, 0, panels).vectorize(c, 16);
+    sum.compute_at(y, t).vectorize(c, 16);
+    sum.update().split(r, outer, inner, 3).reorder(c, inner, outer).vectorize(c, 16).unroll(inner);
+    prefetch(sum.update(), packed, outer, steps / 3);
+    const Halide::Target target("x86-64-linux-sse41-avx-avx2-no_asserts-no_bounds_query-no_runtime");
+    const auto body = y.compile_to_module({packed}, "fetching", target).functions().back().body;
+    const auto fetched = [&](const SharedPrefetches &shared) {
+        RunPrefetches run;
+        prefetch_into_all_caches(body, shared, {}).accept(&run);
+        std::sort(run.elements.begin(), run.elements.end());
+        return run.elements;
+    };
+    std::vector<int64_t> lines, of_each_tile;
+    for (int line = panel / 16; line < (panels + 1) * panel / 16; line++) {
+        lines.push_back(line * 16);
+        of_each_tile.insert(of_each_tile.end(), tiles, line * 16);
+    }
+    EXPECT_EQ(fetched({}), of_each_tile);
+    // 6 lines a step: two for each of four tiles, of which some ask for the same.
+    std::vector<int64_t> shared = fetched({{"tile"}, tiles});
+    EXPECT_EQ(shared.size(), lines.size() / 6 * 8);
+    shared.erase(std::unique(shared.begin(), shared.end()), shared.end());
+    EXPECT_EQ(shared, lines);
 }
 
 // Of elements `first`, `first` + `step` and so on of x.

@@ -175,20 +175,50 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
            store_cycles(problem, s, target) + besides;
 }
 
+// Of the second cache, what a panel of weights may take, so that it stays there while the next one comes.
+constexpr double panel_share = 0.375;
+
+// Bytes a cycle of a far cache's stream that products hide: a Zen 5, whose stream reaches 27, loses nothing by x.
+constexpr double hidden_read = 25;
+
+// Whether panels of weights are worth fetching ahead: where the last cache is slow. It was not timed elsewhere.
+bool waits_for_panels(const TargetModel &target) {
+    return !target.is_gpu() && !target.lane_indexed_fma && target.core.last.read < hidden_read;
+}
+
+// Whether tiles fetch the next panel of weights while they multiply by one: where there are several of both, and a
+// second cache that holds two panels. Else the first tile of each panel waits for its weights, which come from beyond.
+bool fetches_panels(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+    return can_prefetch_panels(problem, s) && waits_for_panels(target) && tiles_of_panel(problem, s) > 1 &&
+           problem.out_channels > s.panel() &&
+           static_cast<double>(panel_bytes(problem, s)) <= panel_share * static_cast<double>(target.core.l2.bytes);
+}
+
+// How many vectors of channels a panel may have, with all else as `like` has it.
+int most_vectors_of(const Problem &problem, const DirectSchedule &like, const TargetModel &target) {
+    const bool depthwise = problem.groups > 1 && problem.out_channels == problem.groups;
+    // Vectors of channels that are a group each share no input: on a Zen 5 1-D layers of 31 taps take 1.5 times as long
+    // by 3 vectors by 4 positions as by one vector.
+    if (depthwise && !target.lane_indexed_fma) {
+        return 1;
+    }
+    // Halide does not see that a fourth vector's bytes lie side by side. Weights of a far cache come the faster the
+    // fewer of them a step reads (mobilenet_last, 5 vectors by 5 pixels: 2% more time than 3 by 7).
+    const int most = like.dot_width == 4 ? 3 : like.panels_outside ? 4 : most_panel_vectors;
+    // Panels of which two stay in the second cache may be fetched ahead.
+    DirectSchedule vector = like;
+    vector.vectors = 1;
+    const auto near = static_cast<int>(panel_share * static_cast<double>(target.core.l2.bytes) /
+                                       static_cast<double>(panel_bytes(problem, vector)));
+    return like.panels_outside && waits_for_panels(target) && near > 1 ? std::min(most, near) : most;
+}
+
 // The best tile whose vectors are channels, with all else as `like` has it.
 DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, const DirectSchedule &like,
                                       const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const bool depthwise = problem.groups > 1 && problem.out_channels == problem.groups;
-    // Halide does not see that a fourth vector's bytes lie side by side. Weights of a far cache come the faster the
-    // fewer of them a step reads (mobilenet_last, 5 vectors by 5 pixels: 2% more time than 3 by 7).
-    // Vectors of channels that are a group each share no input: on a Zen 5 1-D layers of 31 taps take 1.5 times as long
-    // by 3 vectors by 4 positions as by one vector.
-    const bool shares_inputs = !depthwise || target.lane_indexed_fma;
-    const int most_vectors = !shares_inputs        ? 1
-                             : like.dot_width == 4 ? 3
-                             : like.panels_outside ? 4
-                                                   : most_panel_vectors;
+    const int most_vectors = most_vectors_of(problem, like, target);
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     // Weights of a far cache come the faster the fewer of them a step reads, those of memory the faster the more of
     // them it asks for: with weights in no cache 1x1 1024->512 at 14x14 takes .76 ms by 3 vectors by 7 pixels on Zen 5
@@ -361,6 +391,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
         }
     }
     best.chunk = best.panels_outside ? default_chunk(problem, best, target) : 0;
+    best.prefetch_panels = fetches_panels(problem, best, target);
     best.parallel = problem.flops() > 2e6;
     return best;
 }
@@ -376,8 +407,6 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
 }
 
 double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    // Bytes a cycle of a far cache's stream that products hide: a Zen 5, whose stream reaches 27, loses nothing by x.
-    constexpr double hidden_read = 25;
     const CoreModel &core = target.core;
     const auto bytes_of = [](int64_t elements) { return static_cast<double>(elements) * sizeof(float); };
     const double x_bytes = bytes_of(problem.x_elements()), w_bytes = bytes_of(problem.w_elements());

@@ -16,6 +16,7 @@
 #include "expressions/operands.h"
 #include "expressions/zero_point_compensation.h"
 #include "kiln/problem.h"
+#include "lowering/prefetch.h"
 #include "moves/tile_sum.h"
 #include "targets/target_model.h"
 
@@ -138,6 +139,12 @@ SumSteps schedule_direct(DirectStages &stages, const Problem &problem, const Dir
 
 // The sums of a register tile alone, inside the loop `around_tile` of the product.
 SumSteps schedule_sum(DirectStages &stages, const DirectSchedule &schedule, const Halide::Var &around_tile);
+
+// Has the sums of each tile fetch their share of the next panel of weights; after schedule_direct(). `steps`: the loop
+// that it returned. shared_panel_prefetches(): those tiles.
+void prefetch_panels(DirectStages &stages, const Problem &problem, const DirectSchedule &schedule,
+                     const Halide::Func &packed, const Halide::RVar &steps);
+SharedPrefetches shared_panel_prefetches(const Problem &problem, const DirectSchedule &schedule);
 
 // After schedule_direct(), of targets whose products take a lane of a register (schedule_neon.cpp). `steps`: the loop
 // over the sum's steps.

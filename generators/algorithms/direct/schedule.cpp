@@ -95,6 +95,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("panels_of_groups", panels_of_groups, false);
     text.optional("transposed_x", transposed_x, false);
     text.optional("partial_sums", partial_sums, 1);
+    text.optional("prefetch_panels", prefetch_panels, false);
     set_tile(*this, numbers);
 }
 
@@ -130,6 +131,10 @@ void DirectSchedule::check(const Problem &problem) const {
     if (partial_sums != 1 && !sums_in_parts(problem, *this)) {
         throw std::invalid_argument("schedule: \"partial_sums\" must be 1, or divide the " +
                                     std::to_string(axes[0].taps) + " taps of a row of floats");
+    }
+    if (prefetch_panels && !can_prefetch_panels(problem, *this)) {
+        throw std::invalid_argument(
+            "schedule: \"prefetch_panels\" must be 0: no panels of whole lines sweep the image");
     }
     const bool tiles_alone = dot_width == 2 && problem.x_type == DType::f16;
     if (!is_dot(problem, dot_width) || (tiles_alone && with<AmxLanes>() == nullptr)) {
@@ -181,6 +186,27 @@ bool sums_in_parts(const Problem &problem, const DirectSchedule &schedule) {
     const bool in_registers = schedule.with<ChannelLanes>() != nullptr || schedule.with<RowLanes>() != nullptr;
     return sum_type(problem).is_float() && in_registers && schedule.dot_width == 1 && schedule.partial_sums > 0 &&
            row.taps % schedule.partial_sums == 0;
+}
+
+int tiles_of_panel(const Problem &problem, const DirectSchedule &schedule) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int rows = axes.size() > 1 ? ceil_div(axes[1].phase_extent, schedule.rows) : 1;
+    return ceil_div(axes[0].phase_extent, schedule.width()) * rows;
+}
+
+int64_t panel_bytes(const Problem &problem, const DirectSchedule &schedule) {
+    const int64_t channels = round_up(problem.in_channels / problem.groups, schedule.dot_width);
+    int64_t taps = 1;
+    for (const AxisMap &axis : axis_maps(problem)) {
+        taps *= axis.taps;
+    }
+    return channels * taps * schedule.panel() * dot_types(problem, schedule.dot_width).w.bytes();
+}
+
+bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule) {
+    constexpr int line_bytes = 64;
+    const int step = schedule.panel() * schedule.dot_width * dot_types(problem, schedule.dot_width).w.bytes();
+    return schedule.panels_outside && schedule.with<ChannelLanes>() != nullptr && step % line_bytes == 0;
 }
 
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {

@@ -58,6 +58,8 @@ struct DirectSchedule {
     bool transposed_x = false;  // whether channels-first x is read from a copy with channels innermost: reads_planes()
     bool panels_of_groups = false;  // whether each group has panels of its own, the last filled up with zeros; else
                                     // panels divide groups, or are of several
+    bool prefetch_panels = false;   // whether the tiles that multiply by a panel of weights fetch the next one, each a
+                                    // share: can_prefetch_panels()
     int partial_sums = 1;           // of each sum, which take the innermost axis' taps in turn: sums_in_parts()
 
     template <class Lanes>
@@ -94,6 +96,16 @@ bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule)
 // as many taps of the innermost axis are each one's. A sum of n products in one chain errs by about the square root of
 // n roundings, each partial sum by that of fewer, and the chains of a tile of few sums wait for each other less.
 bool sums_in_parts(const Problem &problem, const DirectSchedule &schedule);
+
+// Whether the next panel of weights may be fetched while the image is swept by one: of channel lanes, and of whole
+// lines of a cache.
+bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule);
+
+// How many register tiles along the two innermost axes multiply by a panel of weights.
+int tiles_of_panel(const Problem &problem, const DirectSchedule &schedule);
+
+// The bytes of a panel of packed weights.
+int64_t panel_bytes(const Problem &problem, const DirectSchedule &schedule);
 
 // Channels that panels are counted off from: of all groups, or of each where it has panels of its own.
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule);

@@ -216,6 +216,9 @@ Var schedule_interleave_buffer(DirectStages &s, const AmxLanes &amx, const Var &
     return s.phase[0];
 }
 
+// Loops over the register tiles of a row, and over rows of them.
+constexpr const char *tile_loop = "tile", *rows_loop = "rows";
+
 // Divides the outermost loop over the image into chunks.
 void split_chunks(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &divided,
                   const Var &chunk) {
@@ -233,7 +236,7 @@ ProductLoops schedule_product(DirectStages &s, const Problem &problem, const Dir
     const int channels = round_up(channels_in_panels(problem, schedule), s.picks_from_product() ? schedule.panel() : 1);
     const bool whole_panels = channels % schedule.panel() == 0;
     const auto *amx = schedule.with<AmxLanes>();
-    const Var tile("tile"), panel("panel"), rows("rows");
+    const Var tile(tile_loop), panel("panel"), rows(rows_loop);
     bound_product(s, problem, channels);
     s.product.split(s.c, panel, s.c, schedule.panel(),
                     whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
@@ -319,6 +322,19 @@ SumSteps schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var
     const SumLoops sums = {loops_from(s.r, 1), f16 ? 1 : schedule.unroll, s.r[0], schedule.dot_width};
     // No shift: it reads the compensation.
     return schedule_tile_sum(s.acc, tile_loops(s, schedule, true), sums, TailStrategy::RoundUp);
+}
+
+void prefetch_panels(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Func &packed,
+                     const Halide::RVar &steps) {
+    int count = packed_weights(problem, schedule).steps();
+    for (const AxisMap &axis : s.axes) {
+        count *= axis.taps;
+    }
+    prefetch(s.acc.update(), packed, steps, ceil_div(count, schedule.unroll));
+}
+
+SharedPrefetches shared_panel_prefetches(const Problem &problem, const DirectSchedule &schedule) {
+    return {{tile_loop, rows_loop, shared_loops, piece_loops}, tiles_of_panel(problem, schedule)};
 }
 
 SumSteps schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {

@@ -89,13 +89,22 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"prefetch_distance", distances},
              {"panels_of_groups", panels_of_groups},
              {"transposed_x", transposed_x},
-             {"partial_sums", partial_sum_counts(problem)}},
+             {"partial_sums", partial_sum_counts(problem)},
+             {"prefetch_panels", target.lane_indexed_fma ? std::vector<int>{0} : std::vector<int>{0, 1}}},
             [=, &target](const ScheduleNumbers &n) {
                 if (n["channels"] > 0) {
-                    return n["transposed_x"] == 0 && n["panels_outside"] == 0 && n["chunk"] == chunk &&
-                           rows_suit(n, axes, target) && stays_in_group(n, n["channels"]);
+                    return n["transposed_x"] == 0 && n["panels_outside"] == 0 && n["prefetch_panels"] == 0 &&
+                           n["chunk"] == chunk && rows_suit(n, axes, target) && stays_in_group(n, n["channels"]);
                 }
                 if (n["lanes"] > most_lanes || n["flattened_rows"] > 0 || n["prefetch_distance"] > 0) {
+                    return false;
+                }
+                DirectSchedule panels;
+                panels.lanes = n["lanes"];
+                panels.vectors = n["vectors"];
+                panels.dot_width = n["dot_width"];
+                panels.panels_outside = n["panels_outside"] != 0;
+                if (n["prefetch_panels"] != 0 && !can_prefetch_panels(problem, panels)) {
                     return false;
                 }
                 // Halide does not see that a fourth vector's bytes lie side by side.

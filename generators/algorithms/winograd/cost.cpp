@@ -35,6 +35,7 @@ constexpr double cold_read_share = 0.6;          //   where caches are cold: the
 // layers took 1.3 times as long in geometric mean.
 constexpr double far_read = 14.04, far_written = 14.56, ahead_read = 9.45;
 constexpr double memory_read = 4.44, memory_written = 3.7, cold_read = 10.2;
+constexpr double memory_share = 0.85;  // of memory's stream, that cold weights reach
 // What is passed on is several streams at once, which reach more than one does. On the Xeon a 3x3x3 of stride 2 and 64
 // channels takes .78 of the time where that is counted, and a 4x4 ConvTranspose of 256 in NCX .80; layers whose weights
 // no cache holds gained nothing by it.
@@ -291,9 +292,11 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
            (bytes < target.core.l2.bytes ? 0 : bytes / far_read);  // written behind the products
 }
 
-// Cycles for so many bytes of weights where caches are cold.
+// Cycles for so many bytes of weights where caches are cold. On an Intel Xeon, whose memory gives 5 bytes a cycle, 3x3
+// of 512 channels at 14x14 with stride 2 takes 2.6 ms, 1.3 of which are its products, and 2.1 by the direct algorithm.
 double cold_cycles(double bytes, const TargetModel &target) {
-    return target.cold_weights ? cold_read_share * bytes / cold_read : 0;
+    return target.cold_weights ? cold_read_share * bytes / std::min(cold_read, memory_share * target.core.memory.read)
+                               : 0;
 }
 
 // Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
@@ -522,6 +525,18 @@ Choice choose(const Problem &problem, const TargetModel &target) {
     return last.second;
 }
 
+// Cycles by which the direct algorithm waits longer for cold weights than winograd_cycles() takes for granted: unless
+// panels are fetched ahead, the first of a panel's tiles reads them all.
+double cold_direct_waits(const Problem &problem, const DirectSchedule &direct, double cycles,
+                         const TargetModel &target) {
+    if (!target.cold_weights || direct.prefetch_panels) {
+        return 0;
+    }
+    const auto bytes = static_cast<double>(problem.w_elements() * halide_type(problem.w_type).bytes());
+    const double read = bytes / (memory_share * target.core.memory.read);
+    return std::max(0.0, read - cycles / tiles_of_panel(problem, direct) - cold_cycles(bytes, target));
+}
+
 }  // namespace
 
 WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetModel &target) {
@@ -552,7 +567,8 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     const DirectSchedule other = default_direct_schedule(problem, target);
     double direct = direct_cycles(problem, other, target);
     if (!target.lane_indexed_fma && !problem.is_quantized()) {  // measured so
-        direct += group_waits(problem, other, target) + direct_far_cycles(problem, other, target);
+        direct += group_waits(problem, other, target) + direct_far_cycles(problem, other, target) +
+                  cold_direct_waits(problem, other, direct, target);
     }
     // Transforms are counted as if products waited for them.
     const bool beside = target.core.has_separate_adders() && problem.x_type == DType::f32;
