@@ -113,6 +113,19 @@ void require_found(int found, const std::string &what) {
     }
 }
 
+// Whether a kernel reads weights: nothing is multiplied where an activation makes all results one number.
+class ReadsWeights : public Halide::Internal::IRVisitor {
+  public:
+    bool result = false;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::Load *op) override {
+        result = result || op->name == "packed";
+        IRVisitor::visit(op);
+    }
+};
+
 // The passes over what Halide has lowered.
 void patch_functions(Halide::Module &module, const KernelRequest &request, const std::string &part) {
     const char *byte_dot = request.target->byte_dot;
@@ -120,12 +133,14 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
     const Problem problem = simplify_problem(request.problem);
     const SharedPrefetches shared = implementation->shared_prefetches(problem);
     int tiles = 0, byte_dots = 0;
+    ReadsWeights reads;
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
+        function.body.accept(&reads);
         std::vector<std::string> arguments;
         for (const Halide::Internal::LoweredArgument &argument : function.args) {
             arguments.push_back(argument.name);
         }
-        function.body = use_bf16_instruction(use_matrix_tiles(function.body, tiles));
+        function.body = use_bf16_instruction(use_matrix_tiles(function.body, tiles, request.plain_registers));
         function.body = prefetch_into_all_caches(function.body, shared, arguments);
         if (!request.target->f64_vectors) {
             function.body = interleave_in_registers(function.body);
@@ -141,7 +156,7 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
     if (part == "pack") {
         return;
     }
-    if (implementation->uses_matrix_tiles()) {
+    if (implementation->uses_matrix_tiles() && reads.result) {
         require_found(tiles, "matrix tiles");
     }
     if (byte_dot != nullptr && problem.is_quantized() && implementation->packed_type(problem).bits() == 8) {
@@ -388,7 +403,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         function.body.accept(&collect);
     }
     facts.launches = collect.launches;
-    if (request.basic_registers) {
+    if (request.plain_registers && !implementation->uses_matrix_tiles()) {
         use_basic_registers();
     }
     facts.stack_bytes =

@@ -61,9 +61,10 @@ struct KernelRequest {
     const TargetModel *target;
     std::string symbol;    // of the kernel; <symbol>_pack packs, <symbol>_bytes is there where sizes are open
     bool listing = false;  // whether an assembly file, <object>.s, is wanted too: LLVM then generates all code twice
-    // Whether LLVM is to allocate registers by its basic means, for the whole process: slower code, but its usual ones
-    // end LLVM 21 where a vector of ones gets a register that AVX2's encoding does not reach.
-    bool basic_registers = false;
+    // Whether registers are to be had by plainer means, in slower code: LLVM's basic allocator, for the whole process,
+    // as its usual one ends LLVM 21 where a vector of ones gets a register that AVX2's encoding does not reach; and of
+    // matrix tiles, for which that sets up none, fewer at a time.
+    bool plain_registers = false;
 };
 
 // What a kernel hands to a GPU: one entry of its device code, for each of its stages.

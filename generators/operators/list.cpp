@@ -436,6 +436,12 @@ class Bound : public Implementation {
     Halide::Func pack(const Problem &problem, const Sizes &sizes, const Halide::Func &w) const override {
         return A::pack(problem, schedule_, sizes, w);
     }
+    bool uses_matrix_tiles() const override {
+        if constexpr (requires { A::uses_matrix_tiles; }) {
+            return A::uses_matrix_tiles;
+        }
+        return false;
+    }
     bool patches_object() const override {
         return requires { &A::patch_object; };
     }

@@ -224,12 +224,12 @@ class Compilation {
     void compile_kernels(const std::vector<size_t> &which) {
         std::vector<Job> jobs;
         for (const size_t index : which) {
-            jobs.push_back([this, kernel = kernels_[index], basic = basic_registers_.contains(index)] {
+            jobs.push_back([this, kernel = kernels_[index], plain = plain_registers_.contains(index)] {
                 const KernelFacts facts = generate_kernel({.problem = kernel->problem,
                                                            .decision = kernel->decision,
                                                            .target = kernel->target,
                                                            .symbol = kernel->symbol,
-                                                           .basic_registers = basic},
+                                                           .plain_registers = plain},
                                                           object_file(kernel->symbol));
                 std::string text = fmt::format("{} {} {} {}", facts.packed_bytes, facts.workspace_bytes,
                                                facts.worker_workspace_bytes, facts.stack_bytes);
@@ -241,7 +241,7 @@ class Compilation {
         }
         std::vector<size_t> again;
         run_jobs(jobs, request_.jobs, request_.time_limit, [&](size_t job, const JobResult &result) {
-            if (!result.ok && (take_basic_registers(which[job], result) || take_fallback(which[job], result.text))) {
+            if (!result.ok && (take_plain_registers(which[job], result) || take_fallback(which[job], result.text))) {
                 again.push_back(which[job]);
             } else {
                 finish_kernel(which[job], result);
@@ -267,10 +267,11 @@ class Compilation {
         return names;
     }
 
-    // Has a kernel at which LLVM aborted compiled once more with basic registers; false where it was already, and of
-    // matrix tiles, whose registers LLVM does not set up then.
-    bool take_basic_registers(size_t index, const JobResult &result) {
-        return result.aborted && kernels_[index]->decision.algorithm != "amx" && basic_registers_.insert(index).second;
+    // Has a kernel for which LLVM found no registers, or at which it aborted, compiled once more by plainer means;
+    // false where it was already.
+    bool take_plain_registers(size_t index, const JobResult &result) {
+        const bool lacked = result.aborted || result.text.find("ran out of registers") != std::string::npos;
+        return lacked && plain_registers_.insert(index).second;
     }
 
     // Gives a kernel that does not compile a plainer algorithm; false where there is none, or nothing may stand in.
@@ -284,7 +285,7 @@ class Compilation {
         result_.warnings.push_back(fmt::format("layer {}: compiling it for {} by {} failed, {} is taken: {}",
                                                fmt::join(layers_of(index), ", "), kernel.target->name,
                                                kernel.decision.algorithm, plain->algorithm, why));
-        basic_registers_.erase(index);
+        plain_registers_.erase(index);
         kernel.decision = *plain;
         kernel.size.reset();
         kernel.symbol = symbol_of(request_.name, kernel.problem, kernel.decision, *kernel.target);
@@ -297,9 +298,9 @@ class Compilation {
             result_.slowest_seconds = result.seconds;
             result_.slowest_kernel = fmt::format("{} for {}", layers_of(index).front(), kernel.target->name);
         }
-        if (result.ok && basic_registers_.contains(index)) {
+        if (result.ok && plain_registers_.contains(index)) {
             result_.warnings.push_back(fmt::format(
-                "layer {}: LLVM found registers for it by its basic means alone, for {}: it may be slower than others",
+                "layer {}: LLVM found registers for it by plainer means alone, for {}: it may be slower than others",
                 fmt::join(layers_of(index), ", "), kernel.target->name));
         }
         if (result.ok) {
@@ -610,7 +611,7 @@ class Compilation {
     LibraryContents contents_;
     SizeChoices sizes_;  // for layers whose goal is size
     std::vector<std::shared_ptr<LibraryKernel>> kernels_;
-    std::set<size_t> basic_registers_;  // of kernels_, those that are compiled with them (KernelRequest)
+    std::set<size_t> plain_registers_;  // of kernels_, those that are compiled with them (KernelRequest)
     std::vector<Pending> pending_;
     std::vector<std::string> objects_;
 };

@@ -28,15 +28,14 @@ class CountTiles : public IRVisitor {
 
 class UseMatrixTiles : public IRMutator {
   public:
-    explicit UseMatrixTiles(bool all_registers) : all_registers_(all_registers) {}
+    UseMatrixTiles(bool overlaps, bool all_registers) : overlaps_(overlaps), all_registers_(all_registers) {}
 
   protected:
     using IRMutator::visit;
     IrStmt visit(const For *op) override {
-        if (const std::optional<IrStmt> overlapped = overlap_tiles(op, lets_, all_registers_)) {
-            return *overlapped;
-        }
-        return IRMutator::visit(op);
+        const std::optional<IrStmt> overlapped =
+            overlaps_ ? overlap_tiles(op, lets_, all_registers_) : std::optional<IrStmt>();
+        return overlapped ? *overlapped : IRMutator::visit(op);
     }
     IrStmt visit(const ProducerConsumer *op) override {
         if (op->is_producer && has_amx(op)) {
@@ -63,18 +62,18 @@ class UseMatrixTiles : public IRMutator {
     }
 
   private:
-    const bool all_registers_;
+    const bool overlaps_, all_registers_;
     Lets lets_;
 };
 
 }  // namespace
 
-IrStmt use_matrix_tiles(const IrStmt &statement, int &found) {
+IrStmt use_matrix_tiles(const IrStmt &statement, int &found, bool plainly) {
     CountTiles count;
     statement.accept(&count);
     // Tiles of other shapes, at an edge, want registers of their own.
     found += count.result;
-    return UseMatrixTiles(count.result == 1).mutate(statement);
+    return UseMatrixTiles(!plainly, !plainly && count.result == 1).mutate(statement);
 }
 
 }  // namespace kiln

@@ -22,7 +22,9 @@ inline constexpr int most_tile_rows = 16, tile_lanes = 16;
 inline constexpr int tile_registers = 8;
 
 // The lowered statement with those loops as instructions on tiles; the same statement where there are none. `found`
-// grows by the Funcs whose sums are tiles. Throws Halide::InternalError where the loops are not what is expected.
-Halide::Internal::Stmt use_matrix_tiles(const Halide::Internal::Stmt &statement, int &found);
+// grows by the Funcs whose sums are tiles. `plainly`: sums are used behind their products, and no register is kept for
+// what is loaded ahead; LLVM 21 finds registers for some tiles only so. Throws Halide::InternalError where the loops
+// are not what is expected.
+Halide::Internal::Stmt use_matrix_tiles(const Halide::Internal::Stmt &statement, int &found, bool plainly = false);
 
 }  // namespace kiln
