@@ -27,6 +27,30 @@ constexpr GpuModel cuda = {
 constexpr GpuModel opencl = {
     .api = kiln_gpu_opencl, .threads_per_block = 256, .shared_bytes = 32 << 10, .registers = 64, .warp = 32};
 
+constexpr TargetModel sapphire_rapids_target = {
+    .name = "x86-64-sapphire-rapids",
+    .halide =
+        "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"
+        "avx512_sapphirerapids",
+    .architecture = "x86-64-linux",
+    .features = KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS,
+    .cross = x86_64_linux,
+    .vector_bits = 512,
+    .vector_registers = 32,
+    .core = sapphire_rapids,
+    .int8_products = 4,
+    .masked_stores = true};
+
+// The same with matrix tiles: `features` says of which types.
+constexpr TargetModel with_tiles(const char *name, uint64_t features) {
+    TargetModel result = sapphire_rapids_target;
+    result.name = name;
+    result.features |= features;
+    result.matrix_tiles = true;
+    result.f16_tiles = (features & KILN_CPU_AMX_FP16) != 0;
+    return result;
+}
+
 constexpr TargetModel models[] = {
     // Halide knows dot products of bytes by the name of the first processor that had all it asks for. vdpbf16ps is as
     // fast as an FMA on Zen; on Sapphire Rapids it takes 2.7 cycles, and widening to f32 is faster. On Zen 5 a panel of
@@ -45,42 +69,9 @@ constexpr TargetModel models[] = {
      .int8_products = 4,
      .bf16_products = 2,
      .masked_stores = true},
-    {.name = "x86-64-amx-fp16",
-     .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"
-               "avx512_sapphirerapids",
-     .architecture = "x86-64-linux",
-     .features = KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS | KILN_CPU_AMX | KILN_CPU_AMX_FP16,
-     .cross = x86_64_linux,
-     .vector_bits = 512,
-     .vector_registers = 32,
-     .core = sapphire_rapids,
-     .int8_products = 4,
-     .matrix_tiles = true,
-     .f16_tiles = true,
-     .masked_stores = true},
-    {.name = "x86-64-amx",
-     .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"
-               "avx512_sapphirerapids",
-     .architecture = "x86-64-linux",
-     .features = KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS | KILN_CPU_AMX,
-     .cross = x86_64_linux,
-     .vector_bits = 512,
-     .vector_registers = 32,
-     .core = sapphire_rapids,
-     .int8_products = 4,
-     .matrix_tiles = true,
-     .masked_stores = true},
-    {.name = "x86-64-sapphire-rapids",
-     .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-"
-               "avx512_sapphirerapids",
-     .architecture = "x86-64-linux",
-     .features = KILN_CPU_AVX2 | KILN_CPU_AVX512 | KILN_CPU_SAPPHIRE_RAPIDS,
-     .cross = x86_64_linux,
-     .vector_bits = 512,
-     .vector_registers = 32,
-     .core = sapphire_rapids,
-     .int8_products = 4,
-     .masked_stores = true},
+    with_tiles("x86-64-amx-fp16", KILN_CPU_AMX | KILN_CPU_AMX_FP16),
+    with_tiles("x86-64-amx", KILN_CPU_AMX),
+    sapphire_rapids_target,
     {.name = "x86-64-avx512",
      .halide = "x86-64-linux-sse41-avx-avx2-f16c-fma-avx512-avx512_skylake",
      .architecture = "x86-64-linux",
