@@ -165,6 +165,22 @@ std::vector<AxisMap> axis_maps(const Problem &problem) {
     return maps;
 }
 
+int64_t taps_of_phase(const std::vector<AxisMap> &axes) {
+    int64_t taps = 1;
+    for (const AxisMap &axis : axes) {
+        taps *= axis.taps;
+    }
+    return taps;
+}
+
+bool has_one_phase(const std::vector<AxisMap> &axes) {
+    return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases == 1; });
+}
+
+bool may_skip_padding(const std::vector<AxisMap> &axes, size_t a) {
+    return a > 0 && axes[a].taps > 1 && axes[a].reads_outside();
+}
+
 bool phases_are_whole(const std::vector<AxisMap> &axes) {
     return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.out % axis.phases == 0; });
 }

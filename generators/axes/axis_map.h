@@ -66,6 +66,17 @@ struct AxisMap {
 // Of every axis, the innermost first as Halide counts dimensions.
 std::vector<AxisMap> axis_maps(const Problem &problem);
 
+// How many taps of all axes together a sum is of, in the phases that have the most.
+int64_t taps_of_phase(const std::vector<AxisMap> &axes);
+
+// Whether no axis has several output phases.
+bool has_one_phase(const std::vector<AxisMap> &axes);
+
+// Whether sums may leave out the taps that read padding on axis `a`, rather than add up zeros. Not on the innermost
+// one, whose positions share registers. Nor where there is a single tap: the condition is on the output's position
+// alone then, which bounds what is read, and the sums, otherwise than they are stated.
+bool may_skip_padding(const std::vector<AxisMap> &axes, size_t a);
+
 // Whether every phase of every axis has as many outputs, so that y can be seen as (q, phase).
 bool phases_are_whole(const std::vector<AxisMap> &axes);
 

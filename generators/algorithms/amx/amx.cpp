@@ -37,7 +37,7 @@ constexpr double most_near = 36 << 10;
 // Cycles that a register tile takes for `steps` of each tap and block of input channels. Measured: a product takes as
 // long as its pixels, a load as half its rows, and neither hides all of the other, the less so the fewer registers hold
 // operands, nor what comes from the second cache.
-double step_cycles(const AmxSchedule &s, int taps, bool far_weights, bool pixel_lanes) {
+double step_cycles(const AmxSchedule &s, double taps, bool far_weights, bool pixel_lanes) {
     const int tiles = s.rows * s.blocks, operand_registers = tile_registers - s.vectors * tiles;
     const double products = s.vectors * tiles * (pixel_lanes ? tile_lanes : std::max(s.pixels, 4));
     const double pixel_rows = tiles * (pixel_lanes ? s.steps : s.pixels);
@@ -51,11 +51,11 @@ double step_cycles(const AmxSchedule &s, int taps, bool far_weights, bool pixel_
 double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int steps = ceil_div(ceil_div(static_cast<int>(problem.in_channels), dot_width(problem)), s.steps);
-    int taps = 1, phases = 1;
+    const auto taps = static_cast<double>(taps_of_phase(axes));
+    int phases = 1;
     double tiles =
         ceil_div(static_cast<int>(problem.out_channels), s.vectors * tile_lanes) * static_cast<double>(problem.batch);
     for (size_t a = 0; a < axes.size(); a++) {
-        taps *= axes[a].taps;
         phases *= axes[a].phases;
         const int tile = a == 0 ? s.pixels * s.blocks : a == 1 ? s.rows : 1;
         tiles *= ceil_div(axes[a].phase_extent, tile) * axes[a].phases;
@@ -68,7 +68,7 @@ double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
         pixel_lanes ? tile_lanes * std::popcount(static_cast<unsigned>(s.pixels)) : static_cast<double>(s.pixels);
     const double outputs = 6.0 * s.vectors * s.rows * s.blocks * vectors_of_tile;
     // A panel that sweeps the image stays in the first cache.
-    const double blocks = static_cast<double>(taps) * steps;
+    const double blocks = taps * steps;
     const bool far = blocks * s.vectors * s.steps * tile_lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
     const double products = blocks * step_cycles(s, taps, far, pixel_lanes);
     return tiles * (std::max(products, outputs) + change);
@@ -172,13 +172,13 @@ std::optional<TileOperand> streamed_operand(const Problem &problem, const AmxSch
     // What is read again soon: a panel's weights, or, where phases take turns, those of all panels and phases; and
     // where there are several taps, the rows of pixels that they share.
     double weights = 4.0 * panel * round_up(channels, s.steps), rows = 4.0 * channels * axes[0].in;
-    int taps = 1, phases = 1;
+    const int64_t taps = taps_of_phase(axes);
+    int phases = 1;
     for (size_t a = 0; a < axes.size(); a++) {
-        taps *= axes[a].taps;
         phases *= axes[a].phases;
         rows *= a == 0 ? 1 : axes[a].taps;
     }
-    weights *= taps;
+    weights *= static_cast<double>(taps);
     if (phases > 1 && !s.panels_outside) {
         weights *= phases * ceil_div(static_cast<int>(problem.out_channels), panel);
     }

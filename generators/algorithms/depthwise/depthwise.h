@@ -76,9 +76,7 @@ struct DepthwiseStages {
 
 DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands);
 
-// input.cpp: `padded`, and whether taps of axis `a` in the padding are skipped, not read as zeros, where rows of taps
-// are a loop: of a single tap, the condition is on the output's position, which would bound what is read.
-bool skips_padding(const AxisMap &axis, size_t a);
+// input.cpp: `padded`.
 void define_input(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
                   const Operands &operands);
 

@@ -88,7 +88,7 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
         s.reads.push_back(range);
         const int first = std::max(range.first, 0), last = std::min(range.last, s.axes[a].in - 1);
         inside.emplace_back(first, std::max(last - first + 1, 0));
-        const bool skipped = schedule.sums<TapsInLoop>() && !s.copies && skips_padding(s.axes[a], a);
+        const bool skipped = schedule.sums<TapsInLoop>() && !s.copies && may_skip_padding(s.axes, a);
         if (!skipped && range.first <= range.last && (range.first < 0 || range.last >= s.axes[a].in)) {
             bounds[a + 1] = {0, s.axes[a].in};
             pads = true;
@@ -121,10 +121,6 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
 }
 
 }  // namespace
-
-bool skips_padding(const AxisMap &axis, size_t a) {
-    return a > 0 && axis.taps > 1 && axis.reads_outside();
-}
 
 void define_input(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
                   const Operands &operands) {

@@ -58,10 +58,6 @@ void set_kinds(DepthwiseSchedule &schedule, const Kinds &kinds) {
     }
 }
 
-bool has_one_phase(const std::vector<AxisMap> &axes) {
-    return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases == 1; });
-}
-
 }  // namespace
 
 int DepthwiseSchedule::period(const Problem &problem) const {

@@ -135,7 +135,7 @@ void define_sum_in_loop(DepthwiseStages &s, const Problem &problem, const Operan
         const AxisMap &axis = s.axes[a];
         const Expr tap = r[static_cast<int>(a)];
         Expr in = s.q[a] * axis.stride + constant(axis.offset(0)) + tap * axis.tap_step;
-        if (skips_padding(axis, a)) {
+        if (may_skip_padding(s.axes, a)) {
             r.where(in >= 0 && in < axis.in);
             const AxisMap::Range held = s.copies ? s.reads[a] : AxisMap::Range{0, axis.in - 1};
             in = Halide::clamp(in, held.first, held.last);

@@ -136,11 +136,11 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     }
     const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
     const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * 4 / line_bytes);  // of a step
-    double taps = 1, outputs = static_cast<double>(s.panel()) * s.width() * s.rows;            // of a tile
+    double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                      // of a tile
+    const auto taps = static_cast<double>(taps_of_phase(axes));
     int64_t plane_bytes = sizeof(float);
     for (const AxisMap &axis : axes) {
         plane_bytes *= axis.in;
-        taps *= axis.taps;
     }
     if (s.has_row_lanes()) {
         outputs *= axes[0].phases;

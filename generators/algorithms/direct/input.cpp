@@ -15,22 +15,18 @@ using Halide::Func;
 using Halide::RDom;
 using Halide::Var;
 
-// Whether rows in the padding are skipped on this axis rather than read as zeros: not on the innermost, whose positions
-// share registers (but see reads_row_ends()), nor where a tile spans several rows.
-bool skips_padding(const DirectSchedule &schedule, size_t axis, const AxisMap &map) {
-    // Of a single tap, the condition is on the output's position, which then bounds what is read and the sums otherwise
-    // than they are stated.
-    if (map.taps == 1) {
+// Whether rows in the padding are skipped on axis `a`: not where a tile spans several rows. (On the innermost see
+// reads_row_ends().)
+bool skips_padding(const DirectSchedule &schedule, const std::vector<AxisMap> &axes, size_t a) {
+    if (!may_skip_padding(axes, a) || (a == 1 && schedule.rows > 1)) {
         return false;
     }
-    if (schedule.with<AmxLanes>() != nullptr) {
-        // Sums of as many products everywhere overlap with the use of others (matrix_tiles.h): worth some zeros.
-        const AxisMap::Range all = map.reads(), inside = map.reads_inside();
-        if (4 * (inside.last - inside.first + 1) >= 3 * (all.last - all.first + 1)) {
-            return false;
-        }
+    if (schedule.with<AmxLanes>() == nullptr) {
+        return true;
     }
-    return axis > 1 || (axis == 1 && schedule.rows == 1);
+    // Sums of as many products everywhere overlap with the use of others (matrix_tiles.h): worth some zeros.
+    const AxisMap::Range all = axes[a].reads(), inside = axes[a].reads_inside();
+    return 4 * (inside.last - inside.first + 1) < 3 * (all.last - all.first + 1);
 }
 
 // Whether products read x itself at the ends of padded rows, where those in the padding are left out: Halide parts the
@@ -214,8 +210,8 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
                   const TargetModel &target, Halide::Type type, bool copies_x) {
     for (size_t a = 0; a < s.axes.size(); a++) {
         // A copy of a tile is a whole one, whether all of it is read or not.
-        s.pads.push_back(copies_x || (s.axes[a].reads_outside() && (compensates_zero_point(problem, type) ||
-                                                                    !skips_padding(schedule, a, s.axes[a]))));
+        s.pads.push_back(copies_x || (s.axes[a].reads_outside() &&
+                                      (compensates_zero_point(problem, type) || !skips_padding(schedule, s.axes, a))));
     }
     const auto *amx = schedule.with<AmxLanes>();
     if (amx != nullptr && amx->pixel_lanes) {

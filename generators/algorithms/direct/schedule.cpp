@@ -196,11 +196,8 @@ int tiles_of_panel(const Problem &problem, const DirectSchedule &schedule) {
 
 int64_t panel_bytes(const Problem &problem, const DirectSchedule &schedule) {
     const int64_t channels = round_up(problem.in_channels / problem.groups, schedule.dot_width);
-    int64_t taps = 1;
-    for (const AxisMap &axis : axis_maps(problem)) {
-        taps *= axis.taps;
-    }
-    return channels * taps * schedule.panel() * dot_types(problem, schedule.dot_width).w.bytes();
+    return channels * taps_of_phase(axis_maps(problem)) * schedule.panel() *
+           dot_types(problem, schedule.dot_width).w.bytes();
 }
 
 bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule) {

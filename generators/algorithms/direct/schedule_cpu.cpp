@@ -326,11 +326,8 @@ SumSteps schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var
 
 void prefetch_panels(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Func &packed,
                      const Halide::RVar &steps) {
-    int count = packed_weights(problem, schedule).steps();
-    for (const AxisMap &axis : s.axes) {
-        count *= axis.taps;
-    }
-    prefetch(s.acc.update(), packed, steps, ceil_div(count, schedule.unroll));
+    const int panel_steps = packed_weights(problem, schedule).steps() * static_cast<int>(taps_of_phase(s.axes));
+    prefetch(s.acc.update(), packed, steps, ceil_div(panel_steps, schedule.unroll));
 }
 
 SharedPrefetches shared_panel_prefetches(const Problem &problem, const DirectSchedule &schedule) {

@@ -148,7 +148,7 @@ double image_cycles(const Problem &problem, int lanes) {
 double group_waits(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const bool one_phase = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.phases == 1; });
+    const bool one_phase = has_one_phase(axes);
     const bool lanes = problem.out_channels == problem.groups && (one_phase || problem.x_layout == Layout::nxc);
     if (problem.groups == 1 || lanes || schedule.has_row_lanes() || bytes > line_bytes) {
         return 0;
