@@ -116,13 +116,41 @@ double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
     return elements * times * cycles_of_element + tiles * cycles_of_tile;
 }
 
+// Bytes of a line of a cache.
+constexpr double line_bytes = 64;
+
+// Bytes of a page of memory.
+constexpr int64_t page_bytes = 4096;
+
+// Bytes that a plane of channels-first x or y has.
+int64_t bytes_of_plane(const std::vector<AxisMap> &axes, int AxisMap::*extent, int element) {
+    int64_t bytes = element;
+    for (const AxisMap &axis : axes) {
+        bytes *= axis.*extent;
+    }
+    return bytes;
+}
+
+// Cycles that each vector of a channels-first tensor beyond the second cache waits for where tiles of row lanes read or
+// write `vectors` of them side by side of a plane: what follows comes at once, single vectors of many planes one by one
+// and, of planes that are whole pages apart and so share sets, two of them as well. On an Intel Xeon, 1x1 layers of
+// 128x128 and 256x256 wait 11 cycles a vector by single ones, 4 by two, or three of a line each, and none by four to
+// six; those of 112x112 and 240x240 5, and none by two. Where tiles read copies of rows it was not seen (3x3 of three
+// channels at 224x224).
+double far_vector_cycles(int vectors, int64_t plane_bytes, const TargetModel &target) {
+    constexpr double wait = 0.12;  // of the last cache's latency
+    const bool shares_sets = plane_bytes % page_bytes == 0;
+    const int enough = !shares_sets ? 2 : target.vector_bits == 512 ? 4 : 3;
+    const double waiting = vectors >= enough ? 0 : (vectors == 1 ? 1 : 0.5) - (shares_sets ? 0.25 : 0.5);
+    return wait * target.core.last.latency * waiting;
+}
+
 // Cycles that channels-first x costs beside the sums: waits for its lines, or the copy with channels innermost. A step
 // of the sum reads lines of another channel than the one before; what neighbouring tiles read of all channels stays in
-// the first cache or comes from the second and, where planes lie so far apart that they fall into few of its sets, from
-// beyond.
+// the first cache or comes from the second and, where it is too much or the planes lie so far apart that they fall into
+// few of its sets, from beyond.
 double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                      const TargetModel &target) {
-    constexpr double line_bytes = 64;
     constexpr double near_share = 0.33, far_share = 0.8;  // of the first and the second cache, that they may take
     constexpr double row_wait = 0.06, near_wait = 0.12, far_wait = 0.1;  // of a cache's latency, for each line
     constexpr double cycles_of_transposed_element = 2;
@@ -138,31 +166,43 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * 4 / line_bytes);  // of a step
     double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                      // of a tile
     const auto taps = static_cast<double>(taps_of_phase(axes));
-    int64_t plane_bytes = sizeof(float);
-    for (const AxisMap &axis : axes) {
-        plane_bytes *= axis.in;
-    }
     if (s.has_row_lanes()) {
         outputs *= axes[0].phases;
     }
     const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
-    // Of the cache's sets, lines that are a multiple of so much apart share one in as many as it has.
-    const auto together = static_cast<double>(plane_bytes & -plane_bytes);
-    if (reduction_channels * lines * std::max(line_bytes, together) > far_share * static_cast<double>(core.l2.bytes)) {
+    const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, sizeof(float));
+    // Of a cache's sets, lines that are a multiple of so much apart share one in as many as it has. Beyond a page it is
+    // chance which they fall into.
+    const auto apart = static_cast<double>(std::min(page_bytes, plane_bytes & -plane_bytes));
+    const double x_bytes = reduction_channels * std::max(lines * line_bytes, apart);
+    if (x_bytes > far_share * static_cast<double>(core.l2.bytes)) {
         return steps * lines * far_wait * core.last.latency;
     }
-    const bool near =
-        reduction_channels * (lines * std::max(line_bytes, together) + taps * s.panel() * sizeof(float)) <=
-        near_share * static_cast<double>(core.l1.bytes);
+    const bool far = s.has_row_lanes() && problem.x_elements() * sizeof(float) > core.l2.bytes;
+    const double x_vectors = static_cast<double>(problem.x_elements()) / s.lanes;
+    const double waits = far ? x_vectors * far_vector_cycles(s.vectors, plane_bytes, target) : 0;
+    const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
+                      near_share * static_cast<double>(core.l1.bytes);
     // Vectors of rows are loaded ahead of their products, elements with them.
-    return near ? 0 : steps * lines * (s.has_row_lanes() ? row_wait : near_wait) * core.l2.latency;
+    return waits + (near ? 0 : steps * lines * (s.has_row_lanes() ? row_wait : near_wait) * core.l2.latency);
 }
 
 // Cycles to store an element of channels-first y. One of a vector of channels is not stored with others (7% of C4's
 // time, a tile of which has 448 of them): slower where its line is of a far cache. Flattened rows are written twice.
-double store_cycles(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
-    const bool far = problem.y_elements() * halide_type(problem.y_type).bytes() > target.core.l2.bytes;
-    return !s.has_row_lanes() ? (far ? 2 : 1.2) : s.with<FlattenedRowLanes>() != nullptr ? 0.3 : 0;
+double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                    const TargetModel &target) {
+    const int element = halide_type(problem.y_type).bytes();
+    const bool far = problem.y_elements() * element > target.core.l2.bytes;
+    if (!s.has_row_lanes()) {
+        return far ? 2 : 1.2;
+    }
+    if (s.with<FlattenedRowLanes>() != nullptr) {
+        return 0.3;
+    }
+    if (!far || copies_rows(axes[0])) {
+        return 0;
+    }
+    return far_vector_cycles(s.vectors, bytes_of_plane(axes, &AxisMap::out, element), target) / s.lanes;
 }
 
 // Cycles that an output takes of channels-first y, storing included.
@@ -172,7 +212,7 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
     const double besides = (copied_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
                            static_cast<double>(problem.y_elements());
     return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(axes, channels, s, target) +
-           store_cycles(problem, s, target) + besides;
+           store_cycles(problem, axes, s, target) + besides;
 }
 
 // Of the second cache, what a panel of weights may take, so that it stays there while the next one comes.
@@ -427,7 +467,7 @@ double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule,
 
 double direct_call_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const double stored = problem.y_layout == Layout::ncx ? store_cycles(problem, schedule, target) : 0;
+    const double stored = problem.y_layout == Layout::ncx ? store_cycles(problem, axes, schedule, target) : 0;
     return direct_cycles(problem, schedule, target) + planes_cycles(problem, axes, schedule, target) +
            stored * static_cast<double>(problem.y_elements());
 }
