@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "algorithms/schedule_space.h"
-#include "kernel.h"
+#include "decision.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 

@@ -3,15 +3,10 @@
 
 #include <Halide.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <map>
 #include <memory>
-#include <ranges>
 #include <stdexcept>
 
 #include "algorithms/algorithm.h"
-#include "algorithms/schedule_text.h"
 #include "axes/simplify_problem.h"
 #include "expressions/types.h"
 #include "function_arguments.h"
@@ -30,7 +25,6 @@
 #include "lowering/prefetch.h"
 #include "lowering/wide_interleaves.h"
 #include "tensors.h"
-#include "weight_packer.h"
 
 namespace kiln {
 
@@ -69,20 +63,12 @@ FlatSignature kernel_signature(const Problem &problem, const std::vector<TensorL
     return signature;
 }
 
-// Of an axis' taps that are left out, in the strides of w: (channels, channels, spatial axes...).
-std::vector<int64_t> first_weight(const Problem &problem) {
-    const Axes first = first_taps_left_out(problem);
-    std::vector<int64_t> origin = {0, 0};
-    origin.insert(origin.end(), first.begin(), first.begin() + problem.rank);
-    return origin;
-}
-
 FlatSignature pack_signature(const Problem &problem, const std::vector<TensorLayout> &tensors) {
     FlatSignature signature = {.arguments = names_of(pack_arguments()),
                                .output = "packed",
                                .strides = "strides",
                                .strided = "w",
-                               .origin = first_weight(problem),
+                               .origin = weights_origin(problem),
                                .strided_bytes = halide_type(problem.w_type).bytes(),
                                .sizes = "sizes",
                                .dimensions = dimensions_of(tensors)};
@@ -105,26 +91,30 @@ std::unique_ptr<const Implementation> read(const Decision &decision) {
     return find_algorithm(decision.algorithm).read(decision.schedule);
 }
 
-// Where a pass has not found what a schedule asks for, Halide lowers otherwise than the pass expects, and the kernel
-// would be right, but a multiple slower.
-void require_found(int found, const std::string &what) {
-    if (found == 0) {
-        throw Halide::InternalError("the lowered kernel has no " + what + ", though its schedule asks for them");
-    }
+// An error where a pass has not found what a schedule asks for: Halide lowers otherwise than the pass expects, and the
+// kernel would be right, but a multiple slower.
+Halide::InternalError not_found(const std::string &what) {
+    return Halide::InternalError("the lowered kernel has no " + what + ", though its schedule asks for them");
 }
 
-// Whether a kernel reads weights: nothing is multiplied where an activation makes all results one number.
-class ReadsWeights : public Halide::Internal::IRVisitor {
-  public:
-    bool result = false;
+// Whether the functions read weights: nothing is multiplied where an activation makes all results one number.
+bool read_weights(const Halide::Module &module) {
+    class Visitor : public Halide::Internal::IRVisitor {
+      public:
+        bool reads = false;
 
-  protected:
-    using IRVisitor::visit;
-    void visit(const Halide::Internal::Load *op) override {
-        result = result || op->name == "packed";
-        IRVisitor::visit(op);
+      protected:
+        using IRVisitor::visit;
+        void visit(const Halide::Internal::Load *op) override {
+            reads = reads || op->name == "packed";
+            IRVisitor::visit(op);
+        }
+    } visitor;
+    for (const Halide::Internal::LoweredFunc &function : module.functions()) {
+        function.body.accept(&visitor);
     }
-};
+    return visitor.reads;
+}
 
 // The passes over what Halide has lowered.
 void patch_functions(Halide::Module &module, const KernelRequest &request, const std::string &part) {
@@ -133,9 +123,7 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
     const Problem problem = simplify_problem(request.problem);
     const SharedPrefetches shared = implementation->shared_prefetches(problem);
     int tiles = 0, byte_dots = 0;
-    ReadsWeights reads;
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
-        function.body.accept(&reads);
         std::vector<std::string> arguments;
         for (const Halide::Internal::LoweredArgument &argument : function.args) {
             arguments.push_back(argument.name);
@@ -156,11 +144,12 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
     if (part == "pack") {
         return;
     }
-    if (implementation->uses_matrix_tiles() && reads.result) {
-        require_found(tiles, "matrix tiles");
+    if (implementation->uses_matrix_tiles() && tiles == 0 && read_weights(module)) {
+        throw not_found("matrix tiles");
     }
-    if (byte_dot != nullptr && problem.is_quantized() && implementation->packed_type(problem).bits() == 8) {
-        require_found(byte_dots, "dot products of bytes");
+    const bool wants_byte_dots = byte_dot != nullptr && problem.is_quantized();
+    if (wants_byte_dots && byte_dots == 0 && implementation->packed_type(problem).bits() == 8) {
+        throw not_found("dot products of bytes");
     }
 }
 
@@ -228,146 +217,7 @@ class CollectLaunches : public Halide::Internal::IRVisitor {
     std::vector<std::pair<std::string, Halide::Expr>> lets_;
 };
 
-// Of packed weights, from constants or open sizes.
-Halide::Expr packed_bytes(const Problem &problem, const Implementation &implementation) {
-    Halide::Expr bytes = Halide::Internal::make_const(Halide::Int(32), implementation.packed_type(problem).bytes());
-    for (const Halide::Expr &extent : implementation.packed_extents(problem, Sizes(problem))) {
-        bytes *= extent;
-    }
-    return Halide::Internal::simplify(bytes);
-}
-
-// What no kernel can do yet, in the user's words; empty if there is nothing.
-std::string unsupported_part(const Problem &problem, const TargetModel &target) {
-    if (target.is_gpu() && problem.x_type != DType::f32 && problem.x_type != DType::f16) {
-        return std::string("type ") + to_string(problem.x_type) + " has no kernels on " + target.name +
-               ": float32 and float16 have";
-    }
-    if (target.is_gpu() && problem.has_open_sizes()) {
-        return std::string("sizes left open (\"?\") have no kernels on ") + target.name;
-    }
-    if (problem.has_open_sizes()) {
-        return "";  // a plan checks those of a run
-    }
-    const int64_t most = INT32_MAX / 8;  // Halide counts bytes of a tensor, and positions in it, in 32 bits
-    if (problem.x_elements() > most || problem.y_elements() > most || problem.w_elements() > most) {
-        return "a tensor has more than " + std::to_string(most) + " elements";
-    }
-    if (problem.traits().deformable &&
-        problem.y_elements() / problem.out_channels > most / (problem.mask_channels() * problem.rank)) {
-        return "offset has more than " + std::to_string(most) + " elements";
-    }
-    for (int axis = 0; axis < problem.rank; axis++) {
-        const int64_t reach = problem.in[axis] + std::abs(problem.pad_begin[axis]) + std::abs(problem.pad_end[axis]);
-        if (reach > most || problem.stride[axis] > most || problem.effective_kernel(axis) > most) {
-            return "strides, dilated kernels and padded sizes above " + std::to_string(most) + " have no kernels";
-        }
-    }
-    return "";
-}
-
 }  // namespace
-
-Decision default_decision(const Problem &problem, const TargetModel &target) {
-    if (const std::string part = unsupported_part(problem, target); !part.empty()) {
-        throw std::invalid_argument(part);
-    }
-    const Problem simplified = simplify_problem(problem);
-    for (const Algorithm &algorithm : algorithms()) {
-        if (algorithm.applies_on(simplified, target) &&
-            (algorithm.is_profitable == nullptr || algorithm.is_profitable(simplified, target))) {
-            return {algorithm.name, algorithm.default_schedule(simplified, target)};
-        }
-    }
-    throw std::invalid_argument("no algorithm applies");
-}
-
-std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target, const std::string &name) {
-    const Algorithm &algorithm = find_algorithm(name);
-    const Problem simplified = simplify_problem(problem);
-    if (!unsupported_part(problem, target).empty() || !algorithm.applies_on(simplified, target)) {
-        return std::nullopt;
-    }
-    return Decision{name, algorithm.default_schedule(simplified, target)};
-}
-
-std::optional<Decision> fallback_decision(const Problem &problem, const TargetModel &target,
-                                          const std::string &failed) {
-    std::optional<Decision> definition;
-    for (const Algorithm &algorithm : std::views::reverse(algorithms())) {
-        const std::optional<Decision> decision = default_decision(problem, target, algorithm.name);
-        if (!decision) {
-            continue;
-        }
-        if (algorithm.is_definition && algorithm.name != failed) {
-            definition = decision;
-        } else {
-            return algorithm.name == failed ? definition : decision;
-        }
-    }
-    return definition;
-}
-
-void check_decision(const Problem &problem, const Decision &decision, int revision, const TargetModel *target) {
-    const Algorithm &algorithm = find_algorithm(decision.algorithm);
-    if (algorithm.revision != revision) {
-        throw std::invalid_argument("algorithm " + decision.algorithm + " is at revision " +
-                                    std::to_string(algorithm.revision) + ", the decision at " +
-                                    std::to_string(revision));
-    }
-    const Problem simplified = simplify_problem(problem);
-    if (target != nullptr && algorithm.applies(simplified) && !algorithm.applies_on(simplified, *target)) {
-        throw std::invalid_argument("algorithm " + decision.algorithm + " is not for " + target->name);
-    }
-    if (!algorithm.applies(simplified)) {
-        throw std::invalid_argument("algorithm " + decision.algorithm + " does not apply");
-    }
-    algorithm.read(decision.schedule)->packed_extents(simplified, Sizes(simplified));
-}
-
-std::string emulation_note(const Problem &problem, const Decision &decision) {
-    const Halide::Type packed = read(decision)->packed_type(simplify_problem(problem));
-    if (problem.is_quantized()) {
-        return packed.bits() == 16 ? "8-bit products are computed in 16 bits" : "";
-    }
-    const bool narrow = problem.x_type == DType::f16 || problem.x_type == DType::bf16;
-    if (!narrow || packed.bits() == 16) {
-        return "";
-    }
-    return std::string(problem.x_type == DType::f16 ? "float16" : "bfloat16") + " is computed in float32";
-}
-
-Decision current_names(const Decision &decision, std::vector<std::string> *renamed) {
-    Decision current = decision;
-    const auto rename = [renamed](const std::string &what, std::string &name, const char *now) {
-        if (renamed != nullptr) {
-            renamed->push_back(what + " " + name + " is called " + now + " now");
-        }
-        name = now;
-    };
-    for (const Algorithm &algorithm : algorithms()) {
-        if (!decision.algorithm.empty() && decision.algorithm == algorithm.former_name) {
-            rename("algorithm", current.algorithm, algorithm.name);
-        }
-    }
-    for (const auto &[former, now] : former_numbers) {
-        const size_t at = (";" + current.schedule).find(";" + std::string(former) + ":");
-        if (at != std::string::npos) {
-            std::string name = former;
-            rename("a schedule's", name, now);
-            current.schedule.replace(at, std::string(former).size(), name);
-        }
-    }
-    return current;
-}
-
-int algorithm_revision(const std::string &algorithm) {
-    return find_algorithm(algorithm).revision;
-}
-
-std::string complete_schedule(const Decision &decision) {
-    return read(decision)->schedule();
-}
 
 std::string halide_version() {
     return std::to_string(HALIDE_VERSION_MAJOR) + "." + std::to_string(HALIDE_VERSION_MINOR) + "." +
@@ -424,84 +274,6 @@ std::vector<LoopCount> count_loops(const KernelRequest &request) try {
         result.push_back({loop.passes, loop.products, loop.operations});
     }
     return result;
-} catch (const Halide::Error &error) {
-    throw std::runtime_error(error.what());
-}
-
-std::optional<int64_t> packed_weight_bytes(const Problem &problem, const Decision &decision) try {
-    const auto bytes = Halide::Internal::as_const_int(packed_bytes(simplify_problem(problem), *read(decision)));
-    return bytes ? std::optional<int64_t>(*bytes) : std::nullopt;
-} catch (const Halide::Error &error) {
-    throw std::runtime_error(error.what());
-}
-
-struct WeightPacker::Function {
-    Halide::Type w_type, type;
-    std::vector<halide_dimension_t> shape;
-    int64_t first = 0;  // what is packed begins so many bytes behind where the weights do
-    int channels = 0;
-    Halide::ImageParam weights, points;
-    std::unique_ptr<const Implementation> implementation;
-    std::vector<int> extents;
-    int64_t bytes = 0;
-    Halide::Func pack;
-};
-
-WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, const int64_t *strides,
-                           bool has_zero_points) try
-    : function_(std::make_unique<Function>()) {
-    Function &function = *function_;
-    const Problem simplified = simplify_problem(problem);
-    for (size_t d = 0; d < 2; d++) {
-        function.shape.emplace_back(0, static_cast<int>(problem.w_channels()[d]), static_cast<int>(strides[d]));
-    }
-    for (int axis = 0; axis < simplified.rank; axis++) {
-        function.shape.emplace_back(0, static_cast<int>(simplified.kernel[axis]), static_cast<int>(strides[2 + axis]));
-    }
-    function.w_type = halide_type(problem.w_type);
-    function.weights = Halide::ImageParam(function.w_type, static_cast<int>(function.shape.size()));
-    function.weights.dim(0).set_stride(Halide::Expr());
-    function.points = Halide::ImageParam(Halide::Int(32), 1);
-    function.channels = static_cast<int>(problem.out_channels);
-    const std::vector<int64_t> origin = first_weight(problem);
-    for (size_t d = 0; d < origin.size(); d++) {
-        function.first += origin[d] * strides[d] * function.w_type.bytes();
-    }
-    function.implementation = read(decision);
-    const Sizes sizes(simplified);
-    const Halide::Expr bytes = packed_bytes(simplified, *function.implementation);
-    if (!Halide::Internal::as_const_int(bytes)) {
-        throw std::runtime_error("weights of open sizes are packed at run time: they cannot be embedded");
-    }
-    function.bytes = constant_value(bytes);
-    for (const Halide::Expr &extent : function.implementation->packed_extents(simplified, sizes)) {
-        function.extents.push_back(static_cast<int>(constant_value(extent)));
-    }
-    function.type = function.implementation->packed_type(simplified);
-    const Halide::Func wide =
-        widen_weights(simplified, sizes, function.type, function.weights,
-                      has_zero_points ? Halide::Func(function.points) : Halide::Func(), Halide::Internal::const_true());
-    function.pack = function.implementation->pack(simplified, sizes, wide);
-} catch (const Halide::Error &error) {
-    throw std::runtime_error(error.what());
-}
-
-WeightPacker::WeightPacker(WeightPacker &&) noexcept = default;
-
-WeightPacker::~WeightPacker() = default;
-
-std::vector<uint8_t> WeightPacker::pack(const void *w, const int32_t *zero_points) try {
-    Function &function = *function_;
-    uint8_t *first = const_cast<uint8_t *>(static_cast<const uint8_t *>(w)) + function.first;
-    function.weights.set(
-        Halide::Buffer<>(function.w_type, first, static_cast<int>(function.shape.size()), function.shape.data()));
-    if (zero_points != nullptr) {
-        function.points.set(Halide::Buffer<>(Halide::Int(32), const_cast<int32_t *>(zero_points), {function.channels}));
-    }
-    std::vector<uint8_t> packed(static_cast<size_t>(function.bytes));
-    Halide::Buffer<> result(function.type, packed.data(), function.extents);
-    function.pack.realize(result);
-    return packed;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());
 }

@@ -1,6 +1,7 @@
 // How tensors lie in memory.
 #include "tensors.h"
 
+#include "axes/simplify_problem.h"
 #include "expressions/types.h"
 #include "kiln/tensor.h"
 
@@ -156,6 +157,21 @@ std::vector<TensorLayout> pack_tensors(const Problem &problem, const Implementat
     std::vector<TensorLayout> tensors = layouts_of(problem, implementation, sizes, true);
     tensors.push_back(packed_weights(problem, implementation, sizes));
     return tensors;
+}
+
+std::vector<int64_t> weights_origin(const Problem &problem) {
+    const Axes first = first_taps_left_out(problem);
+    std::vector<int64_t> origin = {0, 0};
+    origin.insert(origin.end(), first.begin(), first.begin() + problem.rank);
+    return origin;
+}
+
+Expr packed_bytes(const Problem &problem, const Implementation &implementation) {
+    Expr bytes = Halide::Internal::make_const(Halide::Int(32), implementation.packed_type(problem).bytes());
+    for (const Expr &extent : implementation.packed_extents(problem, Sizes(problem))) {
+        bytes *= extent;
+    }
+    return simplify(bytes);
 }
 
 }  // namespace kiln

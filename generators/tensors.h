@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -30,5 +31,12 @@ std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implement
 // The weights, their zero points where they have any, and the packed weights.
 std::vector<TensorLayout> pack_tensors(const Problem &problem, const Implementation &implementation,
                                        const Sizes &sizes);
+
+// Where in w, counted by its dimensions, the weights begin that pack_tensors() has of the simplified problem: behind
+// the taps that simplify_problem() leaves out.
+std::vector<int64_t> weights_origin(const Problem &problem);
+
+// Of packed weights: a constant, or an expression of the sizes that the problem leaves open.
+Halide::Expr packed_bytes(const Problem &problem, const Implementation &implementation);
 
 }  // namespace kiln

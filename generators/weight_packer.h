@@ -1,11 +1,11 @@
-// Packing weights while a library is made. kernel.cpp has it, beside the functions that pack them in programs.
+// Packing weights while a library is made, for it to embed them.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "kernel.h"
+#include "decision.h"
 
 namespace kiln {
 

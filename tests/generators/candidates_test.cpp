@@ -11,6 +11,7 @@
 #include <set>
 
 #include "../parsed.h"
+#include "kernel.h"
 
 namespace kiln {
 namespace {

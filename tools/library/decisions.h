@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernel.h"
+#include "decision.h"
 
 namespace kiln::tools {
 

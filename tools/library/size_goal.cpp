@@ -7,6 +7,7 @@
 #include "algorithms/algorithm.h"
 #include "candidates.h"
 #include "fmt/format.h"
+#include "kernel.h"
 #include "library/jobs.h"
 #include "lowering/object_symbols.h"
 #include "system/temp_folder.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel.h"
+#include "decision.h"
 
 namespace kiln::tools {
 
