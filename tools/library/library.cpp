@@ -13,6 +13,7 @@
 #include "library/jobs.h"
 #include "library/kernel_objects.h"
 #include "library/layer_objects.h"
+#include "library/library_files.h"
 #include "library/output_folder.h"
 #include "system/temp_folder.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "layers/spec.h"
-#include "library/library_files.h"
+#include "library/contents.h"
 #include "system/progress.h"
 
 namespace kiln::tools {

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "kiln/kernel.h"
+#include "library/library_files.h"
 #include "network_function.h"
 
 namespace kiln::tools {

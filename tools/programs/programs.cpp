@@ -16,6 +16,7 @@
 
 #include "fmt/format.h"
 #include "layers/spec.h"
+#include "library/library_files.h"
 #include "system/process.h"
 #include "system/share_folder.h"
 

@@ -1,8 +1,7 @@
-// What may be tuned of the direct and the dynamic algorithm's schedules.
+// What may be tuned of the direct algorithm's schedule.
 #include <algorithm>
 
 #include "algorithms/direct/schedule.h"
-#include "algorithms/dynamic/dynamic.h"
 #include "expressions/types.h"
 #include "targets/register_tile.h"
 
@@ -112,24 +111,6 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                        fits_registers(n, n["rows"], n["partial_sums"], target) && gathers(n) &&
                        (n["partial_sums"] == 1 || n["dot_width"] == 1) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
                        stays_in_group(n, n["lanes"] * n["vectors"]) && (n["transposed_x"] == 0 || n["dot_width"] == 1);
-            }};
-}
-
-ScheduleSpace dynamic_space(const Problem &problem, const TargetModel &target) {
-    const bool whole = problem.groups == 1 || problem.groups == open_size || problem.out_channels == open_size ||
-                       problem.groups == problem.out_channels;  // a panel may reach beyond its group, or there is none
-    const int64_t out_of_group = whole ? 0 : problem.out_channels / problem.groups;
-    const bool knows_channels = problem.in_channels != open_size && problem.groups != open_size;
-    const int steps = knows_channels
-                          ? ceil_div(static_cast<int>(problem.in_channels / problem.groups), products_per_lane(problem))
-                          : 1;
-    const int most_lanes = target.lanes(sum_type(problem).bits());
-    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
-             {"vectors", whole_range(1, 4)},
-             {"pixels", whole_range(1, 14)},
-             {"unroll", divisors_among(steps, {1, 2, 3, 4})}},
-            [=, &target](const ScheduleNumbers &n) {
-                return fits_registers(n, 1, 1, target) && (whole || out_of_group % (n["lanes"] * n["vectors"]) == 0);
             }};
 }
 

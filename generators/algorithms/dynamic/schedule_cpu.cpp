@@ -1,5 +1,5 @@
-// The schedule of kernels whose sizes are open, for processors: which numbers to take where nobody tuned them, and
-// what they mean.
+// The schedule of kernels whose sizes are open, for processors: which numbers to take where nobody tuned them, what
+// tuning may make of them, and what they mean.
 #include <algorithm>
 
 #include "algorithms/dynamic/dynamic.h"
@@ -54,6 +54,25 @@ DynamicSchedule default_dynamic_schedule(const Problem &problem, const TargetMod
     }
     best.parallel = true;
     return best;
+}
+
+ScheduleSpace dynamic_space(const Problem &problem, const TargetModel &target) {
+    const bool whole = problem.groups == 1 || problem.groups == open_size || problem.out_channels == open_size ||
+                       problem.groups == problem.out_channels;  // a panel may reach beyond its group, or there is none
+    const int64_t out_of_group = whole ? 0 : problem.out_channels / problem.groups;
+    const bool knows_channels = problem.in_channels != open_size && problem.groups != open_size;
+    const int steps = knows_channels
+                          ? ceil_div(static_cast<int>(problem.in_channels / problem.groups), products_per_lane(problem))
+                          : 1;
+    const int most_lanes = target.lanes(sum_type(problem).bits());
+    return {{{"lanes", halves(most_lanes, most_lanes / 2)},
+             {"vectors", whole_range(1, 4)},
+             {"pixels", whole_range(1, 14)},
+             {"unroll", divisors_among(steps, {1, 2, 3, 4})}},
+            [=, &target](const ScheduleNumbers &n) {
+                return registers_of_tile(n["vectors"], n["pixels"], target) <= target.vector_registers &&
+                       (whole || out_of_group % (n["lanes"] * n["vectors"]) == 0);
+            }};
 }
 
 namespace {

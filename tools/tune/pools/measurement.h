@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "layers/spec.h"
-#include "library/library_files.h"
+#include "library/contents.h"
 #include "programs/programs.h"
 
 namespace kiln::tools {
