@@ -2,6 +2,7 @@
 #include "lowering/prefetch.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -16,9 +17,11 @@ using Halide::Expr;
 
 // An instruction of LLVM, and its arguments besides the address.
 constexpr const char *instruction = "llvm.prefetch.p0";
-constexpr int to_read = 0, into_all_caches = 3, of_data = 1;
+constexpr int to_read = 0, into_all_caches = 3, into_second_cache = 2, of_data = 1;
 
 constexpr int line_bytes = 64;
+
+constexpr int most_lines = 1 << 15;  // of a panel, for whose share a step's number is multiplied by it
 
 // The prefetch that a statement is, or, a loop over lines or elements, that it repeats; else null.
 const Call *prefetch_of(const Stmt &statement) {
@@ -47,7 +50,7 @@ class IntoAllCaches : public IRMutator {
   public:
     IntoAllCaches(const SharedPrefetches &shared, const std::vector<std::string> &arguments) : shared_(shared) {
         for (const std::string &name : arguments) {
-            around_.push_back({name, 1});
+            around_.push_back({name, 1, {}});
         }
     }
 
@@ -56,10 +59,16 @@ class IntoAllCaches : public IRMutator {
     Expr visit(const Call *op) override {
         return op->is_intrinsic(Call::prefetch) ? fetch(*op, op->args[1]) : IRMutator::visit(op);
     }
+    Stmt visit(const LetStmt *op) override {
+        around_.push_back({op->name, 1, op->value});
+        const Stmt result = IRMutator::visit(op);
+        around_.pop_back();
+        return result;
+    }
     Stmt visit(const For *op) override {
         if (prefetch_of(op) == nullptr) {
             const auto extent = as_const_int(op->extent);
-            around_.push_back({op->name, extent ? static_cast<int>(*extent) : 1});
+            around_.push_back({op->name, extent ? static_cast<int>(*extent) : 1, {}});
             const Stmt result = IRMutator::visit(op);
             around_.pop_back();
             return result;
@@ -70,13 +79,20 @@ class IntoAllCaches : public IRMutator {
     }
 
   private:
-    Expr fetch(const Call &prefetch, const Expr &element) {
+    // Loops, the outermost first, and their extents where those are constant, else 1; arguments; or what is defined
+    // there, and its value.
+    struct Around {
+        std::string name;
+        int extent = 1;
+        Expr value;
+    };
+
+    Expr fetch(const Call &prefetch, const Expr &element, int caches = into_all_caches) {
         const Expr base = Halide::reinterpret(Halide::UInt(64), prefetch.args[0]);
         const Expr offset = Halide::cast(Halide::Int(64), element) * prefetch.type.bytes();
         const Expr address = base + Halide::cast(Halide::UInt(64), offset);
         return Call::make(Halide::Int(32), instruction,
-                          {Halide::reinterpret(Halide::Handle(), address), to_read, into_all_caches, of_data},
-                          Call::Extern);
+                          {Halide::reinterpret(Halide::Handle(), address), to_read, caches, of_data}, Call::Extern);
     }
 
     // The elements whose lines a loop over prefetches asks for, in offsets_, `further` elements on; and one of the
@@ -115,8 +131,8 @@ class IntoAllCaches : public IRMutator {
         return Block::make(lines);
     }
 
-    // The lines that this iteration asks for; all of them where they do not lie side by side, as those of a panel that
-    // is filled up.
+    // The lines that this iteration asks for: a run of them, as many in each of its steps. All that a step reads ahead
+    // where they do not lie side by side, as those of a panel that is filled up, or where no loop shares them.
     Stmt share_of_lines(const Call &prefetch) {
         const int elements = line_bytes / prefetch.type.bytes();
         std::set<int64_t> from_first;
@@ -127,32 +143,61 @@ class IntoAllCaches : public IRMutator {
             }
             from_first.insert(*distance / elements);
         }
+        const int64_t all = shared_.bytes / line_bytes;
         const auto count = static_cast<int>(from_first.size()), first = static_cast<int>(*from_first.begin());
-        if (*from_first.rbegin() - first != count - 1) {
+        const auto shares = [&](const Around &around) {
+            return std::any_of(shared_.loops.begin(), shared_.loops.end(), [&](const std::string &part) {
+                return !around.value.defined() && around.name.find("." + part) != std::string::npos;
+            });
+        };
+        const auto steps = std::find_if(around_.rbegin(), around_.rend(), shares).base();
+        if (*from_first.rbegin() - first != count - 1 || steps == around_.begin() || all < 1 || all > most_lines) {
             return all_lines(prefetch);
         }
         Expr iteration = 0;
         int inside = 1;
-        for (size_t i = around_.size(); i-- > 0;) {
-            const auto &[name, extent] = around_[i];
-            if (std::any_of(shared_.loops.begin(), shared_.loops.end(), [&name = name](const std::string &part) {
-                    return name.find("." + part) != std::string::npos;
-                })) {
-                iteration = iteration + Variable::make(Halide::Int(32), name) * inside;
-                inside *= extent;
+        for (auto around = steps; around-- != around_.begin();) {
+            if (shares(*around)) {
+                iteration = iteration + Variable::make(Halide::Int(32), around->name) * inside;
+                inside *= around->extent;
             }
         }
-        const int lines = (count + shared_.iterations - 1) / shared_.iterations;
+        const int iterations = shared_.iterations == 0 ? inside : shared_.iterations;
+        const int of_all = static_cast<int>(all), share = (of_all + iterations - 1) / iterations;
+        const int lines = (count * share + of_all - 1) / of_all;
+        const auto [begin, from_begin] = of_steps(steps);
+        const Expr run = simplify(begin + (first + iteration % iterations * share) * elements);
+        const Expr line = simplify(from_begin / elements * share / of_all);
         std::vector<Stmt> result;
         for (int i = 0; i < lines; i++) {
-            const Expr line = simplify((iteration * lines + i) % count);
-            result.push_back(Evaluate::make(fetch(prefetch, offsets_[0] + (first + line) * elements)));
+            result.push_back(Evaluate::make(fetch(prefetch, run + (line + i) * elements, into_second_cache)));
         }
         return Block::make(result);
     }
 
+    // What the first of all steps fetches, and how far from it is what this one does. From `steps` on are their loops,
+    // and what is defined among them.
+    std::pair<Expr, Expr> of_steps(std::vector<Around>::const_iterator steps) const {
+        Scope<> inside;
+        for (auto around = steps; around != around_.end(); ++around) {
+            if (!around->value.defined() || expr_uses_vars(around->value, inside)) {
+                inside.push(around->name);
+            }
+        }
+        Expr begin = offsets_[0], here = begin;
+        for (auto around = around_.end(); around-- != steps;) {
+            if (!around->value.defined()) {
+                begin = substitute(around->name, 0, begin);
+            } else if (inside.contains(around->name)) {
+                begin = substitute(around->name, around->value, begin);
+                here = substitute(around->name, around->value, here);
+            }
+        }
+        return {begin, simplify(here - begin)};
+    }
+
     const SharedPrefetches &shared_;
-    std::vector<std::pair<std::string, int>> around_;  // loops and their iterations, the outermost first; and arguments
+    std::vector<Around> around_;
     std::vector<Expr> offsets_;
     Stmt kept_;
 };

@@ -4,6 +4,7 @@
 
 #include <Halide.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,13 @@ namespace kiln {
 // for what follows in memory. What is lowered goes through prefetch_into_all_caches() then.
 void prefetch(Halide::Stage stage, const Halide::Func &input, const Halide::VarOrRVar &loop, int ahead);
 
-// The iterations that share what prefetches around them ask for, since each of them reads the same: how many they are,
-// and what the names of their loops contain, of which they are counted.
+// The iterations that share what prefetches inside them ask for, since each of them reads the same: what the names of
+// their loops contain, of which they are counted. Each asks for lines that follow each other, which an Intel Xeon reads
+// the faster.
 struct SharedPrefetches {
     std::vector<std::string> loops;
-    int iterations = 1;
+    int iterations = 1;  // 0: as many as those loops have, which are constants
+    int64_t bytes = 0;   // that they ask for together
 };
 
 // The lowered statement, whose prefetches are so. `arguments`: the names that are defined outside it.

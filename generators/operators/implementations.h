@@ -121,6 +121,9 @@ struct Winograd {
         }
         return stages.y;
     }
+    static SharedPrefetches shared_prefetches(const Problem &problem, const Schedule &schedule) {
+        return schedule.prefetch_panels ? shared_winograd_prefetches(problem, schedule) : SharedPrefetches();
+    }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
         return constants(winograd_shape(problem, schedule).packed_extents());
     }

@@ -466,13 +466,34 @@ TEST(Decision, cold_weights_are_fetched_from_memory) {
         cold.cold_weights = true;
         const WinogradSchedule schedule = default_winograd_schedule(problem, cold);
         const int lines = schedule.panel() * static_cast<int>(sizeof(float)) / 64;
-        EXPECT_EQ(schedule.prefetch_distance > 0, !target.lane_indexed_fma) << target.name;
+        const bool waits = waits_for_panels(target);  // then blocks of tiles fetch them by shares
+        EXPECT_EQ(schedule.prefetch_panels, waits) << target.name;
+        EXPECT_EQ(schedule.prefetch_distance > 0, !target.lane_indexed_fma && !waits) << target.name;
         if (schedule.prefetch_distance > 0) {
             EXPECT_EQ(schedule.prefetch_distance, target.memory_lines_ahead * 64 / (schedule.panel() * 4))
                 << target.name;
             EXPECT_LE(lines, target.memory_fetched_lines) << target.name;
         }
     }
+}
+
+// Winograd's panels are fetched by shares where several blocks of tiles share them and the last cache is slow; not
+// those of several input phases, which are read from several places.
+TEST(Decision, winograd_fetches_panels_ahead) {
+    const Problem wide = parsed("conv2d-f32-n1-c256-i28x28-m256-o28x28-k3x3-s1x1-d2x2-p2x2,2x2-g1-nxc,nxc");
+    const Problem small = parsed("conv2d-f32-n1-c64-i28x28-m64-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
+    const Problem strided = parsed("conv2d-f32-n1-c256-i57x57-m256-o28x28-k3x3-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        EXPECT_EQ(default_winograd_schedule(wide, target).prefetch_panels, waits_for_panels(target)) << target.name;
+        EXPECT_FALSE(default_winograd_schedule(small, target).prefetch_panels) << target.name;
+        EXPECT_FALSE(default_winograd_schedule(strided, target).prefetch_panels) << target.name;
+    }
+    WinogradSchedule both = default_winograd_schedule(wide, find_target("x86-64-avx512"));
+    both.prefetch_panels = true;
+    both.prefetch_distance = 16;
+    const std::string refused = "schedule: \"prefetch_panels\" is 1, but \"prefetch_distance\" is 16, not 0";
+    EXPECT_EQ(error_of([&] { both.check(wide); }), refused);
 }
 
 // Where fewer rows in each chunk cost little, two threads share an even number of chunks.

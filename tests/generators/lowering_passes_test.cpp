@@ -118,11 +118,16 @@ TEST(LoweringPasses, tiles_share_the_prefetches_of_a_panel) {
         of_each_tile.insert(of_each_tile.end(), tiles, line * 16);
     }
     EXPECT_EQ(fetched({}), of_each_tile);
-    // 6 lines a step: two for each of four tiles, of which some ask for the same.
-    std::vector<int64_t> shared = fetched({{"tile"}, tiles});
-    EXPECT_EQ(shared.size(), lines.size() / 6 * 8);
-    shared.erase(std::unique(shared.begin(), shared.end()), shared.end());
-    EXPECT_EQ(shared, lines);
+    // 6 of a panel's 24 lines for each of four tiles: two in each of four steps, of which some ask for the same.
+    for (const int iterations : {tiles, 0}) {
+        std::vector<int64_t> shared = fetched({{"tile"}, iterations, panel * sizeof(float)});
+        EXPECT_EQ(shared.size(), lines.size() / 6 * 8);
+        shared.erase(std::unique(shared.begin(), shared.end()), shared.end());
+        EXPECT_EQ(shared, lines);
+    }
+    // No loop shares them, or what they are of is less than a line.
+    EXPECT_EQ(fetched({{"row"}, tiles, panel * sizeof(float)}), of_each_tile);
+    EXPECT_EQ(fetched({{"tile"}, tiles, 32}), of_each_tile);
 }
 
 // Of elements `first`, `first` + `step` and so on of x.

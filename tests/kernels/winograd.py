@@ -39,6 +39,7 @@ class Winograd(unittest.TestCase):
         tiles_and_chunks = "tile_x:[0-9]+;tile_y:[0-9]+;tile_z:[0-9]+;" + chunks
         everything = "lanes:[0-9]+;vectors:[0-9]+;block:[0-9]+;unroll:[0-9]+;" + tiles_and_chunks
         small = "lanes:8;vectors:1;block:3;unroll:1;tile_x:2;tile_y:2;tile_z:1;"
+        ahead = "prefetch_distance:[0-9]+(.*);prefetch_panels:[01]"
         whole_panels = "(plain_ncx|strided|dilated|groups|groups_narrow|up_whole|stem_ncx)$"
         for pattern, replacement, among in (
             (chunks, "rows:1;images:1;by_phase:0;by_point:0;by_panel:0", ""),
@@ -50,8 +51,10 @@ class Winograd(unittest.TestCase):
             (everything, small + "rows:1;images:1;by_phase:1;by_point:0;by_panel:1", "up_whole$"),
             (everything, small + "rows:0;images:1;by_phase:0;by_point:0;by_panel:1", "(plain_ncx|groups|groups_narrow|up_whole)$"),
             (everything, small + "rows:2;images:1;by_phase:0;by_point:0;by_panel:1", whole_panels),
-            ("prefetch_distance:[0-9]+", "prefetch_distance:48", "(plain_ncx|strided|groups|up_whole|stem_ncx|three_axes)$"),
-            ("unroll:[0-9]+;(.*);prefetch_distance:[0-9]+", r"unroll:2;\1;prefetch_distance:5", "(plain_ncx|up_whole)$"),
+            (ahead, r"prefetch_distance:48\1;prefetch_panels:0", "(plain_ncx|strided|groups|up_whole|stem_ncx|three_axes)$"),
+            (ahead, r"prefetch_distance:0\1;prefetch_panels:1", "(plain_ncx|strided|groups|up_whole|stem_ncx|three_axes)$"),
+            ("unroll:[0-9]+;(.*);" + ahead, r"unroll:2;\1;prefetch_distance:5\2;prefetch_panels:0", "(plain_ncx|up_whole)$"),
+            ("unroll:[0-9]+;(.*);" + ahead, r"unroll:2;\1;prefetch_distance:0\2;prefetch_panels:1", "(plain_ncx|up_whole)$"),
             ("interleaved:1", "interleaved:0", "(groups_narrow|up_groups_interleaved)$"),
             (chunks + "(.*);clipped_tail:[01]", r"rows:1;images:1;by_phase:0;by_point:0;by_panel:0\1;clipped_tail:1", "(plain|masked|three_axes_dilated|stem|dilated_ends|groups_int8)$"),
             ("tile_x:[0-9]+(.*);tap_blocks_x:2", r"tile_x:2\1;tap_blocks_x:3", "long_(row|both|few_inputs|dilated|up)"),

@@ -190,8 +190,15 @@ bool sums_in_parts(const Problem &problem, const DirectSchedule &schedule) {
 
 int tiles_of_panel(const Problem &problem, const DirectSchedule &schedule) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int rows = axes.size() > 1 ? ceil_div(axes[1].phase_extent, schedule.rows) : 1;
-    return ceil_div(axes[0].phase_extent, schedule.width()) * rows;
+    const auto in_chunk = [&](int iterations) {
+        return schedule.chunk > 0 ? std::min(schedule.chunk, iterations) : iterations;
+    };
+    const int of_row = ceil_div(axes[0].phase_extent, schedule.width());
+    if (axes.size() == 1) {
+        return in_chunk(of_row);
+    }
+    const int rows = ceil_div(axes[1].phase_extent, schedule.rows);
+    return of_row * (axes.size() == 2 ? in_chunk(rows) : rows);
 }
 
 int64_t panel_bytes(const Problem &problem, const DirectSchedule &schedule) {

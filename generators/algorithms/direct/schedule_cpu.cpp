@@ -331,7 +331,9 @@ void prefetch_panels(DirectStages &s, const Problem &problem, const DirectSchedu
 }
 
 SharedPrefetches shared_panel_prefetches(const Problem &problem, const DirectSchedule &schedule) {
-    return {{tile_loop, rows_loop, shared_loops, piece_loops}, tiles_of_panel(problem, schedule)};
+    return {{tile_loop, rows_loop, shared_loops, piece_loops},
+            tiles_of_panel(problem, schedule),
+            panel_bytes(problem, schedule)};
 }
 
 SumSteps schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {

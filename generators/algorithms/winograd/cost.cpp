@@ -25,6 +25,7 @@ constexpr double panel_gain = 0.97;              // panels go one by one where t
 constexpr double near_share = 0.8;               // of the second cache, that weights may take
 constexpr double late_share = 0.25;              // of the time that weights fetched ahead would take otherwise
 constexpr double fetch_cycles = 0.15;            // to ask for a line of the cache, for each block of tiles
+constexpr double hidden_share = 0.55;            // of products' time, in which a panel that is fetched ahead arrives
 constexpr double unroll_gain = 0.05;             // of products, that sums of several steps in a loop's body take less
 constexpr double wait_share = 0.62;              // of the second cache's latency, for a line that nothing fetched ahead
 constexpr double cold_share = 0.5;               // of the time of cold weights, that counts
@@ -56,12 +57,20 @@ double near_bytes(const CoreModel &core) {
     return core.l2.write < core.l2.read ? std::max(core.l2.read, core.l1.write) : core.l2.read;
 }
 
+// Bytes a cycle of memory's stream, that cold weights reach.
+double memory_rate(const TargetModel &target) {
+    return std::min(cold_read, memory_share * target.core.memory.read);
+}
+
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
     double products = 0;                        // cycles
     double waits = 0;                           //   that products wait for weights no near cache holds
     double prefetch_waits = 0;                  //     though they are fetched ahead
     double fetches = 0;                         //   to ask for those
+    double panel_waits = 0;                     //     where a panel is fetched while another is multiplied
+    double cold_panel_waits = 0;                //       from memory
+    double panel_fetches = 0;                   //   to ask for that
     double points = 0;                          // tiles times points
     double plane_points = 0, outer_points = 0;  //   of planes, and of products transformed on the outermost axis
     double outputs = 0;                         // tiles times outputs
@@ -130,6 +139,18 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         work.fetches += steps * ceil_div(count, block) * bytes / line_bytes * fetch_cycles;
         work.waits += steps * std::max(0.0, bytes / far_read - step);
         work.prefetch_waits += steps * std::max(0.0, bytes / ahead_read - step);
+        const double blocks = ceil_div(count, block), lines = bytes / line_bytes,
+                     of_block = std::max(1.0, lines / blocks);
+        const double loads = (schedule.vectors + block + of_block) / target.core.loads_per_cycle;
+        work.panel_fetches += steps * blocks * (of_block * fetch_cycles + std::max(0.0, loads - step));
+        // What the first cache does not hold, each block reads from the second.
+        const bool is_near =
+            bytes * shape.reduction_channels < nearest_share * static_cast<double>(target.core.l1.bytes);
+        const double again = blocks * (is_near ? 0 : late_share * bytes / (near_rate * near_bytes(target.core)));
+        const double from_memory = bytes / memory_rate(target);
+        work.panel_waits += steps * (std::max(0.0, bytes / ahead_read - blocks * step) + again);
+        work.cold_panel_waits +=
+            steps * (std::max(late_share * from_memory, from_memory - hidden_share * blocks * step) + again);
     }
     return work;
 }
@@ -239,30 +260,72 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
     return passed_on(both, both);
 }
 
-// Cycles for packed weights that do not stay near, and how far ahead they are fetched then.
-double weight_cycles(const WinogradShape &shape, WinogradSchedule &schedule, const Work &work, const TileVectors &tile,
-                     double packed_bytes, double read, const TargetModel &target) {
+// Cycles for so many bytes of weights where caches are cold. On an Intel Xeon, whose memory gives 5 bytes a cycle, 3x3
+// of 512 channels at 14x14 with stride 2 takes 2.6 ms, 1.3 of which are its products, and 2.1 by the direct algorithm.
+double cold_cycles(double bytes, const TargetModel &target) {
+    return target.cold_weights ? cold_read_share * bytes / memory_rate(target) : 0;
+}
+
+// Whether panels of weights are worth fetching ahead: of several input phases some share their weights, and panels are
+// not read from one end to the other.
+bool fetches_panels(const WinogradShape &shape, const TargetModel &target) {
+    bool in_order = true;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        in_order = in_order && shape.input_phases(a) == 1;
+    }
+    return in_order && waits_for_panels(target);
+}
+
+// Of packed weights.
+struct WeightCycles {
+    double chunk = 0;  // in each chunk, where they do not stay near
+    double cold = 0;   // once, where caches are cold
+};
+
+// Cycles for packed weights, and how they are fetched ahead then.
+WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedule, const Work &work,
+                           const TileVectors &tile, double packed_bytes, double read, const TargetModel &target) {
+    const double cold = cold_cycles(packed_bytes, target);
+    const bool may_fetch = !target.lane_indexed_fma;  // measured on x86 alone
+    const bool may_fetch_panels = target.cold_weights && fetches_panels(shape, target);
+    const double cold_of_panels =
+        target.cold_weights ? read * std::max(0.0, work.cold_panel_waits - work.panel_waits) : 0;
     // What a chunk's other numbers leave of the second cache; they take a share of it unless they go panel by panel.
     const double of_chunk = work.points * (tile.inputs + tile.columns / shape.panels) * schedule.lanes * 4;
     const double near_bytes = schedule.by_panel ? target.core.l2.bytes - of_chunk : near_share * target.core.l2.bytes;
     if (packed_bytes <= near_bytes) {
-        return 0;
+        const int chunks = shape.axes.back().chunks * shape.image_chunks;
+        schedule.prefetch_panels = may_fetch_panels && cold_of_panels + chunks * work.panel_fetches < cold;
+        return schedule.prefetch_panels ? WeightCycles{work.panel_fetches, cold_of_panels} : WeightCycles{0, cold};
     }
     // The weights of one phase may stay near while its chunks pass.
     const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.core.l2.bytes;
-    const double when_read = 0.5 * read * work.waits + packed_bytes / far_read;
+    const double share = 1.0 / (stay ? shape.axes.back().chunks : 1);
+    const double late = late_share * packed_bytes / far_read;
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
-    const double prefetched =
-        work.fetches + single_steps + read * work.prefetch_waits + late_share * packed_bytes / far_read;
+    const WeightCycles when_read = {share * (0.5 * read * work.waits + packed_bytes / far_read), cold},
+                       prefetched = {share * (work.fetches + single_steps + read * work.prefetch_waits + late), cold},
+                       panels = {share * (work.panel_fetches + read * work.panel_waits), cold_of_panels};
+    const auto all = [&](const WeightCycles &cycles) {
+        return cycles.chunk * shape.axes.back().chunks * shape.image_chunks + cycles.cold;
+    };
     const int step_bytes = schedule.panel() * shape.weight_bytes();
-    const bool may_fetch = !target.lane_indexed_fma &&  // measured on x86 alone
-                           (!target.cold_weights || step_bytes <= target.memory_fetched_lines * line_bytes);
-    if (may_fetch && prefetched < when_read) {
+    const bool near_enough = !target.cold_weights || step_bytes <= target.memory_fetched_lines * line_bytes;
+    WeightCycles best = when_read;
+    if (may_fetch && near_enough && all(prefetched) < all(best)) {
+        best = prefetched;
         schedule.prefetch_distance =
             (target.cold_weights ? target.memory_lines_ahead : lines_ahead) * line_bytes / step_bytes;
+    }
+    if (may_fetch_panels && all(panels) < all(best)) {
+        best = panels;
+        schedule.prefetch_distance = 0;
+        schedule.prefetch_panels = true;
+    }
+    if (schedule.prefetch_distance > 0) {
         schedule.unroll = 1;  // fetches of several steps at once took up to 10% longer
     }
-    return (schedule.prefetch_distance > 0 ? prefetched : when_read) / (stay ? shape.axes.back().chunks : 1);
+    return best;
 }
 
 // Cycles to copy a chunk's outputs to y. In place, chunks store y as slowly as they would copy it.
@@ -292,16 +355,10 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
            (bytes < target.core.l2.bytes ? 0 : bytes / far_read);  // written behind the products
 }
 
-// Cycles for so many bytes of weights where caches are cold. On an Intel Xeon, whose memory gives 5 bytes a cycle, 3x3
-// of 512 channels at 14x14 with stride 2 takes 2.6 ms, 1.3 of which are its products, and 2.1 by the direct algorithm.
-double cold_cycles(double bytes, const TargetModel &target) {
-    return target.cold_weights ? cold_read_share * bytes / std::min(cold_read, memory_share * target.core.memory.read)
-                               : 0;
-}
-
 // Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
 Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
     schedule.prefetch_distance = 0;
+    schedule.prefetch_panels = false;
     const WinogradShape shape = winograd_shape(problem, schedule);
     const Work work = work_of(shape, schedule, target);
     const TileVectors tile(problem, shape, schedule.lanes);
@@ -316,12 +373,13 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
     const double operations = work.input_operations * tile.inputs + work.output_operations * tile.columns;
     double chunk = work.products + operations * operation;
     chunk += passing_cycles(shape, schedule, work, tile, target);
-    chunk += weight_cycles(shape, schedule, work, tile, packed_bytes, read, target);
+    const WeightCycles weights = weight_cycles(shape, schedule, work, tile, packed_bytes, read, target);
+    chunk += weights.chunk;
     chunk += output_copy_cycles(problem, shape, schedule, work, tile, target);
     const int chunks = shape.axes.back().chunks * shape.image_chunks;
     const double gain = schedule.by_panel ? panel_gain : 1;
     const double warm = (chunk * chunks + image_cycles(problem, schedule.lanes)) / gain;
-    return {schedule, warm + cold_cycles(packed_bytes, target), packed_bytes};
+    return {schedule, warm + weights.cold, packed_bytes};
 }
 
 // The size of a tile and the blocks of its taps, and how many weights it has for each of a channel's.
@@ -436,6 +494,20 @@ Choice with_clipped_tail(const Problem &problem, const Choice &choice, const Tar
     return clipped.cycles < choice.cycles ? clipped : choice;
 }
 
+// The same, or with panels of weights fetched by shares rather than steps by their distance, where several blocks share
+// them. On an Intel Xeon 3x3 of 256 channels at 28x28, dilated by 2, takes 1.40 ms in place of 1.55 so with warm
+// caches, and 128 channels at 128x128 10.5 in place of 11.2.
+Choice with_panels_fetched(const Problem &problem, Choice choice, const TargetModel &target) {
+    WinogradSchedule &schedule = choice.schedule;
+    const WinogradShape shape = winograd_shape(problem, schedule);
+    if (schedule.prefetch_distance > 0 && !target.cold_weights && fetches_panels(shape, target) &&
+        shape.tiles_of_points(0).count > schedule.block) {
+        schedule.prefetch_distance = 0;
+        schedule.prefetch_panels = true;
+    }
+    return choice;
+}
+
 // What all tiles share: vectors of so many lanes that panels are not mostly empty.
 WinogradSchedule schedule_without_tiles(const Problem &problem, const TargetModel &target) {
     WinogradSchedule schedule;
@@ -512,7 +584,8 @@ Choice best_choice(const Problem &problem, const TargetModel &target) {
         }
     }
     best = with_clipped_tail(problem, best, target);
-    return best.schedule.parallel ? with_even_chunks(problem, best, target) : best;
+    best = best.schedule.parallel ? with_even_chunks(problem, best, target) : best;
+    return with_panels_fetched(problem, best, target);
 }
 
 // Whoever asks whether the algorithm pays asks next for its schedule: the last choice is kept.

@@ -168,6 +168,15 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     return here;
 }
 
+// Of a point's panel of weights.
+int steps_of_panel(const WinogradShape &shape) {
+    int steps = shape.steps();
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        steps *= shape.input_phases(a);
+    }
+    return steps;
+}
+
 // The sums of a register tile, inside the loop over tiles of its product. Returns their loop over input channels.
 RVar schedule_sum(const WinogradStages &s, WinogradStages::Product &stage, const WinogradSchedule &schedule,
                   const Var &tiles) {
@@ -177,8 +186,15 @@ RVar schedule_sum(const WinogradStages &s, WinogradStages::Product &stage, const
     if (schedule.prefetch_distance > 0) {
         prefetch(stage.acc.update(), s.packed, sum.steps, ceil_div(schedule.prefetch_distance, schedule.unroll));
     }
+    if (schedule.prefetch_panels) {
+        const int ahead = steps_of_panel(s.shape) * (schedule.by_panel ? s.shape.panels : 1);
+        prefetch(stage.acc.update(), s.packed, sum.steps, ceil_div(ahead, schedule.unroll));
+    }
     return sum.steps;
 }
+
+// The loop over the blocks of tiles that a panel of weights multiplies.
+constexpr const char *blocks_loop = "tiles";
 
 // A matrix product for each point: a panel of its weights stays in the nearest caches while all tiles pass.
 WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where,
@@ -186,7 +202,7 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
     WinogradSteps steps;
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const Var panel("panel"), vector("vector"), tiles("tiles");
+    const Var panel("panel"), vector("vector"), tiles(blocks_loop);
     for (WinogradStages::Product &stage : s.products) {
         const WinogradShape::Range range = shape.tiles_of_points(stage.tail_mask);
         const int block = block_of(range.count, schedule.block);
@@ -228,6 +244,11 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
 }
 
 }  // namespace
+
+SharedPrefetches shared_winograd_prefetches(const Problem &problem, const WinogradSchedule &schedule) {
+    const WinogradShape shape = winograd_shape(problem, schedule);
+    return {{blocks_loop}, 0, int64_t{steps_of_panel(shape)} * schedule.panel() * 4};
+}
 
 WinogradSteps schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
     Places places;

@@ -103,6 +103,7 @@ void WinogradSchedule::list(ScheduleText &text) {
     text.optional("tap_blocks_x", tap_blocks[0], 1);
     text.optional("tap_blocks_y", tap_blocks[1], 1);
     text.optional("tap_blocks_z", tap_blocks[2], 1);
+    text.optional("prefetch_panels", prefetch_panels, false);
     text.flag("parallel", parallel);
 }
 
@@ -208,6 +209,10 @@ void WinogradSchedule::check(const Problem &problem) const {
     if (interleaved && !allows_interleaved(problem)) {
         throw std::invalid_argument("schedule: \"interleaved\" is 1, but \"vectors\" is " + std::to_string(vectors) +
                                     " or no whole groups fill the " + std::to_string(lanes) + " lanes");
+    }
+    if (prefetch_panels && prefetch_distance > 0) {
+        throw std::invalid_argument("schedule: \"prefetch_panels\" is 1, but \"prefetch_distance\" is " +
+                                    std::to_string(prefetch_distance) + ", not 0");
     }
     if (by_panel && !allows_by_panel(problem)) {
         throw std::invalid_argument("schedule: \"by_panel\" is 1 for panels of " + std::to_string(panel()) + " of " +

@@ -28,6 +28,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
         {"by_point", whole_range(0, axes.size() == 3 ? 1 : 0)},
         {"by_panel", whole_range(0, shape.merges_phases ? 0 : 1)},
         {"prefetch_distance", {0, 16, 32, 64}},
+        {"prefetch_panels", whole_range(0, target.lane_indexed_fma ? 0 : 1)},
         {"interleaved", whole_range(0, groups > 1 && !target.lane_indexed_fma ? 1 : 0)},
         {"clipped_tail", whole_range(0, problem.y_layout == Layout::nxc && !problem.is_quantized() ? 1 : 0)}};
     const char *names[] = {"x", "y", "z"};
@@ -43,6 +44,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
         return registers_of_tile(n["vectors"], n["block"], target) <= target.vector_registers &&
                panel <= 2 * round_up(of_group, n["lanes"]) && share_of_panels(problem, panel) >= 0.5 &&
                (n["clipped_tail"] == 0 || n["rows"] > 0) &&
+               (n["prefetch_panels"] == 0 || n["prefetch_distance"] == 0) &&
                (n["rows"] == 0 || (n["images"] == 1 && n["by_point"] == 0));
     };
     return space;

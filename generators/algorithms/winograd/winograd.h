@@ -43,6 +43,7 @@
 #include "algorithms/winograd/transforms/axis.h"
 #include "expressions/epilogue.h"
 #include "kiln/problem.h"
+#include "lowering/prefetch.h"
 #include "targets/target_model.h"
 
 namespace kiln {
@@ -60,8 +61,10 @@ struct WinogradSchedule {
     bool by_phase = false;  // whether one output phase after the other is multiplied and written
     bool by_point = false;  // whether the outermost axis is transformed apart, for one point of the others at a time
     bool by_panel = false;  // whether one panel after the other is multiplied and written
-    int prefetch_distance = 0;  // steps of the sum before which weights are fetched; 0: when they are read
-    bool interleaved = false;   // whether groups that share a vector lie in it lane by lane
+    int prefetch_distance = 0;     // steps of the sum before which weights are fetched; 0: when they are read
+    bool prefetch_panels = false;  // whether the blocks that multiply by a panel of weights fetch the next one, each a
+                                   // share; then nothing is by distance
+    bool interleaved = false;      // whether groups that share a vector lie in it lane by lane
     bool clipped_tail =
         false;  // whether tiles are of one size and those that reach beyond y are clipped, to write it in place
     bool parallel = false;  // whether the caller's threads share the work
@@ -282,6 +285,9 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target);
 // Of each product, the loop of its sums over input channels.
 using WinogradSteps = std::vector<Halide::RVar>;
 WinogradSteps schedule_winograd(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule);
+
+// The blocks of tiles that share what prefetches of panels ask for.
+SharedPrefetches shared_winograd_prefetches(const Problem &problem, const WinogradSchedule &schedule);
 
 // After schedule_winograd(), of targets whose products take a lane of a register (schedule_neon.cpp).
 void stage_inputs(WinogradStages &stages, const Problem &problem, const WinogradSchedule &schedule,
