@@ -6,6 +6,22 @@
 
 namespace kiln {
 
+// Cycles that a byte of a cache's stream takes beyond what products hide, by the bytes a cycle that it reaches: nobody
+// waits for a Zen 5's last cache, which reaches 27.
+constexpr double unhidden_cycles(double rate) {
+    constexpr double hidden_rate = 25;
+    return rate < hidden_rate ? 1 / rate - 1 / hidden_rate : 0;
+}
+
+// Bytes a cycle that the first products by weights from a slow cache reach of its stream, fetched ahead or not.
+constexpr double slow_weights_rate(const CacheModel &cache) {
+    constexpr double share = 0.77;
+    return unhidden_cycles(cache.read) > 0 ? share * cache.read : cache.read;
+}
+
+// Whether a call of float32 finds x, weights and y in the last cache: they are together more than the second one holds.
+bool comes_from_far(const Problem &problem, const TargetModel &target);
+
 struct DirectSchedule;
 struct Kn2rowSchedule;
 struct WinogradSchedule;

@@ -226,9 +226,6 @@ double most_cold_panel_bytes(const TargetModel &target) {
     return most_panel_bytes(target) * (target.cold_weights ? 2 : 1);
 }
 
-// Bytes a cycle of a far cache's stream that products hide: a Zen 5, whose stream reaches 27, loses nothing by x.
-constexpr double hidden_read = 25;
-
 // Whether tiles fetch the next panel of weights while they multiply by one: where there are several of both, and a
 // second cache that holds two panels. Else the first tile of each panel waits for its weights, which come from beyond.
 bool fetches_panels(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
@@ -394,7 +391,7 @@ int default_prefetch_distance(const Problem &problem) {
 }
 
 bool waits_for_panels(const TargetModel &target) {
-    return !target.is_gpu() && !target.lane_indexed_fma && target.core.last.read < hidden_read;
+    return !target.is_gpu() && !target.lane_indexed_fma && unhidden_cycles(target.core.last.read) > 0;
 }
 
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target) {
@@ -455,23 +452,27 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
            copied_rows_cycles(problem, axes, schedule);
 }
 
+bool comes_from_far(const Problem &problem, const TargetModel &target) {
+    const double bytes = 4.0 * (problem.x_elements() + problem.w_elements() + problem.y_elements());
+    // A core that shares its second cache with nobody has twice what it may count on.
+    return problem.x_type == DType::f32 && !target.cold_weights &&
+           bytes > 2 * static_cast<double>(target.core.l2.bytes);
+}
+
 double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const CoreModel &core = target.core;
-    const auto bytes_of = [](int64_t elements) { return static_cast<double>(elements) * sizeof(float); };
-    const double x_bytes = bytes_of(problem.x_elements()), w_bytes = bytes_of(problem.w_elements());
-    const double all_bytes = x_bytes + w_bytes + bytes_of(problem.y_elements());
-    // A core that shares its second cache with nobody has twice what it may count on.
-    if (problem.x_type != DType::f32 || target.cold_weights || all_bytes <= 2 * static_cast<double>(core.l2.bytes)) {
+    if (!comes_from_far(problem, target)) {
         return 0;
     }
+    const double x_bytes = 4.0 * problem.x_elements(), w_bytes = 4.0 * problem.w_elements();
     // Of the tiles that multiply a panel's weights the first alone waits, in each chunk, for what its products leave.
     const std::vector<AxisMap> axes = axis_maps(problem);
     const auto [vectors, broadcasts] = loads_of(axes, schedule);
     const double step = static_cast<double>(vectors) * broadcasts / core.fma_per_cycle;
     const double steps = static_cast<double>(problem.w_elements()) / schedule.panel();
     const int chunks = schedule.chunk == 0 ? 1 : ceil_div(image_iterations(axes, schedule), schedule.chunk);
-    const double w_waits = chunks * std::max(0.0, w_bytes / core.last.read - steps * step);
-    return x_bytes * std::max(0.0, 1 / core.last.read - 1 / hidden_read) + w_waits;
+    const double w_waits = chunks * std::max(0.0, w_bytes / slow_weights_rate(core.last) - steps * step);
+    return x_bytes * unhidden_cycles(core.last.read) + w_waits;
 }
 
 double direct_call_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {

@@ -30,18 +30,19 @@ constexpr double unroll_gain = 0.05;             // of products, that sums of se
 constexpr double wait_share = 0.62;              // of the second cache's latency, for a line that nothing fetched ahead
 constexpr double cold_share = 0.5;               // of the time of cold weights, that counts
 constexpr double cold_read_share = 0.6;          //   where caches are cold: the rest comes while others are multiplied
-// Bytes a cycle of the last cache, for what products and transforms pass on and for weights, of weights fetched ahead
-// while others are multiplied, of memory for what is passed on, and of weights that no cache holds. They are no shares
-// of what streams reach: a Zen 5's reach 27 in the last cache, an Intel Xeon's 8.4, and decided by so much less its
-// layers took 1.3 times as long in geometric mean.
+// Bytes a cycle of the last cache, for what products and transforms pass on, unless its streams reach less, and for
+// weights, of weights fetched ahead while others are multiplied, of memory for what is passed on, and of weights that
+// no cache holds. They are no shares of what streams reach: a Zen 5's reach 27 in the last cache, an Intel Xeon's 8.4,
+// and where weights were counted by so much less its layers took 1.3 times as long in geometric mean.
 constexpr double far_read = 14.04, far_written = 14.56, ahead_read = 9.45;
+// Times what the second cache holds: so many weights come again as fast as products read them, on an Intel Xeon, and of
+// more the share beyond waits for the last cache.
+constexpr int kept_weights = 4;
 constexpr double memory_read = 4.44, memory_written = 3.7, cold_read = 10.2;
 constexpr double memory_share = 0.85;  // of memory's stream, that cold weights reach
-// What is passed on is several streams at once, which reach more than one does. On the Xeon a 3x3x3 of stride 2 and 64
-// channels takes .78 of the time where that is counted, and a 4x4 ConvTranspose of 256 in NCX .80; layers whose weights
-// no cache holds gained nothing by it.
-constexpr double more_by_several_streams = 1.3;
-constexpr int lines_ahead = 64;  // by which weights are fetched ahead from the last cache
+constexpr double beside_share = 0.65;  // of transforms' cycles, beside which x is read and y written
+constexpr double lost_share = 0.5;     // of the second cache, in which what it holds of a stream falls from all to none
+constexpr int lines_ahead = 64;        // by which weights are fetched ahead from the last cache
 constexpr int line_bytes = 64;
 constexpr double least_share = 0.51;           // of panels, that channels of groups take
 constexpr double most_share = 0.95;            // of the direct algorithm's cycles, that pay
@@ -62,11 +63,31 @@ double memory_rate(const TargetModel &target) {
     return std::min(cold_read, memory_share * target.core.memory.read);
 }
 
+// Cycles by which a byte that is read from a slow last cache, or written to it, delays stages: nothing where it is fast
+// (unhidden_cycles()). It was not measured with weights in no cache.
+struct FarWaits {
+    double read = 0, written = 0;
+
+    explicit FarWaits(const TargetModel &target) {
+        if (!target.cold_weights) {
+            read = unhidden_cycles(target.core.last.read);
+            written = unhidden_cycles(target.core.last.write);
+        }
+    }
+};
+
+// The share of what a stage reads again that the second cache no longer holds, where so many bytes come between.
+double share_lost(double bytes, const CoreModel &core) {
+    const auto held = static_cast<double>(core.l2.bytes);
+    return std::clamp((bytes - held) / (lost_share * held), 0.0, 1.0);
+}
+
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
     double products = 0;                        // cycles
     double waits = 0;                           //   that products wait for weights no near cache holds
     double prefetch_waits = 0;                  //     though they are fetched ahead
+    double slow_waits = 0;                      //       and come from a slow last cache (slow_weights_rate())
     double fetches = 0;                         //   to ask for those
     double panel_waits = 0;                     //     where a panel is fetched while another is multiplied
     double cold_panel_waits = 0;                //       from memory
@@ -151,6 +172,7 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         work.panel_waits += steps * (std::max(0.0, bytes / ahead_read - blocks * step) + again);
         work.cold_panel_waits +=
             steps * (std::max(late_share * from_memory, from_memory - hidden_share * blocks * step) + again);
+        work.slow_waits += steps * std::max(0.0, bytes / slow_weights_rate(target.core.last) - step);
     }
     return work;
 }
@@ -161,6 +183,16 @@ double image_cycles(const Problem &problem, int lanes) {
     return vectors * (problem.x_layout != Layout::nxc    ? transpose_cycles
                       : problem.in_channels % lanes != 0 ? copy_cycles
                                                          : 0);
+}
+
+// Cycles that the same takes longer where x comes from a slow last cache and goes back there.
+double image_waits(const Problem &problem, const TargetModel &target) {
+    const CacheModel &last = target.core.last;
+    const double cycles = image_cycles(problem, target.lanes(32));
+    if (cycles == 0 || unhidden_cycles(last.read) == 0 || !comes_from_far(problem, target)) {
+        return 0;
+    }
+    return std::max(0.0, 4.0 * problem.x_elements() * (1 / last.read + 1 / last.write) - cycles);
 }
 
 // What the direct algorithm waits for x where a group's channels of a pixel are within a line: the next pixel's lie
@@ -190,6 +222,7 @@ struct Choice {
     WinogradSchedule schedule;
     double cycles = 0;
     double packed_bytes = 0;  // that are read
+    double tensor_waits = 0;  // cycles besides, which other schedules have too
 };
 
 // The share of packed weights that is read.
@@ -223,41 +256,57 @@ struct TileVectors {
     }
 };
 
-// Cycles for what is written between stages and read again.
+// Cycles for what is written between stages and read again. `packed_bytes` of weights and `tensor_bytes` of a chunk's x
+// and y come between.
 double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedule, const Work &work,
-                      const TileVectors &tile, const TargetModel &target) {
+                      const TileVectors &tile, double packed_bytes, double tensor_bytes, const TargetModel &target) {
     const CoreModel &core = target.core;
-    const double vector_bytes = schedule.lanes * 4;
-    // Of a vector, by what holds so many of them together: written and read.
-    const double near = vector_bytes * 2 / (near_rate * near_bytes(core));
-    const double streams = target.cold_weights ? HUGE_VAL : more_by_several_streams;
-    const double far = vector_bytes * (1 / std::min(far_read, streams * core.last.read) +
-                                       1 / std::min(far_written, streams * core.last.write));
-    const double beyond = vector_bytes * (1 / memory_read + 1 / memory_written);
-    const auto passed_on = [&](double vectors, double together) {
-        const double bytes = together * vector_bytes;
-        return vectors * (bytes < core.l2.bytes     ? near
-                          : bytes < core.last.bytes ? std::max(near, far)
-                                                    : std::max(near, beyond));
+    const FarWaits waits(target);
+    // Of a byte, by what holds so many of them together: written and read.
+    const double near = 2 / (near_rate * near_bytes(core)), beyond = 1 / memory_read + 1 / memory_written;
+    const double far = target.cold_weights
+                           ? 1 / far_read + 1 / far_written
+                           : 1 / std::min(far_read, core.last.read) + 1 / std::min(far_written, core.last.write);
+    const auto passed_on = [&](double bytes, double together, double between) {
+        const double lost = share_lost(together + between, core) * (waits.read + waits.written);
+        return bytes * (together < core.l2.bytes     ? near + lost
+                        : together < core.last.bytes ? std::max(near, far)
+                                                     : std::max(near, beyond));
     };
-    const double inputs = work.points * tile.inputs, products = work.points * tile.columns;
+    const double vector_bytes = schedule.lanes * 4;
+    const double inputs = work.points * tile.inputs * vector_bytes,
+                 products = work.points * tile.columns * vector_bytes;
+    const double both = inputs + products;
     if (schedule.by_point) {
-        const double vectors = work.plane_points * tile.plane_inputs + work.outer_points * tile.columns;
-        return passed_on(vectors, vectors) + passed_on(work.points * (tile.inputs + tile.columns), 0);
+        const double planes = (work.plane_points * tile.plane_inputs + work.outer_points * tile.columns) * vector_bytes;
+        double points = 1;  // of the other axes, whose tiles pass one point after the other
+        for (size_t a = 0; a + 1 < shape.axes.size(); a++) {
+            points *= shape.axes[a].points;
+        }
+        return passed_on(planes, planes, 0) + passed_on(both, 0, both / points);
     }
     if (schedule.by_phase) {
-        return passed_on(inputs, inputs * shape.axes.back().chunks) + passed_on(products, products / tile.phases);
+        return passed_on(inputs, inputs * shape.axes.back().chunks, 0) + passed_on(products, products / tile.phases, 0);
     }
     if (schedule.by_panel || shape.group_chunks > 1) {
-        const double of_panel = products / (schedule.by_panel ? shape.panels : shape.group_chunks);
+        const int panels = schedule.by_panel ? shape.panels : shape.group_chunks;
+        const double of_panel = products / panels, weights = packed_bytes / panels;
+        const bool shares_inputs = schedule.by_panel && !shape.panel_inputs;  // by all panels
+        const double read = shares_inputs ? inputs : inputs / panels;
         // Of what the first cache holds, what is stored goes on beside what is loaded.
-        const double from_products = of_panel * vector_bytes < nearest_share * core.l1.bytes
-                                         ? products * 2 * vector_bytes / core.l1.read
-                                         : passed_on(products, of_panel);
-        return passed_on(inputs, inputs / shape.group_chunks) + from_products;
+        const double from_products = of_panel < nearest_share * core.l1.bytes
+                                         ? products * 2 / core.l1.read
+                                         : passed_on(products, of_panel, 0.5 * (read + weights));
+        if (!shares_inputs) {
+            return passed_on(inputs, inputs / shape.group_chunks, 0) + from_products;
+        }
+        // Each panel reads all inputs, behind the last one's weights and products.
+        const double again = (panels - 1) * inputs * waits.read * share_lost(inputs + of_panel + weights, core);
+        return passed_on(inputs, inputs, 0.5 * (of_panel + weights + tensor_bytes)) + from_products + again;
     }
-    const double both = work.points * (tile.inputs + tile.columns);
-    return passed_on(both, both);
+    // A stage writes tile by tile what the next reads point by point, or the other way around: half of the tensors and
+    // three quarters of what is passed on come between, of about as many inputs as products.
+    return passed_on(both, both, 0.5 * tensor_bytes - 0.25 * both);
 }
 
 // Cycles for so many bytes of weights where caches are cold. On an Intel Xeon, whose memory gives 5 bytes a cycle, 3x3
@@ -303,8 +352,15 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
     const double share = 1.0 / (stay ? shape.axes.back().chunks : 1);
     const double late = late_share * packed_bytes / far_read;
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
+    // By points, what points share of them comes again behind all others, which only a slow last cache makes felt.
+    const double read_again = schedule.by_point && FarWaits(target).read > 0 ? 1 : read;
+    const double far_share =
+        target.cold_weights
+            ? 0
+            : std::max(0.0, 1 - kept_weights * static_cast<double>(target.core.l2.bytes) / packed_bytes);
+    const double waits = read_again * std::max(work.prefetch_waits, far_share * work.slow_waits);
     const WeightCycles when_read = {share * (0.5 * read * work.waits + packed_bytes / far_read), cold},
-                       prefetched = {share * (work.fetches + single_steps + read * work.prefetch_waits + late), cold},
+                       prefetched = {share * (work.fetches + single_steps + waits + late), cold},
                        panels = {share * (work.panel_fetches + read * work.panel_waits), cold_of_panels};
     const auto all = [&](const WeightCycles &cycles) {
         return cycles.chunk * shape.axes.back().chunks * shape.image_chunks + cycles.cold;
@@ -355,6 +411,16 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
            (bytes < target.core.l2.bytes ? 0 : bytes / far_read);  // written behind the products
 }
 
+// Cycles by which x is read and y written more slowly than so many of transforms go on, where both come from the last
+// cache, as the direct algorithm's do (direct_far_cycles()).
+double tensor_waits(const Problem &problem, double transforms, const TargetModel &target) {
+    const FarWaits waits(target);
+    const double far = 4.0 * (problem.x_elements() * waits.read + problem.y_elements() * waits.written);
+    return comes_from_far(problem, target)
+               ? std::max(0.0, far - beside_share * transforms) + image_waits(problem, target)
+               : 0;
+}
+
 // Of a schedule, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
 Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
     schedule.prefetch_distance = 0;
@@ -371,15 +437,17 @@ Choice estimate(const Problem &problem, WinogradSchedule schedule, const TargetM
     const bool halves = schedule.lanes * 4 == line_bytes / 2;
     const double operation = halves ? half_operation_cycles : operation_cycles;
     const double operations = work.input_operations * tile.inputs + work.output_operations * tile.columns;
+    const int chunks = shape.axes.back().chunks * shape.image_chunks;
+    const double tensor_bytes = 4.0 * (problem.x_elements() + problem.y_elements()) / chunks;
     double chunk = work.products + operations * operation;
-    chunk += passing_cycles(shape, schedule, work, tile, target);
+    chunk += passing_cycles(shape, schedule, work, tile, packed_bytes, tensor_bytes, target);
     const WeightCycles weights = weight_cycles(shape, schedule, work, tile, packed_bytes, read, target);
     chunk += weights.chunk;
     chunk += output_copy_cycles(problem, shape, schedule, work, tile, target);
-    const int chunks = shape.axes.back().chunks * shape.image_chunks;
     const double gain = schedule.by_panel ? panel_gain : 1;
     const double warm = (chunk * chunks + image_cycles(problem, schedule.lanes)) / gain;
-    return {schedule, warm + weights.cold, packed_bytes};
+    return {schedule, warm + weights.cold, packed_bytes,
+            tensor_waits(problem, operations * operation * chunks, target)};
 }
 
 // The size of a tile and the blocks of its taps, and how many weights it has for each of a channel's.
@@ -617,14 +685,15 @@ WinogradSchedule default_winograd_schedule(const Problem &problem, const TargetM
 }
 
 double winograd_call_cycles(const Problem &problem, const WinogradSchedule &schedule, const TargetModel &target) {
-    return estimate(problem, schedule, target).cycles;
+    const Choice choice = estimate(problem, schedule, target);
+    return choice.cycles + choice.tensor_waits;
 }
 
 double winograd_cycles(const Problem &problem, const TargetModel &target) {
     const Choice winograd = choose(problem, target);
     // Where caches are cold all of its weights are counted, but the direct algorithm has to read some too.
     const int64_t direct_bytes = problem.w_elements() * halide_type(problem.w_type).bytes();
-    double cycles = winograd.cycles - cold_cycles(static_cast<double>(direct_bytes), target);
+    double cycles = winograd.cycles + winograd.tensor_waits - cold_cycles(static_cast<double>(direct_bytes), target);
     // Weights that are too many for a cache come from memory in a large model and from a far cache where one layer is
     // called again and again: halfway between.
     if (!target.cold_weights && winograd.packed_bytes > target.core.l2.bytes && !problem.is_quantized()) {
@@ -647,7 +716,7 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     const bool beside = target.core.has_separate_adders() && problem.x_type == DType::f32;
     // Transposed by both, which only this estimate counts.
     if (problem.x_layout != Layout::nxc && !(beside && other.has_row_lanes())) {
-        direct += image_cycles(problem, target.lanes(32));
+        direct += image_cycles(problem, target.lanes(32)) + image_waits(problem, target);
     }
     return winograd_cycles(problem, target) < (beside ? most_beside_products : most_share) * direct;
 }
