@@ -142,8 +142,6 @@ TEST(Decision, takes_kn2row_for_few_output_channels) {
             EXPECT_EQ(default_decision(parsed(text), target).algorithm, tiles ? "amx" : algorithm)
                 << text << " on " << target.name;
         }
-        // Many taps of rows that are copied: vectors of half a line are read at each.
-        const bool reads_at_taps = target.vector_bits == 256;
         for (const std::string &text : {"conv2d-f32" + image, "conv2d-f32" + image + "-strict"}) {
             EXPECT_EQ(default_decision(parsed(text), target).algorithm, "kn2row") << text << " on " << target.name;
         }
