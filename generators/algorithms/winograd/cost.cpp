@@ -256,6 +256,21 @@ struct TileVectors {
     }
 };
 
+// Whether panels of weights are worth fetching ahead: of several input phases some share their weights, and panels are
+// not read from one end to the other.
+bool fetches_panels(const WinogradShape &shape, const TargetModel &target) {
+    bool in_order = true;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        in_order = in_order && shape.input_phases(a) == 1;
+    }
+    return in_order && waits_for_panels(target);
+}
+
+// Whether they are where caches are warm: where several blocks of tiles share them.
+bool fetches_warm_panels(const WinogradShape &shape, const WinogradSchedule &schedule, const TargetModel &target) {
+    return !target.cold_weights && fetches_panels(shape, target) && shape.tiles_of_points(0).count > schedule.block;
+}
+
 // Cycles for what is written between stages and read again. `packed_bytes` of weights and `tensor_bytes` of a chunk's x
 // and y come between.
 double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedule, const Work &work,
@@ -290,7 +305,8 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
     }
     if (schedule.by_panel || shape.group_chunks > 1) {
         const int panels = schedule.by_panel ? shape.panels : shape.group_chunks;
-        const double of_panel = products / panels, weights = packed_bytes / panels;
+        const double of_panel = products / panels;
+        const double weights = fetches_warm_panels(shape, schedule, target) ? 0 : packed_bytes / panels;  // that linger
         const bool shares_inputs = schedule.by_panel && !shape.panel_inputs;  // by all panels
         const double read = shares_inputs ? inputs : inputs / panels;
         // Of what the first cache holds, what is stored goes on beside what is loaded.
@@ -313,16 +329,6 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
 // of 512 channels at 14x14 with stride 2 takes 2.6 ms, 1.3 of which are its products, and 2.1 by the direct algorithm.
 double cold_cycles(double bytes, const TargetModel &target) {
     return target.cold_weights ? cold_read_share * bytes / memory_rate(target) : 0;
-}
-
-// Whether panels of weights are worth fetching ahead: of several input phases some share their weights, and panels are
-// not read from one end to the other.
-bool fetches_panels(const WinogradShape &shape, const TargetModel &target) {
-    bool in_order = true;
-    for (size_t a = 0; a < shape.axes.size(); a++) {
-        in_order = in_order && shape.input_phases(a) == 1;
-    }
-    return in_order && waits_for_panels(target);
 }
 
 // Of packed weights.
@@ -568,8 +574,7 @@ Choice with_clipped_tail(const Problem &problem, const Choice &choice, const Tar
 Choice with_panels_fetched(const Problem &problem, Choice choice, const TargetModel &target) {
     WinogradSchedule &schedule = choice.schedule;
     const WinogradShape shape = winograd_shape(problem, schedule);
-    if (schedule.prefetch_distance > 0 && !target.cold_weights && fetches_panels(shape, target) &&
-        shape.tiles_of_points(0).count > schedule.block) {
+    if (schedule.prefetch_distance > 0 && fetches_warm_panels(shape, schedule, target)) {
         schedule.prefetch_distance = 0;
         schedule.prefetch_panels = true;
     }
