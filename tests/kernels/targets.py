@@ -36,10 +36,15 @@ def cpu_targets():
     return [name for name in all_targets() if not is_gpu(name) and name not in NOT_OF_LINUX]
 
 
+def host_target():
+    """The short name of the target that host is."""
+    return next(name for name in cpu_targets() if all_targets()[name]["runs_here"])
+
+
 def end_if_done_by_name(target, named):
     """Ends the test with the status of one that is not run, where `target` is host, and host is `named`, which the same test
     is run for by name: minutes of a processor that has no other target."""
-    if target == "host" and next(name for name in cpu_targets() if all_targets()[name]["runs_here"]) == named:
+    if target == "host" and host_target() == named:
         print(f"not run: host is {named} here, which has this test by name")
         sys.exit(77)
 
