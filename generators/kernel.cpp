@@ -238,7 +238,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         append_flat(module, kernel, request.symbol,
                     kernel_signature(simplified, kernel_tensors(simplified, *implementation, sizes)));
     append_flat(module, lower(request, "pack", pack), pack,
-                pack_signature(request.problem, pack_tensors(simplified, *implementation, sizes)));
+                pack_signature(request.problem, pack_tensors(request.problem, *implementation, sizes)));
     const Halide::Expr packed = packed_bytes(simplified, *implementation);
     KernelFacts facts;
     if (const int open = open_sizes(request.problem); open > 0) {

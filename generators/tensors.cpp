@@ -152,9 +152,17 @@ std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implement
     return tensors;
 }
 
-std::vector<TensorLayout> pack_tensors(const Problem &problem, const Implementation &implementation,
-                                       const Sizes &sizes) {
+std::vector<TensorLayout> pack_tensors(const Problem &asked, const Implementation &implementation, const Sizes &sizes) {
+    const Problem problem = simplify_problem(asked);
     std::vector<TensorLayout> tensors = layouts_of(problem, implementation, sizes, true);
+    if (taps_made_channels(asked) > 1) {
+        const Problem of_weights = problem_of_weights(asked);
+        for (TensorLayout &tensor : tensors) {
+            if (tensor.name == tensor_row(Tensor::w).name) {
+                tensor.dimensions = filter(of_weights, Sizes(of_weights));
+            }
+        }
+    }
     tensors.push_back(packed_weights(problem, implementation, sizes));
     return tensors;
 }

@@ -28,9 +28,9 @@ struct TensorLayout {
 std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implementation &implementation,
                                          const Sizes &sizes);
 
-// The weights, their zero points where they have any, and the packed weights.
-std::vector<TensorLayout> pack_tensors(const Problem &problem, const Implementation &implementation,
-                                       const Sizes &sizes);
+// The weights as `asked` has them, their zero points where they have any, and the packed weights of the simplified
+// problem, whose sizes these are.
+std::vector<TensorLayout> pack_tensors(const Problem &asked, const Implementation &implementation, const Sizes &sizes);
 
 // Where in w, counted by its dimensions, the weights begin that pack_tensors() has of the simplified problem: behind
 // the taps that simplify_problem() leaves out.

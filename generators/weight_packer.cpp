@@ -33,8 +33,9 @@ WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, con
     for (size_t d = 0; d < 2; d++) {
         function.shape.emplace_back(0, static_cast<int>(problem.w_channels()[d]), static_cast<int>(strides[d]));
     }
-    for (int axis = 0; axis < simplified.rank; axis++) {
-        function.shape.emplace_back(0, static_cast<int>(simplified.kernel[axis]), static_cast<int>(strides[2 + axis]));
+    const Problem of_weights = problem_of_weights(problem);
+    for (int axis = 0; axis < of_weights.rank; axis++) {
+        function.shape.emplace_back(0, static_cast<int>(of_weights.kernel[axis]), static_cast<int>(strides[2 + axis]));
     }
     function.w_type = halide_type(problem.w_type);
     function.weights = Halide::ImageParam(function.w_type, static_cast<int>(function.shape.size()));
@@ -56,9 +57,9 @@ WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, con
         function.extents.push_back(static_cast<int>(constant_value(extent)));
     }
     function.type = function.implementation->packed_type(simplified);
-    const Halide::Func wide =
-        widen_weights(simplified, sizes, function.type, function.weights,
-                      has_zero_points ? Halide::Func(function.points) : Halide::Func(), Halide::Internal::const_true());
+    const Halide::Func wide = widen_weights(simplified, sizes, function.type, function.weights,
+                                            has_zero_points ? Halide::Func(function.points) : Halide::Func(),
+                                            Halide::Internal::const_true(), taps_made_channels(problem));
     function.pack = function.implementation->pack(simplified, sizes, wide);
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -1,4 +1,4 @@
-// Leaving out taps, and folding pointwise axes together.
+// Leaving out taps, making taps channels, and folding pointwise axes together.
 #include "axes/simplify_problem.h"
 
 #include <algorithm>
@@ -56,7 +56,36 @@ void erase_axis(Problem &p, int axis) {
     p.rank--;
 }
 
+bool can_be_simplified(const Problem &p) {
+    return !p.has_open_sizes() && !p.traits().deformable;  // whose offsets have one channel an axis
+}
+
+// Whether each output reads a run of a row's elements that no other does, side by side with its neighbours'.
+bool has_patches(const Problem &p) {
+    const int axis = p.rank - 1;
+    return can_be_simplified(p) && !p.traits().transposed && p.groups == 1 && p.x_layout == Layout::nxc &&
+           p.kernel[axis] > 1 && (p.kernel[axis] == p.stride[axis] || p.out[axis] == 1) && p.dilation[axis] == 1 &&
+           p.pad_begin[axis] == 0 && p.in[axis] == p.out[axis] * p.kernel[axis];
+}
+
+Problem without_unread_taps(const Problem &problem) {
+    Problem p = problem;
+    for (int axis = 0; can_be_simplified(p) && axis < p.rank; axis++) {
+        leave_out_taps(p, axis);
+    }
+    return p;
+}
+
 }  // namespace
+
+int64_t taps_made_channels(const Problem &problem) {
+    const Problem p = without_unread_taps(problem);
+    return has_patches(p) ? p.kernel[p.rank - 1] : 1;
+}
+
+Problem problem_of_weights(const Problem &problem) {
+    return taps_made_channels(problem) > 1 ? without_unread_taps(problem) : simplify_problem(problem);
+}
 
 Axes first_taps_left_out(const Problem &problem) {
     Axes first = {};
@@ -67,12 +96,15 @@ Axes first_taps_left_out(const Problem &problem) {
 }
 
 Problem simplify_problem(const Problem &problem) {
-    Problem p = problem;
-    if (p.has_open_sizes() || p.traits().deformable) {  // whose offsets have one channel an axis
+    Problem p = without_unread_taps(problem);
+    if (!can_be_simplified(p)) {
         return p;
     }
-    for (int axis = 0; axis < p.rank; axis++) {
-        leave_out_taps(p, axis);
+    if (has_patches(p)) {
+        const int axis = p.rank - 1;
+        p.in_channels *= p.kernel[axis];
+        p.in[axis] = p.out[axis];
+        p.kernel[axis] = p.stride[axis] = 1;
     }
     // Only from the last axis on: what is left keeps its place among the weights' strides.
     for (int axis = p.rank - 1; axis > 0 && is_pointwise(p, axis) && is_pointwise(p, axis - 1); axis--) {

@@ -1,5 +1,5 @@
 // A smaller problem where that is the same computation: a 1x1 convolution of an image is one of its rows end to end,
-// and one of a single point needs a single tap.
+// one of a single point needs a single tap, and patches side by side are pixels of more channels.
 #pragma once
 
 #include "kiln/problem.h"
@@ -8,8 +8,16 @@ namespace kiln {
 
 // The same computation on the same memory, without a Conv's first and last taps that read padding alone, with the
 // pointwise axes (kernel 1, stride 1, no padding) at the end made one, and with the batch folded in where channels are
-// innermost.
+// innermost. The taps of an innermost axis of patches, which share nothing and leave out nothing, are channels there.
 Problem simplify_problem(const Problem &problem);
+
+// How many taps of the innermost axis simplify_problem() makes channels: the weights of tap t and channel c become
+// those of channel t * channels + c. 1 where it makes none.
+int64_t taps_made_channels(const Problem &problem);
+
+// The problem whose weights pack functions read: simplify_problem()'s, or where that makes taps channels, what it has
+// left out taps of alone.
+Problem problem_of_weights(const Problem &problem);
 
 // How many first taps of each of the problem's axes simplify_problem() leaves out.
 Axes first_taps_left_out(const Problem &problem);

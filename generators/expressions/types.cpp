@@ -101,10 +101,19 @@ int narrow_zero_point(const Problem &problem, Halide::Type type) {
 }
 
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
-                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points) {
+                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points,
+                           int64_t taps_made_channels) {
     const std::vector<Halide::Var> order = vars("w", static_cast<size_t>(problem.rank) + 2);
     const std::vector<Halide::Expr> at(order.begin(), order.end());
-    Halide::Expr wide = Halide::cast(type, w(at));
+    std::vector<Halide::Expr> of_w = at;
+    if (taps_made_channels > 1) {
+        const Halide::Expr channels =
+            Halide::Internal::simplify(sizes.in_channels / static_cast<int>(taps_made_channels));
+        of_w[1] = at[1] % channels;
+        of_w.resize(static_cast<size_t>(w.dimensions()), 0);  // axes that were folded have one tap
+        of_w.back() = at[1] / channels;
+    }
+    Halide::Expr wide = Halide::cast(type, w(of_w));
     if (zero_points.defined()) {
         const bool in_first = problem.traits().has_input_channels_first();
         const Halide::Expr channel =

@@ -45,8 +45,10 @@ int narrow_zero_point(const Problem &problem, Halide::Type type);
 Halide::Expr float16_bits(const Halide::Expr &value);
 
 // Weights of type `type`: w less its zero points, which are over output channels and undefined where there are none;
-// they count only where has_zero_points is true. The dimensions are those of Implementation::pack.
+// they count only where has_zero_points is true. The dimensions are those of Implementation::pack, those of w
+// problem_of_weights()'s, of which so many taps were made channels.
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
-                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points);
+                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points,
+                           int64_t taps_made_channels);
 
 }  // namespace kiln

@@ -178,7 +178,7 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     if (x_bytes > far_share * static_cast<double>(core.l2.bytes)) {
         return steps * lines * far_wait * core.last.latency;
     }
-    const bool far = s.has_row_lanes() && problem.x_elements() * sizeof(float) > core.l2.bytes;
+    const bool far = s.has_row_lanes() && problem.x_elements() * static_cast<int64_t>(sizeof(float)) > core.l2.bytes;
     const double x_vectors = static_cast<double>(problem.x_elements()) / s.lanes;
     const double waits = far ? x_vectors * far_vector_cycles(s.vectors, plane_bytes, target) : 0;
     const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
