@@ -286,6 +286,32 @@ TEST(Decision, fetches_panels_ahead) {
     EXPECT_EQ(check("lanes:8;vectors:3;pixels:7;rows:1;panels_outside:1"), refused);
 }
 
+// Groups of few channels read channels-last x by a tile whose sums are of a row's taps at once; those of several
+// vectors by panels inside, where x is far and the weights are near.
+TEST(Decision, few_channels_of_a_group_share_what_taps_read) {
+    const std::string stride_2 = "conv2d-f32-n1-c256-i56x56-m256-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g32-";
+    for (const char *name : {"x86-64-avx512", "x86-64-avx2"}) {
+        const TargetModel &target = find_target(name);
+        const auto default_schedule = [&](const std::string &problem) {
+            return default_direct_schedule(parsed(problem), target);
+        };
+        EXPECT_EQ(default_schedule(stride_2 + "nxc,nxc").partial_sums, 3) << name;
+        EXPECT_EQ(default_schedule(stride_2 + "nxc,nxc").rows, 1) << name;
+        EXPECT_EQ(default_schedule(stride_2 + "ncx,ncx").partial_sums, 1) << name;
+        EXPECT_EQ(default_decision(parsed(stride_2 + "nxc,nxc"), target).algorithm, "direct") << name;
+        EXPECT_EQ(default_decision(parsed("conv2d-f32-n1-c256-i28x28-m256-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc"),
+                                   target)
+                      .algorithm,
+                  "winograd")
+            << name;
+        const std::string wide = "conv2d-f32-n1-c432-i28x28-m432-o14x14-k3x3-s2x2-d1x1-p1x1,0x0-g9-";
+        EXPECT_FALSE(default_schedule(wide + "nxc,nxc").panels_outside) << name;
+        EXPECT_TRUE(default_schedule(wide + "ncx,ncx").panels_outside) << name;
+    }
+    const DirectSchedule arm = default_direct_schedule(parsed(stride_2 + "nxc,nxc"), find_target("arm-64-linux"));
+    EXPECT_EQ(arm.partial_sums, 1);
+}
+
 // Long rows of one input channel are summed in parts by row lanes; of several channels, or a few taps, they are not.
 TEST(Decision, sums_long_rows_in_parts) {
     const TargetModel &target = find_target("x86-64-zen4");

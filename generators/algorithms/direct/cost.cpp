@@ -42,6 +42,21 @@ TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
     return {s.vectors * s.rows, s.panel() * (s.with<RowLanes>() != nullptr ? axes[0].phases : 1)};
 }
 
+// Bytes of a line of a cache.
+constexpr double line_bytes = 64;
+
+// Bytes of a page of memory.
+constexpr int64_t page_bytes = 4096;
+
+// How many elements of x a tile of channel lanes broadcasts in a step: where sums are in parts, those of several taps,
+// of which neighbouring positions share some.
+int elements_of_x(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
+    const AxisMap &row = axes[0];
+    const int pixels = s.width(), parts = s.partial_sums;
+    const bool shares = row.tap_step == 1 && row.stride < parts;
+    return s.rows * (shares ? (pixels - 1) * row.stride + parts : pixels * parts);
+}
+
 // The share of the peak that register tiles reach, those counted of which only a part is needed; 0 where registers do
 // not suffice.
 double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const DirectSchedule &s,
@@ -61,7 +76,8 @@ double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const D
     // Vectors of rows that are read at each tap begin anywhere: those that reach into another line are loaded twice.
     const double split = s.has_row_lanes() && axes[0].taps > 1 ? vectors * (target.vector_bits / 8 - 4) / 64.0 : 0;
     // Each partial sum's products have loads of their own.
-    const double more_loads = s.partial_sums * split + (s.partial_sums - 1) * broadcasts;
+    const double more_loads = s.has_row_lanes() ? s.partial_sums * split + (s.partial_sums - 1) * broadcasts
+                                                : elements_of_x(axes, s) - broadcasts;
     return waits * tile_rate(s.partial_sums * vectors, broadcasts, target, more_loads) *
            tile_fit(axes[0].phase_extent * s.flattened_rows(), s.width()) *
            tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.flattened_rows())) *
@@ -75,9 +91,11 @@ double share_beside_others(const std::vector<AxisMap> &axes, int64_t channels, c
                            const TargetModel &target) {
     constexpr double cycles_of_load = 0.05;
     const auto [vectors, broadcasts] = loads_of(axes, s);
-    const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
-    const double loads = target.lane_indexed_fma ? 0 : vectors + broadcasts;
-    return share_of_peak(axes, channels, s, target) * step / (step + cycles_of_load * loads);
+    const int parts = s.has_row_lanes() ? 1 : s.partial_sums;
+    const double step = static_cast<double>(parts) * vectors * broadcasts / target.core.fma_per_cycle;
+    const int loads = s.has_row_lanes() ? vectors + broadcasts : parts * vectors + elements_of_x(axes, s);
+    const double cycles = target.lane_indexed_fma ? 0 : cycles_of_load * loads;
+    return share_of_peak(axes, channels, s, target) * step / (step + cycles);
 }
 
 // Cycles by which each vector of sums that a tile of channel lanes hands on delays what follows, where they are more
@@ -87,9 +105,48 @@ double share_beside_others(const std::vector<AxisMap> &axes, int64_t channels, c
 double handing_on_cycles(const DirectSchedule &s, const TargetModel &target) {
     constexpr int sums_beside_products = 12;
     constexpr double cycles_of_sum = 0.15;
-    const int sums = s.vectors * s.width() * s.rows;
+    const int sums = s.partial_sums * s.vectors * s.width() * s.rows;
     const bool delays = target.vector_bits == 512 && s.dot_width == 1;  // elsewhere it was not seen
     return delays ? cycles_of_sum * std::max(0, sums - sums_beside_products) : 0;
+}
+
+// Whether groups read a few channels each of channels-last x's pixels, which lie as far apart as x has channels. Where
+// products take inputs by lane, and of other types, it was not timed.
+bool reads_few_of_pixels(const Problem &problem, const TargetModel &target) {
+    return problem.groups > 1 && problem.out_channels > problem.groups && problem.x_layout == Layout::nxc &&
+           problem.x_type == DType::f32 && !problem.traits().transposed && !target.lane_indexed_fma;
+}
+
+// The share of their rate that tiles keep where lines of x, of which a group's steps read one channel after the other,
+// fall into so few sets of the first cache that they do not stay from one step to the next: of 512 channels, every
+// second pixel is in the same set.
+double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                              const TargetModel &target) {
+    constexpr double wait = 0.01;  // of the second cache's latency, for each line
+    if (!reads_few_of_pixels(problem, target)) {
+        return 1;
+    }
+    const auto pixel_bytes = static_cast<int64_t>(problem.in_channels * sizeof(float));
+    const int64_t apart = pixel_bytes * (s.partial_sums > 1 ? 1 : axes[0].stride);
+    const auto line = static_cast<int64_t>(line_bytes);
+    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max(line, apart & -apart));
+    const int lines = elements_of_x(axes, s);
+    if (lines <= sets * (target.core.l1.bytes / page_bytes)) {  // a way of a first cache is a page
+        return 1;
+    }
+    const double step =
+        static_cast<double>(s.partial_sums) * s.vectors * s.width() * s.rows / target.core.fma_per_cycle;
+    return step / (step + wait * target.core.l2.latency * lines);
+}
+
+// Cycles that each vector of their sums takes to copy x with its padding ahead of all of them, where tiles span rows.
+double group_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                         const TargetModel &target) {
+    constexpr double cycles_of_vector = 3;
+    const bool copies = reads_few_of_pixels(problem, target) && s.rows > 1 && axes[1].reads_outside();
+    return copies ? cycles_of_vector * static_cast<double>(problem.x_elements()) /
+                        static_cast<double>(problem.y_elements())
+                  : 0;
 }
 
 // Cycles that row lanes take besides their sums where rows are padded or strided: to copy x, each row of tiles what it
@@ -115,12 +172,6 @@ double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
                                                                        : cycles_of_gathered_element;
     return elements * times * cycles_of_element + tiles * cycles_of_tile;
 }
-
-// Bytes of a line of a cache.
-constexpr double line_bytes = 64;
-
-// Bytes of a page of memory.
-constexpr int64_t page_bytes = 4096;
 
 // Bytes that a plane of channels-first x or y has.
 int64_t bytes_of_plane(const std::vector<AxisMap> &axes, int AxisMap::*extent, int element) {
@@ -282,8 +333,9 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
             if (!depthwise && !is_panel_in_group(problem, s)) {
                 return 0.0;
             }
-            const double of_peak = share(axes, channels, s, target);
-            return s.lanes * of_peak / (1 + of_peak * handing_on_cycles(s, target) / steps);
+            const double of_peak = share(axes, channels, s, target) * share_of_crowded_lines(problem, axes, s, target);
+            const double besides = handing_on_cycles(s, target) + group_copy_cycles(problem, axes, s, target);
+            return s.lanes * of_peak / (1 + of_peak * besides / steps);
         };
         const DirectSchedule s = with(
             best_tile(1, most_vectors, height, width, [&](const RegisterTile &tile) { return score(with(tile)); }));
@@ -299,6 +351,14 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
     }
     try_tiles(panels);
     if (problem.groups > 1 && !depthwise) {
+        // A group of few channels has a vector of weights for each element of x, whose loads are the limit then: those
+        // of a row's taps at once share elements. Of more taps weights take too many registers: with AVX-512 groups of
+        // 16 channels at 28x28 take .0605 ms by 7 taps at once, .050 by Winograd.
+        constexpr int most_taps = 4;
+        panels.partial_sums = axes[0].taps;
+        if (reads_few_of_pixels(problem, target) && axes[0].taps <= most_taps && sums_in_parts(problem, panels)) {
+            try_tiles(panels);
+        }
         panels = like;
         panels.panels_of_groups = true;
         try_tiles(panels);
@@ -410,7 +470,11 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
     best.unroll = largest_divisor(ceil_div(reduction_channels, best.dot_width), steps_by_pages ? 8 : 4);
     const int64_t weights = dot_types(problem, best.dot_width).w.bytes() * problem.w_elements();
-    best.panels_outside = weights > target.core.l2.bytes / 2;
+    // Where a few channels of far pixels are read, the next panel's come with them if panels are inside: so they are
+    // where the second cache just holds their weights.
+    const bool of_far_pixels = reads_few_of_pixels(problem, target) &&
+                               problem.x_elements() * static_cast<int64_t>(sizeof(float)) > target.core.l2.bytes / 2;
+    best.panels_outside = 2 * weights > target.core.l2.bytes * (of_far_pixels ? 3 : 1);
     best = channel_lanes_schedule(problem, channels, best, target);
     if (best.vectors == 1 && 2 * best.lanes >= target.lanes(32) && target.vector_registers <= 16) {
         // Each broadcast is used once, in whose register LLVM then leaves the sum: of two steps' it stores and loads
@@ -444,7 +508,8 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
 
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const double share = share_of_peak(axes, channels_in_panels(problem, schedule), schedule, target);
+    const double share = share_of_peak(axes, channels_in_panels(problem, schedule), schedule, target) *
+                         share_of_crowded_lines(problem, axes, schedule, target);
     // 16-bit products take an instruction for two and another to sum them.
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);

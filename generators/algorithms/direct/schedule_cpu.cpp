@@ -306,7 +306,8 @@ TileLoops tile_loops(const DirectStages &s, const DirectSchedule &schedule, bool
         tile.others.insert(schedule.has_row_lanes() ? tile.others.begin() : tile.others.end(), s.q[1]);
     }
     if (rows && s.partial_sums > 1) {
-        tile.others.push_back(s.part);
+        // What neighbouring positions read of x is broadcast once, where their taps come one after the other.
+        tile.others.insert(schedule.has_row_lanes() ? tile.others.end() : tile.others.begin(), s.part);
     }
     return tile;
 }

@@ -42,7 +42,8 @@ constexpr double memory_read = 4.44, memory_written = 3.7, cold_read = 10.2;
 constexpr double memory_share = 0.85;  // of memory's stream, that cold weights reach
 constexpr double beside_share = 0.65;  // of transforms' cycles, beside which x is read and y written
 constexpr double lost_share = 0.5;     // of the second cache, in which what it holds of a stream falls from all to none
-constexpr int lines_ahead = 64;        // by which weights are fetched ahead from the last cache
+constexpr double waits_beside_taps = 0.45;  // of waits for a line, where a line is asked for by several taps at once
+constexpr int lines_ahead = 64;             // by which weights are fetched ahead from the last cache
 constexpr int line_bytes = 64;
 constexpr double least_share = 0.51;           // of panels, that channels of groups take
 constexpr double most_share = 0.95;            // of the direct algorithm's cycles, that pay
@@ -215,7 +216,13 @@ double group_waits(const Problem &problem, const DirectSchedule &schedule, const
         lines *= axis.phases * ceil_div(axis.phase_extent, together) *
                  std::min(axis.extent_of(together), together * axis.taps);
     }
-    return lines * wait_share * target.core.l2.latency;
+    // Where tiles take a row's taps at once, strided ones wait for nothing that was seen, unless four groups or more
+    // read a line in turn. What the estimate below has too much of groups at stride 1, a part of those waits stands
+    // for. Where transforms go on beside products neither was timed.
+    const bool waits_less = schedule.partial_sums > 1 && !target.core.has_separate_adders();
+    const bool strided = axes[0].stride > 1 && 4 * bytes > line_bytes;
+    const double share = !waits_less ? 1 : strided ? 0 : waits_beside_taps;
+    return lines * share * wait_share * target.core.l2.latency;
 }
 
 struct Choice {
