@@ -68,7 +68,7 @@ class IntoAllCaches : public IRMutator {
     Stmt visit(const For *op) override {
         if (prefetch_of(op) == nullptr) {
             const auto extent = as_const_int(op->extent);
-            around_.push_back({op->name, extent ? static_cast<int>(*extent) : 1, {}});
+            around_.push_back({op->name, extent ? static_cast<int>(*extent) : 1, {}, true});
             const Stmt result = IRMutator::visit(op);
             around_.pop_back();
             return result;
@@ -85,6 +85,7 @@ class IntoAllCaches : public IRMutator {
         std::string name;
         int extent = 1;
         Expr value;
+        bool is_loop = false;  // here: an argument may be a loop of the caller's, or what is handed to it
     };
 
     Expr fetch(const Call &prefetch, const Expr &element, int caches = into_all_caches) {
@@ -180,13 +181,13 @@ class IntoAllCaches : public IRMutator {
     std::pair<Expr, Expr> of_steps(std::vector<Around>::const_iterator steps) const {
         Scope<> inside;
         for (auto around = steps; around != around_.end(); ++around) {
-            if (!around->value.defined() || expr_uses_vars(around->value, inside)) {
+            if (around->is_loop || (around->value.defined() && expr_uses_vars(around->value, inside))) {
                 inside.push(around->name);
             }
         }
         Expr begin = offsets_[0], here = begin;
         for (auto around = around_.end(); around-- != steps;) {
-            if (!around->value.defined()) {
+            if (around->is_loop) {
                 begin = substitute(around->name, 0, begin);
             } else if (inside.contains(around->name)) {
                 begin = substitute(around->name, around->value, begin);
