@@ -155,7 +155,7 @@ std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implement
 std::vector<TensorLayout> pack_tensors(const Problem &asked, const Implementation &implementation, const Sizes &sizes) {
     const Problem problem = simplify_problem(asked);
     std::vector<TensorLayout> tensors = layouts_of(problem, implementation, sizes, true);
-    if (taps_made_channels(asked) > 1) {
+    if (patches_of(asked).taps > 1) {
         const Problem of_weights = problem_of_weights(asked);
         for (TensorLayout &tensor : tensors) {
             if (tensor.name == tensor_row(Tensor::w).name) {

@@ -59,7 +59,7 @@ WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, con
     function.type = function.implementation->packed_type(simplified);
     const Halide::Func wide = widen_weights(simplified, sizes, function.type, function.weights,
                                             has_zero_points ? Halide::Func(function.points) : Halide::Func(),
-                                            Halide::Internal::const_true(), taps_made_channels(problem));
+                                            Halide::Internal::const_true(), patches_of(problem));
     function.pack = function.implementation->pack(simplified, sizes, wide);
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -8,12 +8,18 @@ namespace kiln {
 
 // The same computation on the same memory, without a Conv's first and last taps that read padding alone, with the
 // pointwise axes (kernel 1, stride 1, no padding) at the end made one, and with the batch folded in where channels are
-// innermost. The taps of an innermost axis of patches, which share nothing and leave out nothing, are channels there.
+// innermost. The taps of an innermost axis of patches, which share nothing and leave out nothing, are channels there;
+// so are those of planes of 8 or 16 bits, where there are no fewer than channels, which become an axis outside all
+// others.
 Problem simplify_problem(const Problem &problem);
 
-// How many taps of the innermost axis simplify_problem() makes channels: the weights of tap t and channel c become
-// those of channel t * channels + c. 1 where it makes none.
-int64_t taps_made_channels(const Problem &problem);
+// What simplify_problem() makes of patches' taps.
+struct Patches {
+    int64_t taps = 1;        // of the innermost axis, of which t and channel c become channel t * channels + c
+    bool of_planes = false;  // or channel t, and tap c of a new outermost axis
+};
+
+Patches patches_of(const Problem &problem);
 
 // The problem whose weights pack functions read: simplify_problem()'s, or where that makes taps channels, what it has
 // left out taps of alone.

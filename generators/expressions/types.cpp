@@ -102,15 +102,20 @@ int narrow_zero_point(const Problem &problem, Halide::Type type) {
 
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
                            const Halide::Func &zero_points, const Halide::Expr &has_zero_points,
-                           int64_t taps_made_channels) {
+                           const Patches &patches) {
     const std::vector<Halide::Var> order = vars("w", static_cast<size_t>(problem.rank) + 2);
     const std::vector<Halide::Expr> at(order.begin(), order.end());
     std::vector<Halide::Expr> of_w = at;
-    if (taps_made_channels > 1) {
-        const Halide::Expr channels =
-            Halide::Internal::simplify(sizes.in_channels / static_cast<int>(taps_made_channels));
+    const auto dimensions = static_cast<size_t>(w.dimensions());
+    if (patches.of_planes) {
+        of_w = {at[0]};
+        of_w.insert(of_w.end(), at.begin() + 2, at.end());
+        of_w.resize(dimensions, 0);  // axes that were folded have one tap
+        of_w.back() = at[1];
+    } else if (patches.taps > 1) {
+        const Halide::Expr channels = Halide::Internal::simplify(sizes.in_channels / static_cast<int>(patches.taps));
         of_w[1] = at[1] % channels;
-        of_w.resize(static_cast<size_t>(w.dimensions()), 0);  // axes that were folded have one tap
+        of_w.resize(dimensions, 0);
         of_w.back() = at[1] / channels;
     }
     Halide::Expr wide = Halide::cast(type, w(of_w));

@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include "axes/simplify_problem.h"
 #include "expressions/sizes.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
@@ -46,9 +47,9 @@ Halide::Expr float16_bits(const Halide::Expr &value);
 
 // Weights of type `type`: w less its zero points, which are over output channels and undefined where there are none;
 // they count only where has_zero_points is true. The dimensions are those of Implementation::pack, those of w
-// problem_of_weights()'s, of which so many taps were made channels.
+// problem_of_weights()'s, whose patches these are.
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
                            const Halide::Func &zero_points, const Halide::Expr &has_zero_points,
-                           int64_t taps_made_channels);
+                           const Patches &patches);
 
 }  // namespace kiln

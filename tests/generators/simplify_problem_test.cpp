@@ -34,24 +34,28 @@ TEST(SimplifyProblem, keeps_every_tap_that_reads_something) {
 TEST(SimplifyProblem, makes_taps_of_patches_channels) {
     const char *patches = "conv2d-bf16-n1-c3-i224x224-m768-o14x14-k16x16-s16x16-d1x1-p0x0,0x0-g1-nxc,nxc";
     EXPECT_EQ(simplified_text(patches), "conv2d-bf16-n1-c48-i224x14-m768-o14x14-k16x1-s16x1-d1x1-p0x0,0x0-g1-nxc,nxc");
-    EXPECT_EQ(taps_made_channels(parsed(patches)), 16);
+    EXPECT_EQ(patches_of(parsed(patches)).taps, 16);
     EXPECT_EQ(problem_of_weights(parsed(patches)).kernel, parsed(patches).kernel);
     // The axis is then one of single pixels, which may be one with those before it.
     EXPECT_EQ(simplified_text("conv2d-f32-n2-c4-i6x24-m8-o6x8-k1x3-s1x3-d1x1-p0x0,0x0-g1-nxc,nxc"),
               "conv1d-f32-n1-c12-i96-m8-o96-k1-s1-d1-p0,0-g1-nxc,nxc");
     EXPECT_EQ(simplified_text("conv1d-f32-n1-c8-i7-m8-o1-k7-s1-d1-p0,0-g1-nxc,nxc"),
               "conv1d-f32-n1-c56-i1-m8-o1-k1-s1-d1-p0,0-g1-nxc,nxc");
+    // Of planes, channels become an axis.
+    EXPECT_EQ(simplified_text("conv2d-f16-n2-c3-i32x40-m8-o8x10-k4x4-s4x4-d1x1-p0x0,0x0-g1-ncx,ncx"),
+              "conv3d-f16-n2-c4-i3x32x10-m8-o1x8x10-k3x4x1-s1x4x1-d1x1x1-p0x0x0,0x0x0-g1-nxc,ncx");
 }
 
 TEST(SimplifyProblem, keeps_taps_that_are_no_run_of_their_own) {
-    for (const char *text : {"conv1d-f32-n1-c8-i32-m8-o8-k4-s4-d1-p0,0-g1-ncx,nxc",      // channels lie apart
-                             "conv1d-f32-n1-c8-i32-m8-o8-k4-s4-d1-p0,0-g2-nxc,nxc",      // and those of groups
-                             "conv1d-f32-n1-c8-i33-m8-o8-k4-s4-d1-p0,~1-g1-nxc,nxc",     // a pixel is left
-                             "conv1d-f32-n1-c8-i31-m8-o8-k4-s4-d1-p1,0-g1-nxc,nxc",      // or is padding
-                             "conv1d-f32-n1-c8-i32-m8-o8-k3-s4-d1-p0,~1-g1-nxc,nxc",     // or is passed over
+    for (const char *text : {"conv1d-f32-n1-c2-i32-m8-o8-k4-s4-d1-p0,0-g1-ncx,nxc",   // channels lie apart, of floats
+                             "conv1d-f16-n1-c8-i32-m8-o8-k4-s4-d1-p0,0-g1-ncx,nxc",   // more channels lie apart
+                             "conv1d-f32-n1-c8-i32-m8-o8-k4-s4-d1-p0,0-g2-nxc,nxc",   // and those of groups
+                             "conv1d-f32-n1-c8-i33-m8-o8-k4-s4-d1-p0,~1-g1-nxc,nxc",  // a pixel is left
+                             "conv1d-f32-n1-c8-i31-m8-o8-k4-s4-d1-p1,0-g1-nxc,nxc",   // or is padding
+                             "conv1d-f32-n1-c8-i32-m8-o8-k3-s4-d1-p0,~1-g1-nxc,nxc",  // or is passed over
                              "conv1d-f32-n1-c8-i32-m8-o15-k4-s2-d1-p0,0-g1-nxc,nxc"}) {  // or is shared
         EXPECT_EQ(simplified_text(text), text);
-        EXPECT_EQ(taps_made_channels(parsed(text)), 1);
+        EXPECT_EQ(patches_of(parsed(text)).taps, 1);
     }
 }
 
