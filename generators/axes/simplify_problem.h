@@ -2,6 +2,7 @@
 // one of a single point needs a single tap, and patches side by side are pixels of more channels.
 #pragma once
 
+#include "expressions/patches.h"
 #include "kiln/problem.h"
 
 namespace kiln {
@@ -13,12 +14,7 @@ namespace kiln {
 // others.
 Problem simplify_problem(const Problem &problem);
 
-// What simplify_problem() makes of patches' taps.
-struct Patches {
-    int64_t taps = 1;        // of the innermost axis, of which t and channel c become channel t * channels + c
-    bool of_planes = false;  // or channel t, and tap c of a new outermost axis
-};
-
+// What simplify_problem() makes of taps.
 Patches patches_of(const Problem &problem);
 
 // The problem whose weights pack functions read: simplify_problem()'s, or where that makes taps channels, what it has

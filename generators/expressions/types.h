@@ -3,7 +3,7 @@
 
 #include <Halide.h>
 
-#include "axes/simplify_problem.h"
+#include "expressions/patches.h"
 #include "expressions/sizes.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
@@ -47,7 +47,7 @@ Halide::Expr float16_bits(const Halide::Expr &value);
 
 // Weights of type `type`: w less its zero points, which are over output channels and undefined where there are none;
 // they count only where has_zero_points is true. The dimensions are those of Implementation::pack, those of w
-// problem_of_weights()'s, whose patches these are.
+// what it had before its patches' taps became channels.
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
                            const Halide::Func &zero_points, const Halide::Expr &has_zero_points,
                            const Patches &patches);
