@@ -129,7 +129,7 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
             arguments.push_back(argument.name);
         }
         function.body = use_bf16_instruction(use_matrix_tiles(function.body, tiles, request.plain_registers));
-        function.body = prefetch_into_all_caches(function.body, shared, arguments);
+        function.body = lower_prefetches(function.body, shared, arguments);
         if (!request.target->f64_vectors) {
             function.body = interleave_in_registers(function.body);
         }

@@ -153,17 +153,11 @@ std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implement
 }
 
 std::vector<TensorLayout> pack_tensors(const Problem &asked, const Implementation &implementation, const Sizes &sizes) {
-    const Problem problem = simplify_problem(asked);
-    std::vector<TensorLayout> tensors = layouts_of(problem, implementation, sizes, true);
-    if (patches_of(asked).taps > 1) {
-        const Problem of_weights = problem_of_weights(asked);
-        for (TensorLayout &tensor : tensors) {
-            if (tensor.name == tensor_row(Tensor::w).name) {
-                tensor.dimensions = filter(of_weights, Sizes(of_weights));
-            }
-        }
-    }
-    tensors.push_back(packed_weights(problem, implementation, sizes));
+    const Problem of_weights = problem_of_weights(asked);
+    // What is left open are sizes of both.
+    std::vector<TensorLayout> tensors =
+        layouts_of(of_weights, implementation, of_weights.has_open_sizes() ? sizes : Sizes(of_weights), true);
+    tensors.push_back(packed_weights(simplify_problem(asked), implementation, sizes));
     return tensors;
 }
 

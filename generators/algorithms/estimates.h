@@ -20,7 +20,17 @@ constexpr double slow_weights_rate(const CacheModel &cache) {
 }
 
 // Whether a call of float32 finds x, weights and y in the last cache: they are together more than the second one holds.
-bool comes_from_far(const Problem &problem, const TargetModel &target);
+inline bool comes_from_far(const Problem &problem, const TargetModel &target) {
+    const double bytes = 4.0 * (problem.x_elements() + problem.w_elements() + problem.y_elements());
+    // A core that shares its second cache with nobody has twice what it may count on.
+    return problem.x_type == DType::f32 && !target.cold_weights &&
+           bytes > 2 * static_cast<double>(target.core.l2.bytes);
+}
+
+// Whether panels of weights are worth fetching ahead: where the last cache is slow. It was not timed elsewhere.
+inline bool waits_for_panels(const TargetModel &target) {
+    return !target.is_gpu() && !target.lane_indexed_fma && unhidden_cycles(target.core.last.read) > 0;
+}
 
 struct DirectSchedule;
 struct Kn2rowSchedule;

@@ -100,25 +100,30 @@ int narrow_zero_point(const Problem &problem, Halide::Type type) {
     return static_cast<int>(problem.x_zero_point) + wanted - own;
 }
 
+namespace {
+
+// Where w, of so many dimensions, has what lies `at` where taps of patches are channels.
+std::vector<Halide::Expr> before_patches(const std::vector<Halide::Expr> &at, const Sizes &sizes,
+                                         const Patches &patches, size_t dimensions) {
+    if (patches.taps == 1) {
+        return at;
+    }
+    const Halide::Expr channels = Halide::Internal::simplify(sizes.in_channels / static_cast<int>(patches.taps));
+    std::vector<Halide::Expr> result = {at[0], patches.of_planes ? at[2] : at[1] % channels};
+    result.insert(result.end(), at.begin() + (patches.of_planes ? 3 : 2), at.end());
+    result.resize(dimensions, 0);  // axes that were folded have one tap
+    result.back() = patches.of_planes ? at[1] : at[1] / channels;
+    return result;
+}
+
+}  // namespace
+
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
                            const Halide::Func &zero_points, const Halide::Expr &has_zero_points,
                            const Patches &patches) {
     const std::vector<Halide::Var> order = vars("w", static_cast<size_t>(problem.rank) + 2);
     const std::vector<Halide::Expr> at(order.begin(), order.end());
-    std::vector<Halide::Expr> of_w = at;
-    const auto dimensions = static_cast<size_t>(w.dimensions());
-    if (patches.of_planes) {
-        of_w = {at[0]};
-        of_w.insert(of_w.end(), at.begin() + 2, at.end());
-        of_w.resize(dimensions, 0);  // axes that were folded have one tap
-        of_w.back() = at[1];
-    } else if (patches.taps > 1) {
-        const Halide::Expr channels = Halide::Internal::simplify(sizes.in_channels / static_cast<int>(patches.taps));
-        of_w[1] = at[1] % channels;
-        of_w.resize(dimensions, 0);
-        of_w.back() = at[1] / channels;
-    }
-    Halide::Expr wide = Halide::cast(type, w(of_w));
+    Halide::Expr wide = Halide::cast(type, w(before_patches(at, sizes, patches, static_cast<size_t>(w.dimensions()))));
     if (zero_points.defined()) {
         const bool in_first = problem.traits().has_input_channels_first();
         const Halide::Expr channel =

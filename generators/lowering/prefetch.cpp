@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "targets/core_model.h"
+
 namespace kiln {
 namespace {
 
@@ -18,8 +20,6 @@ using Halide::Expr;
 // An instruction of LLVM, and its arguments besides the address.
 constexpr const char *instruction = "llvm.prefetch.p0";
 constexpr int to_read = 0, into_all_caches = 3, into_second_cache = 2, of_data = 1;
-
-constexpr int line_bytes = 64;
 
 constexpr int most_lines = 1 << 15;  // of a panel, for whose share a step's number is multiplied by it
 
@@ -46,9 +46,9 @@ int64_t step_of(const For &loop, const Expr &offset, const Halide::Type &type) {
     return *elements == line_bytes ? line_bytes / type.bytes() : *elements;
 }
 
-class IntoAllCaches : public IRMutator {
+class LowerPrefetches : public IRMutator {
   public:
-    IntoAllCaches(const SharedPrefetches &shared, const std::vector<std::string> &arguments) : shared_(shared) {
+    LowerPrefetches(const SharedPrefetches &shared, const std::vector<std::string> &arguments) : shared_(shared) {
         for (const std::string &name : arguments) {
             around_.push_back({name, 1, {}});
         }
@@ -213,9 +213,9 @@ void prefetch(Halide::Stage stage, const Halide::Func &input, const Halide::VarO
     stage.prefetch(read->param, loop, loop, ahead, Halide::PrefetchBoundStrategy::NonFaulting);
 }
 
-Stmt prefetch_into_all_caches(const Stmt &statement, const SharedPrefetches &shared,
-                              const std::vector<std::string> &arguments) {
-    return IntoAllCaches(shared, arguments).mutate(statement);
+Stmt lower_prefetches(const Stmt &statement, const SharedPrefetches &shared,
+                      const std::vector<std::string> &arguments) {
+    return LowerPrefetches(shared, arguments).mutate(statement);
 }
 
 }  // namespace kiln

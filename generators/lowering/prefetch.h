@@ -11,7 +11,7 @@
 namespace kiln {
 
 // Asks, in each step of `loop` of `stage`, for what that reads of an input tensor `ahead` steps later: near its end,
-// for what follows in memory. What is lowered goes through prefetch_into_all_caches() then.
+// for what follows in memory. What is lowered goes through lower_prefetches() then.
 void prefetch(Halide::Stage stage, const Halide::Func &input, const Halide::VarOrRVar &loop, int ahead);
 
 // The iterations that share what prefetches inside them ask for, since each of them reads the same: what the names of
@@ -23,8 +23,9 @@ struct SharedPrefetches {
     int64_t bytes = 0;   // that they ask for together
 };
 
-// The lowered statement, whose prefetches are so. `arguments`: the names that are defined outside it.
-Halide::Internal::Stmt prefetch_into_all_caches(const Halide::Internal::Stmt &statement, const SharedPrefetches &shared,
-                                                const std::vector<std::string> &arguments);
+// The lowered statement, whose prefetches are instructions: into all caches or, of what iterations share, into the
+// second one. `arguments`: the names that are defined outside it.
+Halide::Internal::Stmt lower_prefetches(const Halide::Internal::Stmt &statement, const SharedPrefetches &shared,
+                                        const std::vector<std::string> &arguments);
 
 }  // namespace kiln

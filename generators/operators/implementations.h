@@ -308,7 +308,7 @@ struct Definition {
     }
 };
 
-// A GPU's algorithm, whose weights are packed as a processor's: that of its schedule's stages().
+// A GPU's algorithm, whose weights are packed as a processor's: that of its schedule's stages(). It writes y by phases.
 template <class Processor, class GpuSchedule>
 struct PackedLike {
     using Schedule = GpuSchedule;
@@ -318,6 +318,9 @@ struct PackedLike {
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
                              const Halide::Func &w) {
         return Processor::pack(problem, schedule.stages(), sizes, w);
+    }
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return constants(whole_phases(problem));
     }
 };
 
@@ -340,9 +343,6 @@ struct DefinitionGpu : Definition {
 struct WinogradGpu : PackedLike<Winograd, WinogradGpuSchedule> {
     static constexpr auto space = winograd_gpu_space;
     static constexpr auto default_schedule = default_winograd_gpu_schedule;
-    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return constants(whole_phases(problem));
-    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
         WinogradStages stages = winograd(problem, schedule.stages(), operands, TileOrder::numbered);
@@ -354,9 +354,6 @@ struct WinogradGpu : PackedLike<Winograd, WinogradGpuSchedule> {
 struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
     static constexpr auto space = depthwise::depthwise_gpu_space;
     static constexpr auto default_schedule = depthwise::default_depthwise_gpu_schedule;
-    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return constants(whole_phases(problem));
-    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
         depthwise::DepthwiseStages stages = depthwise::depthwise(problem, schedule.stages(), operands);
@@ -368,9 +365,6 @@ struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
 struct DirectGpu : PackedLike<Direct, DirectGpuSchedule> {
     static constexpr auto space = direct_gpu_space;
     static constexpr auto default_schedule = default_direct_gpu_schedule;
-    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
-        return constants(whole_phases(problem));
-    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         DirectStages stages = direct(problem, schedule.stages(), operands, target, schedule.in_shared);

@@ -6,6 +6,9 @@
 
 namespace kiln {
 
+// Bytes of a line of a cache, as all targets are taken to have.
+constexpr int line_bytes = 64;
+
 // A cache, or memory, which has no bytes.
 struct CacheModel {
     int64_t bytes = 0;           // that one core may count on: half of those that several share

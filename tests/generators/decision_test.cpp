@@ -7,6 +7,7 @@
 
 #include "../parsed.h"
 #include "algorithms/direct/direct.h"
+#include "algorithms/estimates.h"
 #include "algorithms/f16_accumulate/f16_accumulate.h"
 #include "algorithms/winograd/winograd.h"
 #include "kernel.h"

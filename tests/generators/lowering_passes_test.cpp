@@ -108,7 +108,7 @@ TEST(LoweringPasses, tiles_share_the_prefetches_of_a_panel) {
     const auto body = y.compile_to_module({packed}, "fetching", target).functions().back().body;
     const auto fetched = [&](const SharedPrefetches &shared) {
         RunPrefetches run;
-        prefetch_into_all_caches(body, shared, {}).accept(&run);
+        lower_prefetches(body, shared, {}).accept(&run);
         std::sort(run.elements.begin(), run.elements.end());
         return run.elements;
     };

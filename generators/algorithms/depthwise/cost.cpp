@@ -18,7 +18,7 @@ constexpr int least_looped_taps = 20;
 constexpr int least_transposed_taps = 40;  // of images with rows of whole vectors
 constexpr int most_swept_pixels = 8;
 constexpr int most_tall_rows = 8;
-constexpr int64_t line_bytes = 64, lines_of_way = 64;  // of the first cache
+constexpr int64_t lines_of_way = 64;  // of the first cache
 
 // What the choice is made by.
 struct Numbers {

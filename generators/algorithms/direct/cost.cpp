@@ -42,9 +42,6 @@ TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
     return {s.vectors * s.rows, s.panel() * (s.with<RowLanes>() != nullptr ? axes[0].phases : 1)};
 }
 
-// Bytes of a line of a cache.
-constexpr double line_bytes = 64;
-
 // Bytes of a page of memory.
 constexpr int64_t page_bytes = 4096;
 
@@ -128,8 +125,7 @@ double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap>
     }
     const auto pixel_bytes = static_cast<int64_t>(problem.in_channels * sizeof(float));
     const int64_t apart = pixel_bytes * (s.partial_sums > 1 ? 1 : axes[0].stride);
-    const auto line = static_cast<int64_t>(line_bytes);
-    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max(line, apart & -apart));
+    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, apart & -apart));
     const int lines = elements_of_x(axes, s);
     if (lines <= sets * (target.core.l1.bytes / page_bytes)) {  // a way of a first cache is a page
         return 1;
@@ -214,8 +210,8 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
         return 0;
     }
     const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
-    const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * 4 / line_bytes);  // of a step
-    double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                      // of a tile
+    const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * 4.0 / line_bytes);  // of a step
+    double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                        // of a tile
     const auto taps = static_cast<double>(taps_of_phase(axes));
     if (s.has_row_lanes()) {
         outputs *= axes[0].phases;
@@ -450,10 +446,6 @@ int default_prefetch_distance(const Problem &problem) {
     return static_cast<int>(std::min<int64_t>(problem.in_channels / problem.groups / 16, 8));
 }
 
-bool waits_for_panels(const TargetModel &target) {
-    return !target.is_gpu() && !target.lane_indexed_fma && unhidden_cycles(target.core.last.read) > 0;
-}
-
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int64_t out_of_group = problem.out_channels / problem.groups;
@@ -515,13 +507,6 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
     return problem.flops() / 2 / (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
            copied_rows_cycles(problem, axes, schedule);
-}
-
-bool comes_from_far(const Problem &problem, const TargetModel &target) {
-    const double bytes = 4.0 * (problem.x_elements() + problem.w_elements() + problem.y_elements());
-    // A core that shares its second cache with nobody has twice what it may count on.
-    return problem.x_type == DType::f32 && !target.cold_weights &&
-           bytes > 2 * static_cast<double>(target.core.l2.bytes);
 }
 
 double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {

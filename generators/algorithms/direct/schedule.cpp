@@ -208,7 +208,6 @@ int64_t panel_bytes(const Problem &problem, const DirectSchedule &schedule) {
 }
 
 bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule) {
-    constexpr int line_bytes = 64;
     const int step = schedule.panel() * schedule.dot_width * dot_types(problem, schedule.dot_width).w.bytes();
     return schedule.panels_outside && schedule.with<ChannelLanes>() != nullptr && step % line_bytes == 0;
 }

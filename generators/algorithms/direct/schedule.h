@@ -101,9 +101,6 @@ bool sums_in_parts(const Problem &problem, const DirectSchedule &schedule);
 // lines of a cache.
 bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule);
 
-// Whether panels of weights are worth fetching ahead: where the last cache is slow. It was not timed elsewhere.
-bool waits_for_panels(const TargetModel &target);
-
 // How many register tiles along the two innermost axes multiply by a panel of weights before the next one's turn.
 int tiles_of_panel(const Problem &problem, const DirectSchedule &schedule);
 
