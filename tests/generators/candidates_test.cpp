@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 
+#include "../own_folder.h"
 #include "../parsed.h"
 #include "kernel.h"
 
@@ -144,7 +145,8 @@ void expect_compiles(const KernelRequest &request, const std::string &file) {
 // On one target a problem, in turn, which is what the time allows.
 TEST(Candidates, compile) {
     std::mt19937_64 random(7);
-    const std::string file = testing::TempDir() + "/candidate.o";
+    const OwnFolder folder;
+    const std::string file = folder.file("candidate.o");
     const auto targets = target_models();
     size_t turn = 0;
     for (const char *text : problems) {
@@ -160,7 +162,6 @@ TEST(Candidates, compile) {
             }
         }
     }
-    for (const char *ending : {"", ".s", ".processor"}) std::filesystem::remove(file + ending);
 }
 
 }  // namespace

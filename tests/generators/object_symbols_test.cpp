@@ -4,10 +4,10 @@
 #include <Halide.h>
 #include <gmock/gmock.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "../own_folder.h"
 #include "lowering/amx/tile_instructions.h"
 
 namespace kiln {
@@ -38,9 +38,8 @@ void write_object(const std::string &file, const std::string &target, const std:
 
 class ObjectSymbols : public testing::Test {
   protected:
-    void TearDown() override { std::filesystem::remove(file_); }
-
-    const std::string file_ = testing::TempDir() + "/object_symbols.o";
+    const OwnFolder folder_;
+    const std::string file_ = folder_.file("symbols.o");
 };
 
 TEST_F(ObjectSymbols, of_every_target_are_read) {

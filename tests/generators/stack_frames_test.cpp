@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 
+#include "../own_folder.h"
 #include "../parsed.h"
 #include "kernel.h"
 
@@ -18,7 +18,8 @@ constexpr const char *problems[] = {
     "conv2d-f32-n1-c16-i13x13-m16-o13x13-k3x3-s1x1-d1x1-p1x1,1x1-g16-ncx,ncx"};
 
 TEST(StackFrames, of_objects_are_those_of_listings) {
-    const std::string file = testing::TempDir() + "/stack_frames.o";
+    const OwnFolder folder;
+    const std::string file = folder.file("kernel.o");
     for (const char *text : problems) {
         for (const char *name : {"x86-64-avx2", "x86-64-avx512"}) {
             SCOPED_TRACE(std::string(text) + " " + name);
@@ -30,18 +31,16 @@ TEST(StackFrames, of_objects_are_those_of_listings) {
             EXPECT_EQ(stack_bytes_of_object(file), stack_bytes_of_listing(file + ".s", Halide::Target::X86));
         }
     }
-    std::filesystem::remove(file);
-    std::filesystem::remove(file + ".s");
 }
 
 TEST(StackFrames, a_file_that_is_no_object_is_refused) {
-    const std::string file = testing::TempDir() + "/no_object.o";
+    const OwnFolder folder;
+    const std::string file = folder.file("no_object.o");
     std::ofstream(file) << "!<arch>\n" << std::string(100, ' ');
     EXPECT_THROW(stack_bytes_of_object(file), std::runtime_error);
     std::ofstream(file) << "short";
     EXPECT_THROW(stack_bytes_of_object(file), std::runtime_error);
     EXPECT_THROW(stack_bytes_of_object(file + ".none"), std::runtime_error);
-    std::filesystem::remove(file);
 }
 
 }  // namespace

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "../own_folder.h"
 #include "fake_library.h"
 #include "harness/machine/balance.h"
 #include "harness/machine/machine.h"
@@ -198,7 +198,8 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
 }
 
 TEST(Bench, WritesItsResults) {
-    const std::string path = testing::TempDir() + "/kiln_bench.json";
+    const OwnFolder folder;
+    const std::string path = folder.file("bench.json");
     std::vector<const char *> arguments = {"harness", "bench", "--seconds", "0", "--json", path.c_str()};
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
@@ -312,8 +313,6 @@ TEST(Machine, PeaksArePlausible) {
 class RunTest : public testing::Test {
   protected:
     void SetUp() override {
-        folder_ = testing::TempDir() + "/kiln_run_test";
-        std::filesystem::create_directories(folder_);
         const Problem problem = fake_problem();
         tensors_ = harness::random_tensors(problem, 1, harness::Offsets::ordinary);
         for (const harness::Tensor tensor : {harness::Tensor::x, harness::Tensor::w, harness::Tensor::bias})
@@ -321,9 +320,8 @@ class RunTest : public testing::Test {
         const std::vector<char> &x = tensors_[harness::Tensor::x];
         write("short", std::vector<char>(x.begin(), x.end() - 1));
     }
-    void TearDown() override { std::filesystem::remove_all(folder_); }
 
-    std::string path(const std::string &name) const { return folder_ + "/" + name; }
+    std::string path(const std::string &name) const { return folder_.file(name); }
     void write(const std::string &name, const std::vector<char> &data) const {
         std::ofstream(path(name), std::ios::binary).write(data.data(), static_cast<std::streamsize>(data.size()));
     }
@@ -346,7 +344,7 @@ class RunTest : public testing::Test {
         return lines;
     }
 
-    std::string folder_;
+    const OwnFolder folder_;
     harness::Tensors tensors_;
 };
 
