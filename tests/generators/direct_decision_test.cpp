@@ -1,0 +1,233 @@
+// What the direct algorithm is compiled with by default, and what schedules of it are refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../parsed.h"
+#include "algorithms/direct/direct.h"
+#include "decisions.h"
+#include "kernel.h"
+
+namespace kiln {
+namespace {
+
+TEST(DirectDecision, takes_row_lanes_where_rows_are_padded) {
+    const auto schedule = [](const char *text, const char *target) {
+        return default_decision(parsed(text), find_target(target)).schedule;
+    };
+    // Few input channels, and many taps: neither is transposed.
+    for (const char *text : {"conv2d-f32-n1-c3-i224x224-m64-o224x224-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx-bias-relu",
+                             "conv1d-f32-n1-c64-i2048-m64-o2048-k11-s1-d1-p5,5-g1-ncx,ncx-bias-relu-strict"}) {
+        EXPECT_THAT(schedule(text, "x86-64-avx2"), testing::Not(testing::HasSubstr("channels:0"))) << text;
+        EXPECT_THAT(schedule(text, "arm-64-linux"), testing::HasSubstr("channels:0")) << text;
+    }
+    // Nor are they where rows are strided.
+    for (const char *text : {"conv2d-f32-n1-c3-i224x224-m32-o112x112-k3x3-s2x2-d1x1-p1x1,0x0-g1-ncx,ncx",
+                             "conv1d-f32-n1-c1-i16000-m512-o3199-k10-s5-d1-p0,0-g1-ncx,ncx-bias-relu"}) {
+        for (const char *target : {"x86-64-avx2", "x86-64-avx512", "x86-64-zen4"}) {
+            EXPECT_THAT(schedule(text, target), testing::Not(testing::HasSubstr("channels:0"))) << text << target;
+        }
+        EXPECT_THAT(schedule(text, "arm-64-linux"), testing::HasSubstr("channels:0")) << text;
+    }
+    // Nothing is fetched ahead of a copy.
+    const Problem padded = parsed("conv1d-f32-n1-c64-i2048-m64-o2048-k11-s1-d1-p5,5-g1-ncx,ncx");
+    DirectSchedule fetches;
+    fetches.tile = RowLanes{4, 8};
+    EXPECT_THROW(fetches.check(padded), std::invalid_argument);
+    fetches.tile = RowLanes{4, 0};
+    EXPECT_NO_THROW(fetches.check(padded));
+}
+
+TEST(DirectDecision, copies_planes_that_stay_in_no_near_cache) {
+    const std::pair<const char *, const char *> cases[] = {
+        {"conv1d-f32-n1-c320-i49-m1280-o49-k1-s1-d1-p0,0-g1-ncx,ncx", "transposed_x:1"},
+        {"conv1d-f32-n1-c256-i1024-m128-o1024-k1-s1-d1-p0,0-g1-ncx,ncx", "transposed_x:1"},  // 4 KB apart
+        {"conv1d-f32-n1-c256-i1024-m128-o1024-k1-s1-d1-p0,0-g1-nxc,ncx", "transposed_x:0"},
+        {"conv1d-f32-n1-c24-i784-m96-o784-k1-s1-d1-p0,0-g1-ncx,ncx", "transposed_x:0"},
+        {"conv2d-f32-n1-c3-i224x224-m32-o112x112-k3x3-s2x2-d1x1-p1x1,0x0-g1-ncx,ncx", "transposed_x:0"}};
+    for (const auto &[text, expected] : cases) {
+        EXPECT_THAT(default_decision(parsed(text), find_target("x86-64-avx2")).schedule, testing::HasSubstr(expected))
+            << text;
+        EXPECT_THAT(default_decision(parsed(text), find_target("arm-64-linux")).schedule,
+                    testing::HasSubstr("transposed_x:0"))
+            << text;
+    }
+    DirectSchedule schedule;
+    schedule.transposed_x = true;
+    EXPECT_NO_THROW(schedule.check(parsed(cases[0].first)));
+    EXPECT_THROW(schedule.check(parsed(cases[2].first)), std::invalid_argument);
+    schedule.tile = RowLanes{2, 0};
+    EXPECT_THROW(schedule.check(parsed(cases[0].first)), std::invalid_argument);
+}
+
+// Pairs of float16 are summed by matrix tiles alone, and by those of few processors.
+TEST(DirectDecision, refuses_pairs_of_float16_elsewhere) {
+    const Problem problem = parsed("conv1d-f16-n1-c16-i20-m16-o20-k1-s1-d1-p0,0-g1-nxc,nxc");
+    const auto check = [&](const char *algorithm, const char *schedule, const char *target) {
+        return error_of([&] {
+            check_decision(problem, {algorithm, schedule}, algorithm_revision(algorithm), &find_target(target));
+        });
+    };
+    const char *tiles = "vectors:1;rows:1;blocks:1;pixels:10;steps:8;panels_outside:0;parallel:0";
+    EXPECT_EQ(check("amx", tiles, "x86-64-amx-fp16"), "");
+    EXPECT_EQ(check("amx", tiles, "x86-64-amx"), "algorithm amx is not for x86-64-amx");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        EXPECT_EQ(check("direct", "lanes:8;vectors:1;pixels:4;rows:1;unroll:1;dot_width:2;panels_outside:0;parallel:0",
+                        target.name),
+                  "schedule: no instruction sums 2 neighbouring products of these types");
+    }
+}
+
+// Rows of x are fetched ahead where vectors are read of them, but where they are copied end to end.
+TEST(DirectDecision, fetches_rows_ahead) {
+    const TargetModel &target = find_target("x86-64-avx512");
+    const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");
+    const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
+    const std::string rest = "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0";
+    EXPECT_EQ(default_decision(rows, target).schedule,
+              lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;" + rest);
+    const auto check = [&](const Problem &problem, const std::string &rest) {
+        const std::string algorithm = problem.op == Operator::conv ? "direct" : "polyphase";
+        return error_of([&] { check_decision(problem, {algorithm, lanes + rest}, algorithm_revision(algorithm)); });
+    };
+    EXPECT_EQ(check(rows, "channels:13;prefetch_distance:3"), "");
+    const Problem up = parsed("convtranspose2d-f32-n1-c8-i28x28-m16-o56x56-k2x2-s2x2-d1x1-p0x0,0x0-g1-ncx,ncx");
+    EXPECT_EQ(check(up, "channels:6;flattened_rows:2"), "");
+    const std::string refused = "schedule: \"prefetch_distance\" must be 0: x is not read by vectors here";
+    EXPECT_EQ(check(up, "channels:6;flattened_rows:2;prefetch_distance:8"), refused);
+    EXPECT_EQ(check(rows, "prefetch_distance:8"), refused);
+}
+
+// Panels of weights are fetched while tiles multiply by the one before, where the second cache holds two: 1x1 of
+// 2048 to 512 channels at 7x7 takes .81 ms on an Intel Xeon whose caches hold no weights, and .60 then.
+TEST(DirectDecision, fetches_panels_ahead) {
+    const Problem deep = parsed("conv1d-f32-n1-c2048-i49-m512-o49-k1-s1-d1-p0,0-g1-nxc,nxc");
+    const Problem small = parsed("conv1d-f32-n1-c128-i49-m64-o49-k1-s1-d1-p0,0-g1-nxc,nxc");
+    const Problem wide = parsed("conv2d-f32-n1-c2048-i7x7-m2048-o7x7-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        const auto fetches = [&](const Problem &problem) {
+            return default_direct_schedule(problem, target).prefetch_panels;
+        };
+        EXPECT_EQ(fetches(deep), !target.lane_indexed_fma && target.core.last.read < 25) << target.name;
+        EXPECT_FALSE(fetches(small)) << target.name;  // which stays near
+        EXPECT_FALSE(fetches(wide)) << target.name;   // of which no cache holds two
+    }
+    const auto check = [&](const std::string &numbers) {
+        const std::string rest = ";unroll:4;dot_width:1;parallel:0;prefetch_panels:1";
+        return error_of([&] { check_decision(deep, {"direct", numbers + rest}, algorithm_revision("direct")); });
+    };
+    EXPECT_EQ(check("lanes:16;vectors:3;pixels:7;rows:1;panels_outside:1"), "");
+    const std::string refused = "schedule: \"prefetch_panels\" must be 0: no panels of whole lines sweep the image";
+    EXPECT_EQ(check("lanes:16;vectors:3;pixels:7;rows:1;panels_outside:0"), refused);
+    EXPECT_EQ(check("lanes:8;vectors:3;pixels:7;rows:1;panels_outside:1"), refused);
+}
+
+// Groups of few channels read channels-last x by a tile whose sums are of a row's taps at once; those of several
+// vectors by panels inside, where x is far and the weights are near.
+TEST(DirectDecision, few_channels_of_a_group_share_what_taps_read) {
+    const std::string stride_2 = "conv2d-f32-n1-c256-i56x56-m256-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g32-";
+    for (const char *name : {"x86-64-avx512", "x86-64-avx2"}) {
+        const TargetModel &target = find_target(name);
+        const auto default_schedule = [&](const std::string &problem) {
+            return default_direct_schedule(parsed(problem), target);
+        };
+        EXPECT_EQ(default_schedule(stride_2 + "nxc,nxc").partial_sums, 3) << name;
+        EXPECT_EQ(default_schedule(stride_2 + "nxc,nxc").rows, 1) << name;
+        EXPECT_EQ(default_schedule(stride_2 + "ncx,ncx").partial_sums, 1) << name;
+        EXPECT_EQ(default_decision(parsed(stride_2 + "nxc,nxc"), target).algorithm, "direct") << name;
+        EXPECT_EQ(default_decision(parsed("conv2d-f32-n1-c256-i28x28-m256-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc"),
+                                   target)
+                      .algorithm,
+                  "winograd")
+            << name;
+        const std::string wide = "conv2d-f32-n1-c432-i28x28-m432-o14x14-k3x3-s2x2-d1x1-p1x1,0x0-g9-";
+        EXPECT_FALSE(default_schedule(wide + "nxc,nxc").panels_outside) << name;
+        EXPECT_TRUE(default_schedule(wide + "ncx,ncx").panels_outside) << name;
+    }
+    const DirectSchedule arm = default_direct_schedule(parsed(stride_2 + "nxc,nxc"), find_target("arm-64-linux"));
+    EXPECT_EQ(arm.partial_sums, 1);
+}
+
+// Long rows of one input channel are summed in parts by row lanes; of several channels, or a few taps, they are not.
+TEST(DirectDecision, sums_long_rows_in_parts) {
+    const TargetModel &target = find_target("x86-64-zen4");
+    const auto default_schedule = [&](const std::string &problem) {
+        return default_direct_schedule(parsed(problem), target);
+    };
+    const std::string sizes = "-i44098-m1-o21922-k256-s2-d1-p0,0-g1-ncx,ncx";
+    EXPECT_EQ(default_schedule("conv1d-f32-n1-c1" + sizes).partial_sums, 4);
+    EXPECT_EQ(default_schedule("conv1d-f32-n1-c2" + sizes).partial_sums, 1);
+    EXPECT_EQ(default_schedule("conv1d-f32-n1-c1-i1603-m512-o319-k10-s5-d1-p0,~3-g1-ncx,ncx").partial_sums, 1);
+    const auto check = [](const std::string &problem, const std::string &rest) {
+        const std::string lanes = "lanes:8;vectors:2;pixels:1;rows:1;unroll:1;dot_width:1;panels_outside:0;parallel:1;";
+        return error_of(
+            [&] { check_decision(parsed(problem), {"direct", lanes + rest}, algorithm_revision("direct")); });
+    };
+    EXPECT_EQ(check("conv1d-f32-n1-c2" + sizes, "channels:1;partial_sums:4"), "");
+    EXPECT_EQ(check("conv1d-f32-n1-c2" + sizes, "channels:0;partial_sums:8"), "");
+    const std::string refused = "schedule: \"partial_sums\" must be 1, or divide the 256 taps of a row of floats";
+    EXPECT_EQ(check("conv1d-f32-n1-c1" + sizes, "channels:1;partial_sums:3"), refused);
+    EXPECT_EQ(check("conv1d-f32-n1-c1" + sizes, "channels:1;partial_sums:0"), refused);
+    EXPECT_EQ(
+        check("conv1d-u8.s8.s32-n1-c1-i44098-m1-o21922-k256-s2-d1-p0,0-g1-xz0-ncx,ncx", "channels:0;partial_sums:4"),
+        refused);
+}
+
+// Groups whose channels are no whole vectors have panels of their own, the last filled up; channels of whole vectors
+// divide into panels as they are.
+TEST(DirectDecision, gives_groups_panels_of_their_own) {
+    const auto default_schedule = [](int channels, const TargetModel &target) {
+        const std::string of_groups = std::to_string(8 * channels), n = "-i28x28-m" + of_groups + "-o28x28";
+        const Problem problem = parsed("conv2d-f32-n1-c" + of_groups + n + "-k1x1-s1x1-d1x1-p0x0,0x0-g8-nxc,nxc");
+        return default_direct_schedule(problem, target);
+    };
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        for (const int channels : {17, 21, 34, 58}) {
+            EXPECT_TRUE(default_schedule(channels, target).panels_of_groups) << channels << " by " << target.name;
+            EXPECT_EQ(default_schedule(channels, target).lanes, target.lanes(32)) << channels << " by " << target.name;
+        }
+        EXPECT_FALSE(default_schedule(64, target).panels_of_groups) << target.name;
+    }
+    const std::string text =
+        "lanes:4;vectors:1;pixels:2;rows:1;unroll:1;dot_width:1;panels_outside:0;parallel:0;panels_of_groups:1";
+    for (const char *sizes :
+         {"-n1-c8-i9x9-m8-o9x9-k1x1-s1x1-d1x1-p0x0,0x0-g1", "-n1-c8-i9x9-m8-o9x9-k1x1-s1x1-d1x1-p0x0,0x0-g8"}) {
+        const Problem problem = parsed("conv2d-f32" + std::string(sizes) + "-nxc,nxc");
+        EXPECT_EQ(error_of([&] { check_decision(problem, {"direct", text}, algorithm_revision("direct")); }),
+                  "schedule: \"panels_of_groups\" must be 0: there are no groups of several channels");
+    }
+}
+
+// Asked for caches that hold no weights, a panel of them sweeps all of an image that the second cache has room for: in
+// parts each would read all weights again.
+TEST(DirectDecision, cold_weights_are_read_once) {
+    const Problem problem = parsed("conv2d-f32-n1-c1024-i14x14-m512-o14x14-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc-bias");
+    const Problem up = parsed("conv2d-f32-n1-c512-i28x28-m1024-o14x14-k1x1-s2x2-d1x1-p0x0,~1x~1-g1-nxc,nxc-bias");
+    const TargetModel &target = find_target("x86-64-zen4");
+    TargetModel cold = target;
+    cold.cold_weights = true;
+    EXPECT_GT(default_direct_schedule(problem, target).chunk, 0);
+    EXPECT_EQ(default_direct_schedule(problem, cold).chunk, 0);
+    // Nor does Strassen's algorithm, which has more of them, pay there.
+    EXPECT_EQ(default_decision(up, target).algorithm, "strassen");
+    EXPECT_EQ(default_decision(up, cold).algorithm, "direct");
+}
+
+// Depthwise channels whose count is such that a position's neighbours lie in few of the first cache's sets are no
+// vector that sweeps the image: tiles are as tall as it is.
+TEST(DirectDecision, depthwise_channels_that_share_sets_take_tall_tiles) {
+    const auto schedule_of = [](int channels) {
+        const std::string count = std::to_string(channels);
+        const std::string text = "conv2d-f32-n1-c" + count + "-i7x7-m" + count + "-o7x7-k3x3-s1x1-d1x1-p1x1,1x1-g";
+        return default_decision(parsed(text + count + "-nxc,nxc"), find_target("x86-64-zen4")).schedule;
+    };
+    EXPECT_THAT(schedule_of(960), testing::HasSubstr("channels_outside:1"));
+    for (const int channels : {1024, 1536}) {
+        EXPECT_THAT(schedule_of(channels), testing::HasSubstr("vectors:2;pixels:2;rows:7")) << channels;
+    }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,240 @@
+// Where Winograd's algorithm is taken by default, and what it is compiled with.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../parsed.h"
+#include "algorithms/estimates.h"
+#include "algorithms/winograd/winograd.h"
+#include "decisions.h"
+#include "kernel.h"
+
+namespace kiln {
+namespace {
+
+TEST(WinogradDecision, takes_winograd_where_it_pays) {
+    const std::string image = "conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
+    const std::pair<std::string, const char *> cases[] = {
+        {image, "winograd"},
+        {image + "-strict", "direct"},
+        {"conv2d-f32-n1-c128-i56x56-m128-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc", "winograd"},
+        {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d2x2-p2x2,2x2-g1-nxc,nxc", "winograd"},
+        {"conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-nxc,nxc", "winograd"},
+        {"convtranspose2d-f32-n1-c256-i16x16-m128-o32x32-k4x4-s2x2-d1x1-p1x1,1x1-g1-nxc,nxc", "winograd"},
+        {"conv2d-f64-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc", "direct"},
+        {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc", "direct"},
+        {"conv2d-f32-n1-c3-i56x56-m16-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc", "direct"},
+        {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g64-nxc,nxc", "depthwise"}};
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        for (const auto &[text, algorithm] : cases) {
+            EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
+        }
+    }
+}
+
+TEST(WinogradDecision, takes_winograd_for_narrow_floats_too) {
+    const std::string shape = "-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc";
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape), target).algorithm,
+                  target.f16_tiles ? "amx" : "winograd")
+            << target.name;
+        EXPECT_EQ(default_decision(parsed("conv2d-f16" + shape + "-strict"), target).algorithm,
+                  target.f16_tiles ? "amx" : "direct");
+        EXPECT_EQ(default_decision(parsed("conv2d-bf16" + shape), target).algorithm,
+                  target.matrix_tiles ? "amx" : "winograd")
+            << target.name;
+    }
+}
+
+// Of a slow last cache weights are waited for, which Winograd fetches ahead: what has 8 MB of them takes 1.3 to 2.5
+// times as long by phases of a strided transposed convolution on an Intel Xeon, and a layer whose images outgrow the
+// second cache 1.4 times. On a Zen 5 the phases alone are as fast, and stay.
+TEST(WinogradDecision, counts_what_a_slow_last_cache_gives) {
+    const char *up = "convtranspose2d-f32-n1-c512-i4x4-m256-o8x8-k4x4-s2x2-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu";
+    const char *row = "convtranspose1d-f32-n1-c512-i32-m256-o256-k16-s8-d1-p4,4-g1-ncx,ncx-bias-relu";
+    const char *down = "conv2d-f32-n1-c16-i160x160-m32-o80x80-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc-bias-relu";
+    for (const char *name : {"x86-64-amx", "x86-64-sapphire-rapids", "x86-64-avx512"}) {
+        for (const char *text : {up, row, down}) {
+            EXPECT_EQ(default_decision(parsed(text), find_target(name)).algorithm, "winograd")
+                << text << " on " << name;
+        }
+    }
+    EXPECT_EQ(default_decision(parsed(up), find_target("x86-64-zen4")).algorithm, "polyphase");
+    // What is passed on by that cache is less where an image's planes are transformed first: 1.4 ms for 1.78.
+    const char *deep =
+        "conv3d-f32-n1-c64-i8x28x28-m128-o4x14x14-k3x3x3-s2x2x2-d1x1x1-p1x1x1,0x0x0-g1-nxc,nxc-bias-relu";
+    EXPECT_THAT(default_decision(parsed(deep), find_target("x86-64-amx")).schedule, testing::HasSubstr("by_point:1"));
+    // More than the second cache holds is passed on for each point of a plane: 13.4 ms for 17.6. And x is copied,
+    // through that cache: .585 ms for .624.
+    for (const char *text :
+         {"conv3d-f32-n1-c3-i16x112x112-m64-o8x56x56-k7x7x7-s2x2x2-d1x1x1-p3x3x3,2x2x2-g1-nxc,nxc-bias-relu",
+          "conv2d-f32-n1-c24-i112x112-m96-o56x56-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc-bias-relu"}) {
+        EXPECT_EQ(default_decision(parsed(text), find_target("x86-64-amx")).algorithm, "direct") << text;
+    }
+    // Panels that read inputs again from there lose to points that read them once: 1.27 ms for 1.4.
+    const char *in_time =
+        "conv3d-f32-n1-c64-i8x28x28-m128-o8x28x28-k3x1x1-s1x1x1-d1x1x1-p1x0x0,1x0x0-g1-nxc,nxc-bias-relu";
+    EXPECT_THAT(default_decision(parsed(in_time), find_target("x86-64-amx")).schedule,
+                testing::HasSubstr("by_panel:0"));
+    // Smaller ones find their weights nearer: 9x9 of 64 channels at 5x5 takes .041 ms, .062 by Winograd.
+    const char *near = "conv2d-f32-n1-c64-i5x5-m64-o5x5-k9x9-s1x1-d1x1-p4x4,4x4-g1-nxc,nxc-bias-relu";
+    EXPECT_EQ(default_decision(parsed(near), find_target("x86-64-amx")).algorithm, "direct");
+}
+
+// By 16-bit products, but where there are such of bytes, and only where sums fit: at 255 * 128 a product, those of more
+// than 1827 channels do not fit the 30 bits that tiles of 2 by 2 leave.
+TEST(WinogradDecision, takes_winograd_for_bytes_where_it_is_exact) {
+    const auto problem = [](const std::string &channels, const std::string &rest) {
+        return parsed("conv2d-u8.s8.u8-n1-c" + channels + "-i28x28-m64-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g1-" + rest);
+    };
+    for (const TargetModel &target : target_models()) {
+        if (!has_timed_defaults(target)) continue;
+        // With AVX-VNNI too, whose registers of 256 bits gain as much by dot products of 16 bits.
+        const bool pays = target.int8_products == 2 || target.byte_dot != nullptr;
+        EXPECT_EQ(default_decision(problem("64", "xz0-yz0-nxc,nxc"), target).algorithm == "winograd", pays)
+            << target.name;
+        EXPECT_NE(default_decision(problem("64", "xz0-yz0-nxc,nxc-strict"), target).algorithm, "winograd");
+        EXPECT_NE(default_decision(problem("1", "xz0-yz0-nxc,nxc"), target).algorithm, "winograd");
+    }
+    const auto check = [&problem](const char *channels, const char *zero_point, int tile_x, int tile_y) {
+        WinogradSchedule schedule;
+        schedule.tile = {tile_x, tile_y, 1};
+        schedule.check(problem(channels, "xz" + std::string(zero_point) + "-yz0-nxc,nxc"));
+    };
+    EXPECT_NO_THROW(check("456", "0", 4, 3));
+    EXPECT_THAT(error_of([&] { check("457", "0", 4, 3); }), testing::HasSubstr("8-bit numbers are not exact"));
+    EXPECT_THAT(error_of([&] { check("64", "0", 4, 4); }), testing::HasSubstr("not exact"));
+    EXPECT_NO_THROW(check("1827", "255", 2, 2));
+    EXPECT_THAT(error_of([&] { check("1828", "255", 2, 2); }), testing::HasSubstr("not exact"));
+    EXPECT_NO_THROW(check("3600", "128", 2, 2));  // data are 128 at the most
+}
+
+// A row that is transposed to NCX is cut at chunks first, so that no vector reaches from one into the next.
+TEST(WinogradDecision, a_transposed_row_may_be_taken_in_chunks) {
+    const Problem problem = parsed("conv1d-f32-n1-c80-i3000-m384-o3000-k3-s1-d1-p1,1-g1-ncx,ncx-bias");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        WinogradSchedule schedule = default_winograd_schedule(problem, target);
+        for (const int rows : {0, 1, 16}) {
+            schedule.rows = rows;
+            EXPECT_NO_THROW(schedule.check(problem));
+        }
+    }
+}
+
+// Winograd's weights that no near cache holds are fetched ahead, where processors gain by it.
+TEST(WinogradDecision, far_weights_are_fetched_ahead) {
+    const Problem far = parsed("conv2d-f32-n1-c256-i14x14-m256-o14x14-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
+    const Problem near = parsed("conv2d-f32-n1-c32-i14x14-m32-o14x14-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        EXPECT_EQ(default_winograd_schedule(far, target).prefetch_distance > 0, !target.lane_indexed_fma)
+            << target.name;
+        EXPECT_EQ(default_winograd_schedule(near, target).prefetch_distance, 0) << target.name;
+    }
+}
+
+// Asked for caches that hold no weights, tiles of fewer outputs pay, which have fewer of them.
+TEST(WinogradDecision, cold_weights_make_tiles_small) {
+    const Problem problem = parsed("conv2d-f32-n1-c128-i56x56-m128-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc-bias");
+    const TargetModel &target = find_target("x86-64-zen4");
+    TargetModel cold = target;
+    cold.cold_weights = true;
+    const WinogradSchedule near = default_winograd_schedule(problem, target),
+                           far = default_winograd_schedule(problem, cold);
+    EXPECT_LT(far.tile[0] * far.tile[1], near.tile[0] * near.tile[1]);
+}
+
+// Asked for caches that hold no weights, they are fetched so far ahead as memory needs, where steps read few enough.
+TEST(WinogradDecision, cold_weights_are_fetched_from_memory) {
+    const Problem problem = parsed("conv2d-f32-n1-c256-i12x12-m384-o12x12-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        TargetModel cold = target;
+        cold.cold_weights = true;
+        const WinogradSchedule schedule = default_winograd_schedule(problem, cold);
+        const int lines = schedule.panel() * static_cast<int>(sizeof(float)) / 64;
+        const bool waits = waits_for_panels(target);  // then blocks of tiles fetch them by shares
+        EXPECT_EQ(schedule.prefetch_panels, waits) << target.name;
+        EXPECT_EQ(schedule.prefetch_distance > 0, !target.lane_indexed_fma && !waits) << target.name;
+        if (schedule.prefetch_distance > 0) {
+            EXPECT_EQ(schedule.prefetch_distance, target.memory_lines_ahead * 64 / (schedule.panel() * 4))
+                << target.name;
+            EXPECT_LE(lines, target.memory_fetched_lines) << target.name;
+        }
+    }
+}
+
+// Winograd's panels are fetched by shares where several blocks of tiles share them and the last cache is slow; not
+// those of several input phases, which are read from several places.
+TEST(WinogradDecision, winograd_fetches_panels_ahead) {
+    const Problem wide = parsed("conv2d-f32-n1-c256-i28x28-m256-o28x28-k3x3-s1x1-d2x2-p2x2,2x2-g1-nxc,nxc");
+    const Problem small = parsed("conv2d-f32-n1-c64-i28x28-m64-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc");
+    const Problem strided = parsed("conv2d-f32-n1-c256-i57x57-m256-o28x28-k3x3-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc");
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        EXPECT_EQ(default_winograd_schedule(wide, target).prefetch_panels, waits_for_panels(target)) << target.name;
+        EXPECT_FALSE(default_winograd_schedule(small, target).prefetch_panels) << target.name;
+        EXPECT_FALSE(default_winograd_schedule(strided, target).prefetch_panels) << target.name;
+    }
+    WinogradSchedule both = default_winograd_schedule(wide, find_target("x86-64-avx512"));
+    both.prefetch_panels = true;
+    both.prefetch_distance = 16;
+    const std::string refused = "schedule: \"prefetch_panels\" is 1, but \"prefetch_distance\" is 16, not 0";
+    EXPECT_EQ(error_of([&] { both.check(wide); }), refused);
+}
+
+// Where fewer rows in each chunk cost little, two threads share an even number of chunks.
+TEST(WinogradDecision, few_chunks_are_even) {
+    const Problem problem = parsed("conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu");
+    const auto schedule = default_winograd_schedule(problem, find_target("x86-64-avx512"));
+    EXPECT_EQ(winograd_shape(problem, schedule).axes.back().chunks, 14);
+}
+
+// Groups of 4 and 8 channels are products of groups packed together at each point: measured faster than the direct
+// algorithm.
+TEST(WinogradDecision, narrow_groups_take_winograd) {
+    for (const char *text : {"conv2d-f32-n1-c256-i28x28-m256-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc",
+                             "conv2d-f32-n1-c128-i56x56-m128-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g32-ncx,ncx"}) {
+        for (const char *target : {"x86-64-avx2", "x86-64-avx512"}) {
+            EXPECT_EQ(default_decision(parsed(text), find_target(target)).algorithm, "winograd") << target << text;
+        }
+    }
+}
+
+// Rows of tiles that y is no whole number of are clipped, which saves a copy, where that costs few products.
+TEST(WinogradDecision, tiles_that_reach_beyond_y_are_clipped) {
+    const TargetModel &target = find_target("x86-64-avx512");
+    const Problem stem = parsed("conv2d-f32-n1-c3-i224x224-m64-o112x112-k7x7-s2x2-d1x1-p3x3,2x2-g1-nxc,nxc-bias");
+    const Problem channels_first =
+        parsed("conv2d-f32-n1-c3-i224x224-m64-o112x112-k7x7-s2x2-d1x1-p3x3,2x2-g1-nxc,ncx-bias");
+    WinogradSchedule schedule = default_winograd_schedule(stem, target);
+    EXPECT_TRUE(schedule.clipped_tail);
+    EXPECT_TRUE(winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
+    schedule.clipped_tail = false;
+    EXPECT_FALSE(winograd_shape(stem, schedule).covers_exactly(stem, schedule.lanes));
+    schedule = default_winograd_schedule(channels_first, target);
+    EXPECT_FALSE(schedule.clipped_tail);
+    schedule.clipped_tail = true;
+    EXPECT_THAT(error_of([&] { schedule.check(channels_first); }), testing::HasSubstr("\"clipped_tail\" is 1"));
+}
+
+// Winograd's groups that fill a vector together are interleaved: no product is by a zero between them.
+TEST(WinogradDecision, groups_that_fill_a_vector_are_interleaved) {
+    const Problem of_4 = parsed("conv2d-f32-n1-c128-i56x56-m128-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc");
+    const Problem of_6 = parsed("conv2d-f32-n1-c192-i56x56-m192-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g32-nxc,nxc");
+    for (const char *name : {"x86-64-avx2", "x86-64-avx512"}) {
+        const TargetModel &target = find_target(name);
+        WinogradSchedule schedule = default_winograd_schedule(of_4, target);
+        EXPECT_TRUE(schedule.interleaved) << name;
+        EXPECT_EQ(winograd_shape(of_4, schedule).steps(), 4) << name;
+        schedule = default_winograd_schedule(of_6, target);
+        EXPECT_FALSE(schedule.interleaved) << name;
+        schedule.interleaved = true;
+        EXPECT_THAT(error_of([&] { schedule.check(of_6); }), testing::HasSubstr("\"interleaved\" is 1")) << name;
+    }
+}
+
+}  // namespace
+}  // namespace kiln
