@@ -63,12 +63,13 @@ FlatSignature kernel_signature(const Problem &problem, const std::vector<TensorL
     return signature;
 }
 
-FlatSignature pack_signature(const Problem &problem, const std::vector<TensorLayout> &tensors) {
+FlatSignature pack_signature(const Simplification &simplification, const std::vector<TensorLayout> &tensors) {
+    const Problem &problem = simplification.problem;
     FlatSignature signature = {.arguments = names_of(pack_arguments()),
                                .output = "packed",
                                .strides = "strides",
                                .strided = "w",
-                               .origin = weights_origin(problem),
+                               .origin = weights_origin(simplification),
                                .strided_bytes = halide_type(problem.w_type).bytes(),
                                .sizes = "sizes",
                                .dimensions = dimensions_of(tensors)};
@@ -227,7 +228,8 @@ std::string halide_version() {
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
     Halide::Module module(request.symbol, host_target(*request.target).with_feature(Target::NoRuntime));
-    const Problem simplified = simplify_problem(request.problem);
+    const Simplification simplification = simplification_of(request.problem);
+    const Problem &simplified = simplification.problem;
     const std::unique_ptr<const Implementation> implementation = read(request.decision);
     const std::string pack = request.symbol + "_pack";
     const Sizes sizes(simplified);
@@ -238,7 +240,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         append_flat(module, kernel, request.symbol,
                     kernel_signature(simplified, kernel_tensors(simplified, *implementation, sizes)));
     append_flat(module, lower(request, "pack", pack), pack,
-                pack_signature(request.problem, pack_tensors(request.problem, *implementation, sizes)));
+                pack_signature(simplification, pack_tensors(simplification, *implementation, sizes)));
     const Halide::Expr packed = packed_bytes(simplified, *implementation);
     KernelFacts facts;
     if (const int open = open_sizes(request.problem); open > 0) {

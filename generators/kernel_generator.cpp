@@ -41,8 +41,8 @@ class Kernel : public Halide::Generator<Kernel> {
     GeneratorParam<std::string> part{"part", "kernel"};
 
     void configure() {
-        asked = parse_problem(problem_text);
-        problem = kiln::simplify_problem(asked);
+        simplification = kiln::simplification_of(parse_problem(problem_text));
+        problem = simplification.problem;
         implementation = kiln::find_algorithm(algorithm_name).read(schedule_text);
         for (int i = 0; i < kiln::open_sizes(problem); i++) {
             open_inputs.push_back(add_input<int32_t>(kiln::open_name(i)));
@@ -75,7 +75,7 @@ class Kernel : public Halide::Generator<Kernel> {
         if (part.value() == "pack") {
             const Expr has_points = has_zero_points ? *has_zero_points != 0 : Expr();
             const Func wide = kiln::widen_weights(problem, sizes, out->type(), func("w"), func("zero_points"),
-                                                  has_points, kiln::patches_of(asked));
+                                                  has_points, simplification.patches);
             *out = implementation->pack(problem, sizes, wide);
         } else {
             *out = implementation->build(problem, operands(sizes), kiln::find_target(model));
@@ -86,7 +86,7 @@ class Kernel : public Halide::Generator<Kernel> {
   private:
     std::vector<kiln::TensorLayout> list_tensors(const kiln::Sizes &sizes) {
         std::vector<kiln::TensorLayout> tensors = part.value() == "pack"
-                                                      ? kiln::pack_tensors(asked, *implementation, sizes)
+                                                      ? kiln::pack_tensors(simplification, *implementation, sizes)
                                                       : kiln::kernel_tensors(problem, *implementation, sizes);
         for (kiln::TensorLayout &tensor : tensors) {
             if (half_bits() && tensor.type == Halide::Float(16)) {
@@ -150,7 +150,8 @@ class Kernel : public Halide::Generator<Kernel> {
         return wide;
     }
 
-    Problem asked, problem;  // as it is computed
+    kiln::Simplification simplification;
+    Problem problem;  // as it is computed
     std::unique_ptr<const kiln::Implementation> implementation;
     std::vector<Input<int32_t> *> open_inputs;
     Input<int32_t> *has_zero_points = nullptr;

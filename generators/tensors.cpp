@@ -1,7 +1,6 @@
 // How tensors lie in memory.
 #include "tensors.h"
 
-#include "axes/simplify_problem.h"
 #include "expressions/types.h"
 #include "kiln/tensor.h"
 
@@ -152,19 +151,19 @@ std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implement
     return tensors;
 }
 
-std::vector<TensorLayout> pack_tensors(const Problem &asked, const Implementation &implementation, const Sizes &sizes) {
-    const Problem of_weights = problem_of_weights(asked);
+std::vector<TensorLayout> pack_tensors(const Simplification &simplification, const Implementation &implementation,
+                                       const Sizes &sizes) {
+    const Problem &of_weights = simplification.of_weights;
     // What is left open are sizes of both.
     std::vector<TensorLayout> tensors =
         layouts_of(of_weights, implementation, of_weights.has_open_sizes() ? sizes : Sizes(of_weights), true);
-    tensors.push_back(packed_weights(simplify_problem(asked), implementation, sizes));
+    tensors.push_back(packed_weights(simplification.problem, implementation, sizes));
     return tensors;
 }
 
-std::vector<int64_t> weights_origin(const Problem &problem) {
-    const Axes first = first_taps_left_out(problem);
+std::vector<int64_t> weights_origin(const Simplification &simplification) {
     std::vector<int64_t> origin = {0, 0};
-    origin.insert(origin.end(), first.begin(), first.begin() + problem.rank);
+    origin.insert(origin.end(), simplification.first_taps.begin(), simplification.first_taps.end());
     return origin;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/algorithm.h"
+#include "axes/simplify_problem.h"
 #include "expressions/sizes.h"
 #include "kiln/problem.h"
 
@@ -28,13 +29,13 @@ struct TensorLayout {
 std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implementation &implementation,
                                          const Sizes &sizes);
 
-// The weights as `asked` has them, their zero points where they have any, and the packed weights of the simplified
+// The weights as they are given, their zero points where they have any, and the packed weights of the simplified
 // problem, whose sizes these are.
-std::vector<TensorLayout> pack_tensors(const Problem &asked, const Implementation &implementation, const Sizes &sizes);
+std::vector<TensorLayout> pack_tensors(const Simplification &simplification, const Implementation &implementation,
+                                       const Sizes &sizes);
 
-// Where in w, counted by its dimensions, the weights begin that pack_tensors() has of the simplified problem: behind
-// the taps that simplify_problem() leaves out.
-std::vector<int64_t> weights_origin(const Problem &problem);
+// Where in w, counted by its dimensions, the weights begin that pack_tensors() has: behind the taps that were left out.
+std::vector<int64_t> weights_origin(const Simplification &simplification);
 
 // Of packed weights: a constant, or an expression of the sizes that the problem leaves open.
 Halide::Expr packed_bytes(const Problem &problem, const Implementation &implementation);

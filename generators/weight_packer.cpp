@@ -29,11 +29,11 @@ WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, con
                            bool has_zero_points) try
     : function_(std::make_unique<Function>()) {
     Function &function = *function_;
-    const Problem simplified = simplify_problem(problem);
+    const Simplification simplification = simplification_of(problem);
+    const Problem &simplified = simplification.problem, &of_weights = simplification.of_weights;
     for (size_t d = 0; d < 2; d++) {
         function.shape.emplace_back(0, static_cast<int>(problem.w_channels()[d]), static_cast<int>(strides[d]));
     }
-    const Problem of_weights = problem_of_weights(problem);
     for (int axis = 0; axis < of_weights.rank; axis++) {
         function.shape.emplace_back(0, static_cast<int>(of_weights.kernel[axis]), static_cast<int>(strides[2 + axis]));
     }
@@ -42,7 +42,7 @@ WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, con
     function.weights.dim(0).set_stride(Halide::Expr());
     function.points = Halide::ImageParam(Halide::Int(32), 1);
     function.channels = static_cast<int>(problem.out_channels);
-    const std::vector<int64_t> origin = weights_origin(problem);
+    const std::vector<int64_t> origin = weights_origin(simplification);
     for (size_t d = 0; d < origin.size(); d++) {
         function.first += origin[d] * strides[d] * function.w_type.bytes();
     }
@@ -59,7 +59,7 @@ WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, con
     function.type = function.implementation->packed_type(simplified);
     const Halide::Func wide = widen_weights(simplified, sizes, function.type, function.weights,
                                             has_zero_points ? Halide::Func(function.points) : Halide::Func(),
-                                            Halide::Internal::const_true(), patches_of(problem));
+                                            Halide::Internal::const_true(), simplification.patches);
     function.pack = function.implementation->pack(simplified, sizes, wide);
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

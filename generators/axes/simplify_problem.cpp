@@ -19,15 +19,12 @@ bool reads(const Problem &p, int axis, int64_t tap) {
     return first < p.out[axis] && first * p.stride[axis] - ahead < p.in[axis];
 }
 
-// The taps of an axis from the first to the last that some output reads x by; all, where none does.
+// The taps of a Conv's axis from the first to the last that some output reads x by; all, where none does.
 struct Taps {
     int64_t first, last;
 };
 Taps taps_read(const Problem &p, int axis) {
     Taps taps = {0, p.kernel[axis] - 1};
-    if (p.has_open_sizes() || p.traits().transposed || p.traits().deformable) {
-        return taps;
-    }
     while (taps.first <= taps.last && !reads(p, axis, taps.first)) {
         taps.first++;
     }
@@ -37,15 +34,17 @@ Taps taps_read(const Problem &p, int axis) {
     return taps.first <= taps.last ? taps : Taps{0, p.kernel[axis] - 1};
 }
 
-void leave_out_taps(Problem &p, int axis) {
+// Returns how many first ones.
+int64_t leave_out_taps(Problem &p, int axis) {
     const Taps taps = taps_read(p, axis);
     if (taps.first == 0 && taps.last == p.kernel[axis] - 1) {
-        return;
+        return 0;
     }
     p.kernel[axis] = taps.last - taps.first + 1;
     p.pad_begin[axis] -= taps.first * p.dilation[axis];
     p.dilation[axis] = p.kernel[axis] == 1 ? 1 : p.dilation[axis];
     p.pad_end[axis] = (p.out[axis] - 1) * p.stride[axis] + p.effective_kernel(axis) - p.in[axis] - p.pad_begin[axis];
+    return taps.first;
 }
 
 void erase_axis(Problem &p, int axis) {
@@ -93,50 +92,22 @@ bool has_patches(const Problem &p) {
     return of_conv && reads_runs && shares_nothing && (p.x_layout == Layout::nxc || planes_pay(p));
 }
 
-Problem without_unread_taps(const Problem &problem) {
-    Problem p = problem;
-    for (int axis = 0; can_be_simplified(p) && axis < p.rank; axis++) {
-        leave_out_taps(p, axis);
+// Makes the innermost axis' taps channels.
+Patches make_channels_of_taps(Problem &p) {
+    const int axis = p.rank - 1;
+    const Patches patches = {p.kernel[axis], p.x_layout == Layout::ncx};
+    p.in[axis] = p.out[axis];
+    p.kernel[axis] = p.stride[axis] = 1;
+    if (patches.of_planes) {
+        insert_channels_axis(p);
+        p.in_channels = patches.taps;
+    } else {
+        p.in_channels *= patches.taps;
     }
-    return p;
+    return patches;
 }
 
-}  // namespace
-
-Patches patches_of(const Problem &problem) {
-    const Problem p = without_unread_taps(problem);
-    return has_patches(p) ? Patches{p.kernel[p.rank - 1], p.x_layout == Layout::ncx} : Patches();
-}
-
-Problem problem_of_weights(const Problem &problem) {
-    return patches_of(problem).taps > 1 ? without_unread_taps(problem) : simplify_problem(problem);
-}
-
-Axes first_taps_left_out(const Problem &problem) {
-    Axes first = {};
-    for (int axis = 0; axis < problem.rank; axis++) {
-        first[axis] = taps_read(problem, axis).first;
-    }
-    return first;
-}
-
-Problem simplify_problem(const Problem &problem) {
-    Problem p = without_unread_taps(problem);
-    if (!can_be_simplified(p)) {
-        return p;
-    }
-    if (has_patches(p)) {
-        const int axis = p.rank - 1;
-        const int64_t taps = p.kernel[axis];
-        p.in[axis] = p.out[axis];
-        p.kernel[axis] = p.stride[axis] = 1;
-        if (p.x_layout == Layout::ncx) {
-            insert_channels_axis(p);
-            p.in_channels = taps;
-        } else {
-            p.in_channels *= taps;
-        }
-    }
+void fold_pointwise_axes(Problem &p) {
     // Only from the last axis on: what is left keeps its place among the weights' strides.
     for (int axis = p.rank - 1; axis > 0 && is_pointwise(p, axis) && is_pointwise(p, axis - 1); axis--) {
         p.in[axis - 1] = p.out[axis - 1] = p.in[axis - 1] * p.in[axis];
@@ -146,7 +117,33 @@ Problem simplify_problem(const Problem &problem) {
         p.in[0] = p.out[0] = p.in[0] * p.batch;
         p.batch = 1;
     }
-    return p;
+}
+
+}  // namespace
+
+Simplification simplification_of(const Problem &problem) {
+    Simplification result = {problem, problem, {}, std::vector<int64_t>(static_cast<size_t>(problem.rank), 0)};
+    Problem &p = result.problem;
+    if (!can_be_simplified(p)) {
+        return result;
+    }
+    for (int axis = 0; axis < p.rank && !p.traits().transposed; axis++) {
+        result.first_taps[axis] = leave_out_taps(p, axis);
+    }
+    const bool patches = has_patches(p);
+    if (patches) {
+        result.of_weights = p;
+        result.patches = make_channels_of_taps(p);
+    }
+    fold_pointwise_axes(p);
+    if (!patches) {
+        result.of_weights = p;
+    }
+    return result;
+}
+
+Problem simplify_problem(const Problem &problem) {
+    return simplification_of(problem).problem;
 }
 
 }  // namespace kiln

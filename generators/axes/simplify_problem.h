@@ -2,6 +2,9 @@
 // one of a single point needs a single tap, and patches side by side are pixels of more channels.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "expressions/patches.h"
 #include "kiln/problem.h"
 
@@ -14,14 +17,13 @@ namespace kiln {
 // others.
 Problem simplify_problem(const Problem &problem);
 
-// What simplify_problem() makes of taps.
-Patches patches_of(const Problem &problem);
-
-// The problem whose weights pack functions read: simplify_problem()'s, or where that makes taps channels, what it has
-// left out taps of alone.
-Problem problem_of_weights(const Problem &problem);
-
-// How many first taps of each of the problem's axes simplify_problem() leaves out.
-Axes first_taps_left_out(const Problem &problem);
+// The same, with what packing the given problem's weights for it takes.
+struct Simplification {
+    Problem problem;
+    Problem of_weights;  // whose weights are read: `problem`, or where taps became channels, what has lost taps alone
+    Patches patches;     // what became of taps
+    std::vector<int64_t> first_taps;  // how many first taps of each of the given problem's axes were left out
+};
+Simplification simplification_of(const Problem &problem);
 
 }  // namespace kiln

@@ -15,8 +15,7 @@ std::string simplified_text(const char *text) {
 TEST(SimplifyProblem, leaves_out_taps_that_read_padding_alone) {
     const char *point = "conv2d-f32-n1-c256-i1x1-m256-o1x1-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias";
     EXPECT_EQ(simplified_text(point), "conv1d-f32-n1-c256-i1-m256-o1-k1-s1-d1-p0,0-g1-nxc,nxc-bias");
-    EXPECT_EQ(first_taps_left_out(parsed(point))[0], 1);
-    EXPECT_EQ(first_taps_left_out(parsed(point))[1], 1);
+    EXPECT_EQ(simplification_of(parsed(point)).first_taps, (std::vector<int64_t>{1, 1}));
     EXPECT_EQ(simplified_text("conv2d-f32-n1-c8-i9x9-m8-o9x9-k3x3-s1x1-d12x12-p12x12,12x12-g1-nxc,nxc"),
               "conv1d-f32-n1-c8-i81-m8-o81-k1-s1-d1-p0,0-g1-nxc,nxc");
     EXPECT_EQ(simplified_text("conv1d-f32-n1-c8-i3-m8-o3-k9-s1-d1-p4,4-g1-nxc,nxc"),
@@ -27,15 +26,16 @@ TEST(SimplifyProblem, keeps_every_tap_that_reads_something) {
     for (const char *text : {"conv2d-f32-n1-c8-i5x5-m8-o5x5-k9x9-s1x1-d1x1-p4x4,4x4-g1-nxc,nxc",
                              "convtranspose1d-f32-n1-c8-i1-m8-o1-k3-s1-d1-p1,1-g1-nxc,nxc"}) {
         EXPECT_EQ(simplified_text(text), text);
-        EXPECT_EQ(first_taps_left_out(parsed(text)), Axes{});
+        const Simplification simplification = simplification_of(parsed(text));
+        EXPECT_EQ(simplification.first_taps, std::vector<int64_t>(static_cast<size_t>(parsed(text).rank), 0));
     }
 }
 
 TEST(SimplifyProblem, makes_taps_of_patches_channels) {
     const char *patches = "conv2d-bf16-n1-c3-i224x224-m768-o14x14-k16x16-s16x16-d1x1-p0x0,0x0-g1-nxc,nxc";
     EXPECT_EQ(simplified_text(patches), "conv2d-bf16-n1-c48-i224x14-m768-o14x14-k16x1-s16x1-d1x1-p0x0,0x0-g1-nxc,nxc");
-    EXPECT_EQ(patches_of(parsed(patches)).taps, 16);
-    EXPECT_EQ(problem_of_weights(parsed(patches)).kernel, parsed(patches).kernel);
+    EXPECT_EQ(simplification_of(parsed(patches)).patches.taps, 16);
+    EXPECT_EQ(simplification_of(parsed(patches)).of_weights.kernel, parsed(patches).kernel);
     // The axis is then one of single pixels, which may be one with those before it.
     EXPECT_EQ(simplified_text("conv2d-f32-n2-c4-i6x24-m8-o6x8-k1x3-s1x3-d1x1-p0x0,0x0-g1-nxc,nxc"),
               "conv1d-f32-n1-c12-i96-m8-o96-k1-s1-d1-p0,0-g1-nxc,nxc");
@@ -55,7 +55,7 @@ TEST(SimplifyProblem, keeps_taps_that_are_no_run_of_their_own) {
                              "conv1d-f32-n1-c8-i32-m8-o8-k3-s4-d1-p0,~1-g1-nxc,nxc",  // or is passed over
                              "conv1d-f32-n1-c8-i32-m8-o15-k4-s2-d1-p0,0-g1-nxc,nxc"}) {  // or is shared
         EXPECT_EQ(simplified_text(text), text);
-        EXPECT_EQ(patches_of(parsed(text)).taps, 1);
+        EXPECT_EQ(simplification_of(parsed(text)).patches.taps, 1);
     }
 }
 

@@ -525,6 +525,34 @@ double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule,
     return x_bytes * unhidden_cycles(core.last.read) + w_waits;
 }
 
+double direct_group_waits(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    constexpr double wait_share = 0.62;         // of the second cache's latency, for a line that nothing fetched ahead
+    constexpr double waits_beside_taps = 0.45;  //   of it, where a line is asked for by several taps at once
+    const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool one_phase = has_one_phase(axes);
+    const bool lanes = problem.out_channels == problem.groups && (one_phase || problem.x_layout == Layout::nxc);
+    if (problem.groups == 1 || lanes || schedule.has_row_lanes() || bytes > line_bytes) {
+        return 0;
+    }
+    double lines = static_cast<double>(problem.batch * problem.groups);
+    for (size_t a = 0; a < axes.size(); a++) {
+        const AxisMap &axis = axes[a];
+        const int together = a == 0   ? axis.phase_extent
+                             : a == 1 ? schedule.rows
+                                      : 1;  // outputs that share what they read
+        lines *= axis.phases * ceil_div(axis.phase_extent, together) *
+                 std::min(axis.extent_of(together), together * axis.taps);
+    }
+    // Where tiles take a row's taps at once, strided ones wait for nothing that was seen, unless four groups or more
+    // read a line in turn. What Winograd's estimate has too much of groups at stride 1, a part of those waits stands
+    // for. Where transforms go on beside products neither was timed.
+    const bool waits_less = schedule.partial_sums > 1 && !target.core.has_separate_adders();
+    const bool strided = axes[0].stride > 1 && 4 * bytes > line_bytes;
+    const double share = !waits_less ? 1 : strided ? 0 : waits_beside_taps;
+    return lines * share * wait_share * target.core.l2.latency;
+}
+
 double direct_call_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const double stored = problem.y_layout == Layout::ncx ? store_cycles(problem, axes, schedule, target) : 0;

@@ -156,6 +156,12 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
 // gives 8 bytes a cycle, and what has 8 MB of weights takes up to 1.7 times the estimate above there.
 double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
 
+// What it waits for x where a group's channels of a pixel are within a line: the next pixel's lie beyond all other
+// groups', and nothing fetches those ahead. Groups of one channel are a vector's lanes, which wait for nothing, but
+// what they write of several phases of planes is scattered, which as many waits stand for. Winograd's estimate is
+// compared with it; among the direct algorithm's schedules it decides nothing.
+double direct_group_waits(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
+
 // space.cpp: what may be tuned of it.
 ScheduleSpace direct_space(const Problem &problem, const TargetModel &target);
 

@@ -14,8 +14,6 @@
 namespace kiln {
 namespace {
 
-constexpr double wait_share = 0.62;            // of the second cache's latency, for a line that nothing fetched ahead
-constexpr double waits_beside_taps = 0.45;     //   of it, where a line is asked for by several taps at once
 constexpr double cold_share = 0.5;             // of the time of cold weights, that counts
 constexpr double least_share = 0.51;           // of panels, that channels of groups take
 constexpr double most_share = 0.95;            // of the direct algorithm's cycles, that pay
@@ -240,35 +238,6 @@ WinogradEstimate choose(const Problem &problem, const TargetModel &target) {
     return last.second;
 }
 
-// What the direct algorithm waits for x where a group's channels of a pixel are within a line: the next pixel's lie
-// beyond all other groups', and nothing fetches those ahead. Groups of one channel are a vector's lanes, which wait for
-// nothing, but what they write of several phases of planes is scattered, which as many waits stand for.
-double group_waits(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const bool one_phase = has_one_phase(axes);
-    const bool lanes = problem.out_channels == problem.groups && (one_phase || problem.x_layout == Layout::nxc);
-    if (problem.groups == 1 || lanes || schedule.has_row_lanes() || bytes > line_bytes) {
-        return 0;
-    }
-    double lines = static_cast<double>(problem.batch * problem.groups);
-    for (size_t a = 0; a < axes.size(); a++) {
-        const AxisMap &axis = axes[a];
-        const int together = a == 0   ? axis.phase_extent
-                             : a == 1 ? schedule.rows
-                                      : 1;  // outputs that share what they read
-        lines *= axis.phases * ceil_div(axis.phase_extent, together) *
-                 std::min(axis.extent_of(together), together * axis.taps);
-    }
-    // Where tiles take a row's taps at once, strided ones wait for nothing that was seen, unless four groups or more
-    // read a line in turn. What the estimate below has too much of groups at stride 1, a part of those waits stands
-    // for. Where transforms go on beside products neither was timed.
-    const bool waits_less = schedule.partial_sums > 1 && !target.core.has_separate_adders();
-    const bool strided = axes[0].stride > 1 && 4 * bytes > line_bytes;
-    const double share = !waits_less ? 1 : strided ? 0 : waits_beside_taps;
-    return lines * share * wait_share * target.core.l2.latency;
-}
-
 // Cycles by which the direct algorithm waits longer for cold weights than winograd_cycles() takes for granted: unless
 // panels are fetched ahead, the first of a panel's tiles reads them all.
 double cold_direct_waits(const Problem &problem, const DirectSchedule &direct, double cycles,
@@ -312,7 +281,7 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     const DirectSchedule other = default_direct_schedule(problem, target);
     double direct = direct_cycles(problem, other, target);
     if (!target.lane_indexed_fma && !problem.is_quantized()) {  // measured so
-        direct += group_waits(problem, other, target) + direct_far_cycles(problem, other, target) +
+        direct += direct_group_waits(problem, other, target) + direct_far_cycles(problem, other, target) +
                   cold_direct_waits(problem, other, direct, target);
     }
     // Transforms are counted as if products waited for them.
