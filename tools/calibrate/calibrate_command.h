@@ -7,7 +7,7 @@
 namespace kiln::tools {
 
 struct CalibrateOptions {
-    std::string target, runner, cxx;  // as RunOptions'
+    std::string target, runner, cxx;  // as ProgramOptions'
     std::string predict;              // a processor of llvm-mca's, in place of this machine; "": this machine
     std::vector<int64_t> caches;      // bytes, the nearest first; empty: those that the system tells
     int jobs = 1;

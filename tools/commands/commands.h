@@ -20,18 +20,12 @@ namespace kiln::tools {
 int compile_command(const CompileOptions &options);
 
 // kiln run CASES.jsonl -o DIR
-struct RunOptions {
+struct RunOptions : ProgramOptions {
     enum class Engine { specialized, generic };
 
     std::string cases;   // .jsonl
     std::string output;  // folder, made if need be
     Engine engine = Engine::specialized;
-    std::string decisions;  // as CompileOptions'
-    std::string target;     // "": this machine's
-    std::string runner;     // command line that starts a program of the target; "": started directly
-    std::string cxx;        // C++ compiler of the target; "": $CXX, else the usual one for the target
-    int jobs = 1;
-    bool fallbacks = true;  // as CompileOptions'
 };
 int run_command(const RunOptions &options);
 

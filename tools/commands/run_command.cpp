@@ -19,7 +19,6 @@
 #include "nlohmann/json.hpp"
 #include "programs/programs.h"
 #include "system/process.h"
-#include "system/progress.h"
 #include "system/temp_folder.h"
 #include "targets/target_model.h"
 
@@ -217,8 +216,7 @@ class Run {
   public:
     explicit Run(const RunOptions &options)
         : options_(options),
-          target_(options.target.empty() ? "host" : options.target),
-          toolchain_(find_toolchain(options.cxx, options.runner, find_target(target_))),
+          toolchain_(find_toolchain(options.cxx, options.runner, find_target(options.target_or_host()))),
           lines_(read_cases(options.cases)),
           answers_(lines_.size()) {}
 
@@ -299,18 +297,7 @@ class Run {
     }
 
     CompiledLibrary compile(const std::string &folder) {
-        LibraryRequest request;
-        request.name = "cases";
-        request.layers = name_layers();
-        request.targets = {target_};
-        request.folder = folder;
-        request.decisions = options_.decisions;
-        request.jobs = options_.jobs;
-        request.fallbacks = options_.fallbacks;
-        request.layer_functions = false;
-        Progress progress("compiling", static_cast<int>(request.layers.size()));
-        CompiledLibrary library = compile_library(request, progress);
-        for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);
+        CompiledLibrary library = compile_kernels(options_, "cases", name_layers(), folder);
         fail_layers(library.failures);
         return library;
     }
@@ -380,7 +367,6 @@ class Run {
     }
 
     const RunOptions &options_;
-    const std::string target_;
     const Toolchain toolchain_;
     const std::vector<CaseLine> lines_;
     Answers answers_;

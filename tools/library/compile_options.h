@@ -23,7 +23,7 @@ struct CompileOptions {
     double time_limit = 60;           // seconds of the processor's for one kernel
     bool fallbacks = true;            // a kernel that does not compile as decided is made by a plainer algorithm
     bool explain = false;             // also prints what `kiln explain` does
-    std::string cxx;                  // of a network: what compiles C that is generated, as RunOptions'
+    std::string cxx;                  // of a network: what compiles C that is generated, as ProgramOptions'
     bool tail_source = false;         // of a network: that C is written beside the library, not compiled into it
     bool traced = false;              // of a network: that it has a function which tells of each step, to time them
     SpecOptions spec_options;         // --shape

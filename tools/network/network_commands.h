@@ -15,7 +15,7 @@ int compile_network_command(const CompileOptions &options);
 struct NetworkOptions {
     std::string model;
     std::string inputs;               // .npz; "": random ones, by `seed`
-    std::string target, runner, cxx;  // as RunOptions'
+    std::string target, runner, cxx;  // as ProgramOptions'
     std::string decisions;            // as CompileOptions'
     int jobs = 1;
     int threads = 1;  // that a call's work is for

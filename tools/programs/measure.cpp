@@ -6,7 +6,6 @@
 #include "fmt/format.h"
 #include "programs/own_weights.h"
 #include "system/messages.h"
-#include "system/progress.h"
 #include "targets/target_model.h"
 
 namespace kiln::tools {
@@ -19,21 +18,9 @@ MeasuredLibrary build_measured(const MeasureOptions &options, const std::string 
     std::string own = folder + "/weights";
     if (weights == Weights::random || !save_own_weights(&spec, own)) own.clear();
     MeasuredLibrary result = {std::nullopt, spec.failures, own};
-    const std::string target = options.target.empty() ? "host" : options.target;
-    const Toolchain toolchain = find_toolchain(options.cxx, options.runner, find_target(target));
+    const Toolchain toolchain = find_toolchain(options.cxx, options.runner, find_target(options.target_or_host()));
     if (!spec.layers.empty()) {
-        LibraryRequest request;
-        request.name = spec.name;
-        request.layers = spec.layers;
-        request.targets = {target};
-        request.folder = folder;
-        request.decisions = options.decisions;
-        request.jobs = options.jobs;
-        request.fallbacks = options.fallbacks;
-        request.layer_functions = false;
-        Progress progress("compiling", static_cast<int>(spec.layers.size()));
-        const CompiledLibrary library = compile_library(request, progress);
-        for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);
+        const CompiledLibrary library = compile_kernels(options, spec.name, spec.layers, folder);
         result.failures.insert(result.failures.end(), library.failures.begin(), library.failures.end());
         if (library.failures.size() < spec.layers.size()) {
             const BuiltProgram built = build_program(library, toolchain, folder, options.jobs);

@@ -12,15 +12,11 @@
 namespace kiln::tools {
 
 // What both are asked: a library is made of SPEC for one target and a small program is run against it.
-struct MeasureOptions {
+struct MeasureOptions : ProgramOptions {
     std::string spec;
-    std::string target, runner, cxx;  // as RunOptions'
     std::vector<std::string> layers;  // only these, by name; empty: all
-    std::string decisions;            // as CompileOptions'
-    int jobs = 1;
-    bool fallbacks = true;  // as CompileOptions'
-    int64_t seed = 1;       // of random tensors, and of what a layer leaves open
-    int draws = 3;          // problems that a layer with open sizes is checked or timed with
+    int64_t seed = 1;                 // of random tensors, and of what a layer leaves open
+    int draws = 3;                    // problems that a layer with open sizes is checked or timed with
     SpecOptions spec_options;
 };
 

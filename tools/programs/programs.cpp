@@ -18,6 +18,7 @@
 #include "layers/spec.h"
 #include "library/library_files.h"
 #include "system/process.h"
+#include "system/progress.h"
 #include "system/share_folder.h"
 
 namespace kiln::tools {
@@ -317,6 +318,23 @@ class ProgramBuilder {
 
 Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const TargetModel &target) {
     return {split_words(cxx.empty() ? default_compiler(target) : cxx), split_words(runner), source_folder()};
+}
+
+CompiledLibrary compile_kernels(const ProgramOptions &options, const std::string &name,
+                                const std::vector<LayerSpec> &layers, const std::string &folder) {
+    LibraryRequest request;
+    request.name = name;
+    request.layers = layers;
+    request.targets = {options.target_or_host()};
+    request.folder = folder;
+    request.decisions = options.decisions;
+    request.jobs = options.jobs;
+    request.fallbacks = options.fallbacks;
+    request.layer_functions = false;
+    Progress progress("compiling", static_cast<int>(layers.size()));
+    CompiledLibrary library = compile_library(request, progress);
+    for (const std::string &warning : library.warnings) progress.note("kiln: warning: " + warning);
+    return library;
 }
 
 std::vector<std::string> Program::command(const std::vector<std::string> &arguments) const {

@@ -22,6 +22,22 @@ struct Toolchain {
 // missing.
 Toolchain find_toolchain(const std::string &cxx, const std::string &runner, const TargetModel &target);
 
+// What programs of one target are made by, of layers.
+struct ProgramOptions {
+    std::string target;     // "": this machine's
+    std::string runner;     // command line that starts a program of the target; "": started directly
+    std::string cxx;        // C++ compiler of the target; "": $CXX, else the usual one for the target
+    std::string decisions;  // as CompileOptions'
+    int jobs = 1;
+    bool fallbacks = true;  // as CompileOptions'
+
+    std::string target_or_host() const { return target.empty() ? "host" : target; }
+};
+
+// The library that a program links: the layers' kernels alone. Its warnings are said on stderr.
+CompiledLibrary compile_kernels(const ProgramOptions &options, const std::string &name,
+                                const std::vector<LayerSpec> &layers, const std::string &folder);
+
 // A program for a library.
 struct Program {
     std::string executable;

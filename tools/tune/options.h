@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "layers/spec.h"
+#include "targets/target_model.h"
 
 namespace kiln::tools {
 
@@ -18,7 +19,7 @@ struct TuneOptions {
         bool per_layer = false;  // else for all together
     };
     std::string spec;
-    std::string target, runner, cxx;  // as RunOptions'
+    std::string target, runner, cxx;  // as ProgramOptions'
     std::vector<std::string> layers;  // only these, by name; empty: all
     Budget budget;
     std::string decisions = "decisions.jsonl", timings = "timings.jsonl";  // files
@@ -42,5 +43,9 @@ struct TuneOptions {
     int64_t seed = 1;
     SpecOptions spec_options;
 };
+
+// The target that is asked for. Throws Error where options contradict each other or the target, or where this machine
+// cannot time it.
+const TargetModel &checked_target(const TuneOptions &options);
 
 }  // namespace kiln::tools
