@@ -223,9 +223,9 @@ constexpr const char *tile_loop = "tile", *rows_loop = "rows";
 void split_chunks(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &divided,
                   const Var &chunk) {
     const int count = image_iterations(s.axes, schedule), size = chunk_size(problem, schedule, count);
-    // The last is shorter: matrix tiles are not worth repeating.
-    const bool shorter = schedule.with<AmxLanes>() != nullptr && count % size != 0;
-    s.product.split(divided, chunk, divided, size, shorter ? TailStrategy::GuardWithIf : tail(count, size));
+    // The last is shorter.
+    s.product.split(divided, chunk, divided, size,
+                    count % size != 0 ? TailStrategy::GuardWithIf : TailStrategy::RoundUp);
 }
 
 // Splits the product into register tiles.
@@ -348,6 +348,11 @@ SumSteps schedule_direct(DirectStages &s, const Problem &problem, const DirectSc
             s.interleave_buffer ? schedule_interleave_buffer(s, *amx, loops.around_tile) : loops.around_tile;
         schedule_matrix_tile_sums(s, schedule, *amx, around_tile);
     } else {
+        if (schedule.chunk > 0 && channels_in_panels(problem, schedule) % schedule.panel() != 0 && !s.compensation) {
+            // Tasks are panels of a chunk, whose number no loop counts: nothing would part the last panel, which is
+            // computed in part, from all others, and each step of their sums would ask.
+            s.acc.bound_extent(s.c, schedule.panel());
+        }
         steps = schedule_sum(s, schedule, loops.around_tile);
     }
     schedule_copies(s, problem, schedule, loops.rows);
