@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kiln/kernel.h"
+
 namespace kiln {
 
 using IrStmt = Halide::Internal::Stmt;  // Halide::Stmt is another thing
@@ -48,10 +50,13 @@ struct Choice {
 };
 IrStmt pick(const std::vector<Choice> &choices, const Refusals &refusals);
 
-// The start of a constant that is part of the module.
+// The start of a constant that is part of the module. Each takes a multiple of KILN_ALIGNMENT bytes, so that, as LLVM
+// lays them out one after the other, all are as aligned as the first (compile_callers()).
 template <typename T>
 Halide::Expr constant(Halide::Module &module, const std::string &name, const std::vector<T> &values) {
-    Halide::Buffer<T> buffer(std::vector<int>{static_cast<int>(values.size())}, name);
+    constexpr size_t step = KILN_ALIGNMENT / sizeof(T);
+    Halide::Buffer<T> buffer(std::vector<int>{static_cast<int>((values.size() + step - 1) / step * step)}, name);
+    buffer.fill(T(0));
     std::copy(values.begin(), values.end(), buffer.data());
     module.append(buffer);
     return Halide::Internal::Call::make(

@@ -5,6 +5,8 @@
 #include <map>
 #include <regex>
 
+#include "kiln/kernel.h"
+#include "lowering/object_symbols.h"
 #include "lowering/stack_frames.h"
 
 namespace kiln {
@@ -188,6 +190,7 @@ void compile_callers(Halide::Module &module, const std::string &object_file) {
     } else {
         module.compile(files);
     }
+    align_constants(object_file, KILN_ALIGNMENT);
 }
 
 }  // namespace kiln

@@ -4,6 +4,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -80,6 +81,20 @@ class ObjectReader {
         }
         return bytes;
     }
+
+    // Where in the file the alignments of sections of constants are, numbers of alignment_bytes.
+    std::vector<uint64_t> alignments_of_constants() const {
+        std::vector<uint64_t> result;
+        for (size_t s = 0; s < header_.e_shnum; s++) {
+            const auto part = section(s);
+            if (part.sh_type == SHT_PROGBITS && (part.sh_flags & SHF_ALLOC) != 0 && name_of(part) == ".rodata") {
+                result.push_back(header_.e_shoff + s * sizeof(typename Elf::Section) +
+                                 offsetof(typename Elf::Section, sh_addralign));
+            }
+        }
+        return result;
+    }
+    static constexpr int alignment_bytes = sizeof(Elf::Section::sh_addralign);
 
     ObjectSymbols symbols() const {
         ObjectSymbols result;
@@ -175,6 +190,21 @@ std::vector<CodeSection> code_of_object(const std::string &object_file) {
 
 int64_t loaded_bytes_of_object(const std::string &object_file) {
     return read_object(object_file, [](const auto &reader) { return reader.loaded_bytes(); });
+}
+
+void align_constants(const std::string &object_file, int alignment) {
+    read_object(object_file, [&](const auto &reader) {
+        std::fstream file(object_file, std::ios::binary | std::ios::in | std::ios::out);
+        const auto value = static_cast<uint64_t>(alignment);  // the least significant byte first, as in the file
+        for (const uint64_t place : reader.alignments_of_constants()) {
+            file.seekp(static_cast<std::streamoff>(place));
+            file.write(reinterpret_cast<const char *>(&value), reader.alignment_bytes);
+        }
+        file.close();
+        if (!file) {
+            throw std::runtime_error(object_file + " cannot be written");
+        }
+    });
 }
 
 void check_object_symbols(const std::string &object_file, const std::vector<std::string> &own_prefixes) {

@@ -1,4 +1,5 @@
-// What a compiled object may need of the program it is linked into, and whether it keeps to that; where its code lies.
+// What a compiled object may need of the program it is linked into, and whether it keeps to that; where its code and
+// its constants lie.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,10 @@ std::vector<CodeSection> code_of_object(const std::string &object_file);
 
 // Of all that a program has in memory, or in flash, of an object: instructions and constants. Throws as code_of_object.
 int64_t loaded_bytes_of_object(const std::string &object_file);
+
+// Has the sections of constants of an ELF object begin at multiples of `alignment`: where in a section each constant
+// lies stays as it is. Throws as code_of_object.
+void align_constants(const std::string &object_file, int alignment);
 
 // Throws std::runtime_error, naming what is wrong, where an object needs a symbol that neither begins with one of these
 // prefixes, the library's own functions', nor is one that every program has, or where it defines one that begins with
