@@ -177,6 +177,17 @@ int steps_of_panel(const WinogradShape &shape) {
     return steps;
 }
 
+// How many steps ahead of a sum's its weights are fetched, by the place that they are packed at. Where panels go one by
+// one, the next point's of a panel lie behind all panels of the point before: then whole panels are fetched ahead, or
+// those that come next would be fetched too late and others for nothing.
+int steps_ahead(const WinogradShape &shape, const WinogradSchedule &schedule) {
+    const int of_panel = steps_of_panel(shape), distance = schedule.prefetch_distance;
+    if (!schedule.by_panel || shape.panels == 1 || 2 * distance < of_panel) {
+        return distance;
+    }
+    return std::max(1, (distance + of_panel / 2) / of_panel) * of_panel * shape.panels;
+}
+
 // The sums of a register tile, inside the loop over tiles of its product. Returns their loop over input channels.
 RVar schedule_sum(const WinogradStages &s, WinogradStages::Product &stage, const WinogradSchedule &schedule,
                   const Var &tiles) {
@@ -184,7 +195,7 @@ RVar schedule_sum(const WinogradStages &s, WinogradStages::Product &stage, const
     const SumSteps sum =
         schedule_tile_sum(stage.acc, {s.c, schedule.lanes, {}, {s.tile}}, {loops_from(stage.r, 0), schedule.unroll});
     if (schedule.prefetch_distance > 0) {
-        prefetch(stage.acc.update(), s.packed, sum.steps, ceil_div(schedule.prefetch_distance, schedule.unroll));
+        prefetch(stage.acc.update(), s.packed, sum.steps, ceil_div(steps_ahead(s.shape, schedule), schedule.unroll));
     }
     if (schedule.prefetch_panels) {
         const int ahead = steps_of_panel(s.shape) * (schedule.by_panel ? s.shape.panels : 1);
