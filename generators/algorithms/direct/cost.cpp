@@ -54,10 +54,39 @@ int elements_of_x(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
     return s.rows * (shares ? (pixels - 1) * row.stride + parts : pixels * parts);
 }
 
+// Whether the last panel's sums are only of the vectors that it needs: loops or LLVM part those from whole panels', if
+// vectors are whole, and tasks are not panels of chunks, and y does not pick from the product (schedule_cpu.cpp). By
+// AVX2, whose panels are of two or three vectors, what is gained was not seen.
+bool cuts_last_panel(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+    return s.with<ChannelLanes>() != nullptr && !s.panels_outside && !s.panels_of_groups &&
+           problem.out_channels % s.lanes == 0 && problem.x_type == DType::f32 && target.vector_bits == 512 &&
+           !picks_output(problem, s);
+}
+
+// Cycles that a step of a tile of channel lanes waits for its weights, besides so many that it takes: where the first
+// cache does not hold those that come between one tile and the next, and the second gives no more of them than that.
+// Tiles of one long row go through all panels. With AVX-512 on an Intel Xeon 7 vectors by 3 positions take 12 cycles a
+// step and 8 by 2 12.5, of 10.5 and 8 that their products take.
+double weights_wait(const Problem &problem, const DirectSchedule &s, int vectors, double cycles,
+                    const TargetModel &target) {
+    constexpr double near_share = 0.5;     // of the first cache, that they may take
+    constexpr double rate_share = 0.82;    // of the second cache's stream, that they reach
+    constexpr double beside_share = 0.85;  // of a step, beside which they come
+    const int element = halide_type(problem.w_type).bytes();
+    const int64_t of_group = problem.w_elements() / problem.groups * element;
+    const auto between = static_cast<double>(s.panels_outside || problem.rank > 1 ? panel_bytes(problem, s) : of_group);
+    if (s.has_row_lanes() || target.lane_indexed_fma ||
+        between <= near_share * static_cast<double>(target.core.l1.bytes)) {
+        return 0;
+    }
+    const double read = s.partial_sums * vectors * s.lanes * element / (rate_share * target.core.l2.read);
+    return std::max(0.0, read - beside_share * cycles);
+}
+
 // The share of the peak that register tiles reach, those counted of which only a part is needed; 0 where registers do
 // not suffice.
-double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const DirectSchedule &s,
-                     const TargetModel &target) {
+double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
+                     const DirectSchedule &s, const TargetModel &target) {
     const auto [vectors, broadcasts] = loads_of(axes, s);
     if (registers_of_sums(vectors, broadcasts, s.partial_sums, target) > target.vector_registers) {
         return 0;
@@ -75,24 +104,36 @@ double share_of_peak(const std::vector<AxisMap> &axes, int64_t channels, const D
     // Each partial sum's products have loads of their own.
     const double more_loads = s.has_row_lanes() ? s.partial_sums * split + (s.partial_sums - 1) * broadcasts
                                                 : elements_of_x(axes, s) - broadcasts;
-    return waits * tile_rate(s.partial_sums * vectors, broadcasts, target, more_loads) *
-           tile_fit(axes[0].phase_extent * s.flattened_rows(), s.width()) *
-           tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.flattened_rows())) *
-           tile_fit(static_cast<int>(channels), s.panel());
+    // What a tile of so many vectors takes, in times of one vector's at the peak.
+    const auto time_of = [&, of_broadcasts = broadcasts](int of_panel) {
+        const double rate = tile_rate(s.partial_sums * of_panel, of_broadcasts, target, more_loads);
+        const double at_peak = s.partial_sums * of_panel * of_broadcasts / target.core.fma_per_cycle;
+        const double wait = weights_wait(problem, s, of_panel, at_peak / rate, target);
+        return of_panel * (1 / rate + wait / at_peak);
+    };
+    const double fit = tile_fit(axes[0].phase_extent * s.flattened_rows(), s.width()) *
+                       tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.flattened_rows()));
+    if (!cuts_last_panel(problem, s, target)) {
+        return waits * fit * vectors / time_of(vectors) * tile_fit(static_cast<int>(channels), s.panel());
+    }
+    const int whole = static_cast<int>(channels / s.panel()),
+              last = ceil_div(static_cast<int>(channels % s.panel()), s.lanes);
+    const double time = whole * time_of(vectors) + (last > 0 ? time_of(last) : 0);
+    return waits * fit * static_cast<double>(channels) / s.lanes / time;
 }
 
 // The same where the core has another thread, of somebody else as like as not: they share what issues and loads, and of
 // tiles that reach the same alone those with fewer loads for their products lose less (C4, 2 vectors by 14 pixels: .59
 // and .85 ms, 4 by 6: .59 and .79).
-double share_beside_others(const std::vector<AxisMap> &axes, int64_t channels, const DirectSchedule &s,
-                           const TargetModel &target) {
+double share_beside_others(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
+                           const DirectSchedule &s, const TargetModel &target) {
     constexpr double cycles_of_load = 0.05;
     const auto [vectors, broadcasts] = loads_of(axes, s);
     const int parts = s.has_row_lanes() ? 1 : s.partial_sums;
     const double step = static_cast<double>(parts) * vectors * broadcasts / target.core.fma_per_cycle;
     const int loads = s.has_row_lanes() ? vectors + broadcasts : parts * vectors + elements_of_x(axes, s);
     const double cycles = target.lane_indexed_fma ? 0 : cycles_of_load * loads;
-    return share_of_peak(axes, channels, s, target) * step / (step + cycles);
+    return share_of_peak(problem, axes, channels, s, target) * step / (step + cycles);
 }
 
 // Cycles by which each vector of sums that a tile of channel lanes hands on delays what follows, where they are more
@@ -139,10 +180,14 @@ double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap>
 double group_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                          const TargetModel &target) {
     constexpr double cycles_of_vector = 3;
-    const bool copies = reads_few_of_pixels(problem, target) && s.rows > 1 && axes[1].reads_outside();
-    return copies ? cycles_of_vector * static_cast<double>(problem.x_elements()) /
-                        static_cast<double>(problem.y_elements())
-                  : 0;
+    if (!reads_few_of_pixels(problem, target) || s.rows == 1 || !axes[1].reads_outside()) {
+        return 0;
+    }
+    // Where the second cache does not hold both, the copy is written to the last and read again.
+    const auto x_elements = static_cast<double>(problem.x_elements());
+    const bool far = 2 * x_elements * sizeof(float) > static_cast<double>(target.core.l2.bytes);
+    const double far_cycles = s.lanes * sizeof(float) * (1 / target.core.last.read + 1 / target.core.last.write);
+    return (cycles_of_vector + (far ? far_cycles : 0)) * x_elements / static_cast<double>(problem.y_elements());
 }
 
 // Cycles that row lanes take besides their sums where rows are padded or strided: to copy x, each row of tiles what it
@@ -258,7 +303,7 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
     const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
     const double besides = (copied_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
                            static_cast<double>(problem.y_elements());
-    return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(axes, channels, s, target) +
+    return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(problem, axes, channels, s, target) +
            store_cycles(problem, axes, s, target) + besides;
 }
 
@@ -329,7 +374,8 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
             if (!depthwise && !is_panel_in_group(problem, s)) {
                 return 0.0;
             }
-            const double of_peak = share(axes, channels, s, target) * share_of_crowded_lines(problem, axes, s, target);
+            const double of_peak =
+                share(problem, axes, channels, s, target) * share_of_crowded_lines(problem, axes, s, target);
             const double besides = handing_on_cycles(s, target) + group_copy_cycles(problem, axes, s, target);
             return s.lanes * of_peak / (1 + of_peak * besides / steps);
         };
@@ -468,6 +514,12 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
                                problem.x_elements() * static_cast<int64_t>(sizeof(float)) > target.core.l2.bytes / 2;
     best.panels_outside = 2 * weights > target.core.l2.bytes * (of_far_pixels ? 3 : 1);
     best = channel_lanes_schedule(problem, channels, best, target);
+    if (best.vectors == 1 && target.vector_bits == 512 && problem.x_type == DType::f32 && problem.groups == 1 &&
+        axes.size() == 1 && axes[0].taps == 1) {
+        // Each broadcast is a product's load, of which two a cycle are as many as there are: lines of x arrive the
+        // earlier the more of them the loop's body reads. 1x1 of 128 to 16 channels at 55x55 takes 5% less by 8 steps.
+        best.unroll = largest_divisor(reduction_channels, 8);
+    }
     if (best.vectors == 1 && 2 * best.lanes >= target.lanes(32) && target.vector_registers <= 16) {
         // Each broadcast is used once, in whose register LLVM then leaves the sum: of two steps' it stores and loads
         // most (120 to 8 channels of 28x28 by AVX2 .0265 ms in place of .0196).
@@ -500,7 +552,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
 
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const double share = share_of_peak(axes, channels_in_panels(problem, schedule), schedule, target) *
+    const double share = share_of_peak(problem, axes, channels_in_panels(problem, schedule), schedule, target) *
                          share_of_crowded_lines(problem, axes, schedule, target);
     // 16-bit products take an instruction for two and another to sum them.
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
