@@ -186,6 +186,7 @@ struct Amx {
     static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &) {
         return constants(kiln::output_phases(problem, schedule.direct(problem)));
     }
+    static bool splits_groups(const Problem &problem, const Schedule &) { return problem.groups > 1; }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         if (!amx_runs_on(problem, target)) {

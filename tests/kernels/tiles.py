@@ -140,7 +140,11 @@ class Tiles(unittest.TestCase):
             schedule["rows"] = rng.randint(1, min(schedule["rows"], 2))
             schedule["blocks"] = 1
             schedule["pixels"] = rng.randint(1, schedule["pixels"])
-            schedule["steps"] = rng.randint(1, schedule["steps"])
+            # A divisor: what is beyond a group's floats is another's.
+            schedule["steps"] = rng.choice([n for n in range(1, schedule["steps"] + 1) if schedule["steps"] % n == 0])
+            if schedule["joined_taps"]:
+                schedule["joined_taps"] = rng.choice([0, 1])
+                schedule["steps"] = schedule["steps"] if schedule["joined_taps"] else 1
             schedule["panels_outside"] = rng.choice([0, 1])
             text = ";".join(f"{name}:{number}" for name, number in schedule.items())
             decisions.append({"problem": row["problem"], "target": row["kernel"], "algorithm": "amx", "revision": 2,
@@ -195,6 +199,38 @@ class Tiles(unittest.TestCase):
         expected = np.einsum("ncyx,mc->nmyx", x.astype(np.float64), w[:, :, 0, 0].astype(np.float64))
         self.assertGreater(np.abs(expected).max(), 0.1)
         np.testing.assert_allclose(outputs["subnormal"], expected, rtol=2**-11, atol=64 * 2**-24 * 0.1)
+
+    def test_infinities_of_other_groups(self):
+        """What is no number in one group's channels is none in that group's outputs alone."""
+        if not runs_here(F16_TARGET):
+            return
+        rng = np.random.default_rng(1)
+        shapes = {  # x, w, strides, pads: a row's taps in one sum, apart, none; and tiles of rows of pixels
+            "joined": ([1, 64, 9, 12], [64, 16, 3, 3], [1, 1], [1, 1, 1, 1]),
+            "strided": ([1, 32, 9, 12], [32, 8, 3, 3], [2, 2], [1, 1, 1, 1]),
+            "apart": ([1, 96, 9, 12], [96, 24, 3, 3], [1, 1], [1, 1, 1, 1]),
+            "pointwise": ([1, 72, 9, 12], [72, 18, 1, 1], [1, 1], [0, 0, 0, 0]),
+        }
+        cases = []
+        for layout in ["NXC", "NCX"]:
+            for name, (x_shape, w_shape, strides, pads) in shapes.items():
+                x = rng.standard_normal(x_shape).astype(np.float16)
+                group = x_shape[1] // w_shape[1]
+                for at, value in enumerate([np.inf, np.nan]):
+                    x[:, (2 * at) * w_shape[1] : (2 * at + 1) * w_shape[1]] = value
+                w = rng.standard_normal(w_shape).astype(np.float16)
+                cases.append({"name": f"{name}_{layout}", "operator": "Conv", "dtype": "float16", "inputs": {"X": x, "W": w},
+                              "layouts": {"x": layout, "y": layout},
+                              "attributes": {"group": group, "strides": strides, "pads": pads}})  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            answers, outputs, _ = kiln_run.run(cases, folder, target=F16_TARGET)
+        for case, answer in zip(cases, answers):
+            with self.subTest(case["name"]):
+                self.assertEqual(answer["status"], "ok", answer)
+                self.assertRegex(answer["kernel"], "^amx@")
+                y = outputs[case["name"]]
+                of_groups = np.isfinite(y).reshape(y.shape[0], case["attributes"]["group"], -1, *y.shape[2:])
+                self.assertEqual([bool(of_groups[:, g].all()) for g in range(4)], [False, True, False, True])
 
 
 if __name__ == "__main__":

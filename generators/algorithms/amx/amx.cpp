@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <stdexcept>
 
 #include "algorithms/empty/empty.h"
+#include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "lowering/amx/matrix_tiles.h"
 #include "targets/register_tile.h"
@@ -34,14 +36,53 @@ constexpr int least_pixel_lanes = 8;
 // Bytes of weights that stay in the first cache: they leave room there for x.
 constexpr double most_near = 36 << 10;
 
+// Channels of each group.
+int reduction_channels(const Problem &problem) {
+    return static_cast<int>(problem.in_channels / problem.groups);
+}
+int channels_of_group(const Problem &problem) {
+    return static_cast<int>(problem.out_channels / problem.groups);
+}
+
+// Taps of a sum that are not one with its channels.
+double other_taps(const std::vector<AxisMap> &axes, const AmxSchedule &s) {
+    return static_cast<double>(taps_of_phase(axes)) / (s.joined_taps ? axes[0].taps : 1);
+}
+
+// Four bytes each, of a sum that its tile takes at once.
+int sum_steps(const Problem &problem, const std::vector<AxisMap> &axes, bool joins_taps) {
+    return ceil_div(reduction_channels(problem) * (joins_taps ? axes[0].taps : 1), dot_width(problem));
+}
+
+// Channels of a tile: of a group, where those are fewer, since a panel in part takes masks. Where pixels are lanes a
+// product takes as long as its channels, and tiles are equal parts of a group.
+int lanes_of(const Problem &problem) {
+    const int channels = channels_of_group(problem), tiles = ceil_div(channels, tile_lanes);
+    const bool equal_parts = problem.groups > 1 && (tiles == 1 || has_pixel_lanes(problem));
+    return equal_parts ? ceil_div(channels, tiles) : tile_lanes;
+}
+
+// Whether a row's taps may be one sum with their channels: what follows them in memory is the next position's, which
+// floats of any value may not be multiplied by 0.
+bool can_join_taps(const Problem &problem, const std::vector<AxisMap> &axes) {
+    return problem.groups > 1 && !has_pixel_lanes(problem) && axes[0].phases == 1 && axes[0].taps > 1 &&
+           axes[0].tap_step == 1 &&
+           (problem.is_quantized() || reduction_channels(problem) * axes[0].taps % dot_width(problem) == 0);
+}
+
+// Whether the sums' steps have to be whole instructions: what comes after is another group's, or another position's.
+bool has_whole_steps(const Problem &problem, bool joins_taps) {
+    return !problem.is_quantized() && (problem.groups > 1 || joins_taps);
+}
+
 // Cycles that a register tile takes for `steps` of each tap and block of input channels. Measured: a product takes as
 // long as its pixels, a load as half its rows, and neither hides all of the other, the less so the fewer registers hold
 // operands, nor what comes from the second cache.
-double step_cycles(const AmxSchedule &s, double taps, bool far_weights, bool pixel_lanes) {
+double step_cycles(const AmxSchedule &s, double taps, int lanes, bool far_weights, bool pixel_lanes) {
     const int tiles = s.rows * s.blocks, operand_registers = tile_registers - s.vectors * tiles;
-    const double products = s.vectors * tiles * (pixel_lanes ? tile_lanes : std::max(s.pixels, 4));
+    const double products = s.vectors * tiles * std::max(pixel_lanes ? lanes : s.pixels, 4);
     const double pixel_rows = tiles * (pixel_lanes ? s.steps : s.pixels);
-    const double weight_rows = s.vectors * (pixel_lanes ? tile_lanes : s.steps);
+    const double weight_rows = s.vectors * (pixel_lanes ? lanes : s.steps);
     const double loads = (pixel_rows + weight_rows) / 2;
     const double far = pixel_rows / taps + (far_weights ? weight_rows : 0);
     return std::max(products, loads) + std::min(products, loads) / operand_registers + far / 4 + 6;
@@ -50,11 +91,11 @@ double step_cycles(const AmxSchedule &s, double taps, bool far_weights, bool pix
 // Cycles of a whole run.
 double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int steps = ceil_div(ceil_div(static_cast<int>(problem.in_channels), dot_width(problem)), s.steps);
-    const auto taps = static_cast<double>(taps_of_phase(axes));
+    const int steps = ceil_div(sum_steps(problem, axes, s.joined_taps), s.steps), lanes = lanes_of(problem);
+    const double taps = other_taps(axes, s);
     int phases = 1;
     double tiles =
-        ceil_div(static_cast<int>(problem.out_channels), s.vectors * tile_lanes) * static_cast<double>(problem.batch);
+        ceil_div(channels_of_group(problem), s.vectors * lanes) * static_cast<double>(problem.batch * problem.groups);
     for (size_t a = 0; a < axes.size(); a++) {
         phases *= axes[a].phases;
         const int tile = a == 0 ? s.pixels * s.blocks : a == 1 ? s.rows : 1;
@@ -65,13 +106,29 @@ double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
     constexpr double change = 100;
     const bool pixel_lanes = has_pixel_lanes(problem);
     const double vectors_of_tile =
-        pixel_lanes ? tile_lanes * std::popcount(static_cast<unsigned>(s.pixels)) : static_cast<double>(s.pixels);
+        pixel_lanes ? lanes * std::popcount(static_cast<unsigned>(s.pixels)) : static_cast<double>(s.pixels);
     const double outputs = 6.0 * s.vectors * s.rows * s.blocks * vectors_of_tile;
     // A panel that sweeps the image stays in the first cache.
     const double blocks = taps * steps;
-    const bool far = blocks * s.vectors * s.steps * tile_lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
-    const double products = blocks * step_cycles(s, taps, far, pixel_lanes);
+    const bool far = blocks * s.vectors * s.steps * lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
+    const double products = blocks * step_cycles(s, taps, lanes, far, pixel_lanes);
     return tiles * (std::max(products, outputs) + change);
+}
+
+// Cycles to copy x by groups: a vector of a position's channels, or a part of one, at a time.
+double copy_cycles(const Problem &problem, const AmxSchedule &s) {
+    constexpr double cycles_of_vector = 2;
+    const DirectSchedule direct = s.direct(problem);
+    const int vector = std::gcd(reduction_channels(problem), 16 * dot_width(problem));
+    return direct.with<AmxLanes>()->copies_groups
+               ? cycles_of_vector * static_cast<double>(problem.x_elements()) / vector
+               : 0;
+}
+
+// Of a sum, that one instruction takes.
+int default_steps(const Problem &problem, int steps, bool joins_taps) {
+    return has_whole_steps(problem, joins_taps) ? largest_divisor(steps, most_tile_rows)
+                                                : ceil_div(steps, ceil_div(steps, most_tile_rows));
 }
 
 }  // namespace
@@ -84,22 +141,34 @@ void AmxSchedule::list(ScheduleText &text) {
     text.number("steps", steps, 1, most_tile_rows);
     text.flag("panels_outside", panels_outside);
     text.flag("parallel", parallel);
+    text.optional("joined_taps", joined_taps, false);
 }
 
 DirectSchedule AmxSchedule::direct(const Problem &problem) const {
     DirectSchedule s;
-    s.lanes = tile_lanes;
+    s.lanes = lanes_of(problem);
     s.vectors = vectors;
-    s.tile = AmxLanes{blocks, pixels, steps, has_pixel_lanes(problem)};
+    const bool pixel_lanes = has_pixel_lanes(problem);
+    const bool several_taps = problem.groups > 1 && taps_of_phase(axis_maps(problem)) > 1;
+    s.tile = AmxLanes{blocks, pixels, steps, pixel_lanes, !pixel_lanes && several_taps, joined_taps};
     s.rows = rows;
     s.dot_width = dot_width(problem);
     s.panels_outside = panels_outside;
+    s.panels_of_groups = problem.groups > 1;
     s.parallel = parallel;
     return s;
 }
 
 void AmxSchedule::check(const Problem &problem) const {
     direct(problem).check(problem);
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    if (joined_taps && !can_join_taps(problem, axes)) {
+        throw std::invalid_argument("schedule: \"joined_taps\" must be 0: a row's taps cannot be one sum here");
+    }
+    if (has_whole_steps(problem, joined_taps) && sum_steps(problem, axes, joined_taps) % steps != 0) {
+        throw std::invalid_argument("schedule: \"steps\" must divide the " +
+                                    std::to_string(sum_steps(problem, axes, joined_taps)) + " of a group's sum");
+    }
     if (registers(vectors, rows * blocks) > tile_registers) {
         throw std::invalid_argument("schedule: " + std::to_string(vectors) + " x " + std::to_string(rows * blocks) +
                                     " tiles of sums leave no register for their operands");
@@ -123,8 +192,9 @@ bool amx_runs_on(const Problem &problem, const TargetModel &target) {
 }
 
 bool amx_applies(const Problem &problem) {
-    if (problem.traits().deformable || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
-        !is_dot(problem, dot_width(problem))) {
+    if (problem.traits().deformable || problem.has_open_sizes() || is_empty(problem) ||
+        !is_dot(problem, dot_width(problem)) ||
+        (problem.groups > 1 && reduction_channels(problem) % dot_width(problem) != 0)) {
         return false;
     }
     // Pixels of phases without taps start anywhere, and their sums lie where no constant tells.
@@ -133,30 +203,39 @@ bool amx_applies(const Problem &problem) {
 }
 
 bool amx_is_profitable(const Problem &problem, const TargetModel &target) {
+    // Vectors of channels are written an element at a time where y is channels-first, rows of pixels by vectors.
+    constexpr double cycles_of_element = 1;
     const AmxSchedule schedule = default_amx_schedule(problem, target);
     const DirectSchedule other = default_direct_schedule(problem, target);
-    return tiles_cycles(problem, schedule) < direct_cycles(problem, other, target);
+    const double elements = has_pixel_lanes(problem) ? static_cast<double>(problem.y_elements()) : 0;
+    return tiles_cycles(problem, schedule) + copy_cycles(problem, schedule) <
+           direct_cycles(problem, other, target) + cycles_of_element * elements;
 }
 
 AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    const int steps = ceil_div(static_cast<int>(problem.in_channels), dot_width(problem));
     AmxSchedule best, s;
-    s.steps = ceil_div(steps, ceil_div(steps, most_tile_rows));
     // Beyond that, a part of the image that all panels sweep is too little to read them all for.
     s.panels_outside = problem.w_elements() * 4 / dot_width(problem) > target.core.l2.bytes;
     s.parallel = problem.flops() > 8e6;
     double least = 0;
-    const int most_vectors = ceil_div(static_cast<int>(problem.out_channels), tile_lanes);
-    for (s.vectors = 1; s.vectors <= most_vectors; s.vectors++) {
-        for (s.rows = 1; s.rows <= std::min(height, 3); s.rows++) {
-            for (s.blocks = 1; registers(s.vectors, s.rows * s.blocks) <= tile_registers; s.blocks++) {
-                for (s.pixels = 1; s.pixels <= std::min(width / s.blocks, most_tile_rows); s.pixels++) {
-                    const double cycles = tiles_cycles(problem, s);
-                    if (least == 0 || cycles < least) {
-                        least = cycles;
-                        best = s;
+    const int most_vectors = ceil_div(channels_of_group(problem), tile_lanes);
+    for (const bool joined : {false, true}) {
+        if (joined && !can_join_taps(problem, axes)) {
+            continue;
+        }
+        s.joined_taps = joined;
+        s.steps = default_steps(problem, sum_steps(problem, axes, joined), joined);
+        for (s.vectors = 1; s.vectors <= most_vectors; s.vectors++) {
+            for (s.rows = 1; s.rows <= std::min(height, 3); s.rows++) {
+                for (s.blocks = 1; registers(s.vectors, s.rows * s.blocks) <= tile_registers; s.blocks++) {
+                    for (s.pixels = 1; s.pixels <= std::min(width / s.blocks, most_tile_rows); s.pixels++) {
+                        const double cycles = tiles_cycles(problem, s);
+                        if (least == 0 || cycles < least) {
+                            least = cycles;
+                            best = s;
+                        }
                     }
                 }
             }
@@ -167,37 +246,42 @@ AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &targ
 
 std::optional<TileOperand> streamed_operand(const Problem &problem, const AmxSchedule &s) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int panel = s.vectors * tile_lanes,
-              channels = ceil_div(static_cast<int>(problem.in_channels), dot_width(problem));
+    const int panel = s.vectors * lanes_of(problem), channels = sum_steps(problem, axes, s.joined_taps);
     // What is read again soon: a panel's weights, or, where phases take turns, those of all panels and phases; and
     // where there are several taps, the rows of pixels that they share.
-    double weights = 4.0 * panel * round_up(channels, s.steps), rows = 4.0 * channels * axes[0].in;
-    const int64_t taps = taps_of_phase(axes);
+    double weights = 4.0 * panel * round_up(channels, s.steps);
+    double rows = 4.0 * ceil_div(reduction_channels(problem), dot_width(problem)) * axes[0].in;
+    const double taps = other_taps(axes, s);
     int phases = 1;
     for (size_t a = 0; a < axes.size(); a++) {
         phases *= axes[a].phases;
         rows *= a == 0 ? 1 : axes[a].taps;
     }
-    weights *= static_cast<double>(taps);
+    weights *= taps;
     if (phases > 1 && !s.panels_outside) {
-        weights *= phases * ceil_div(static_cast<int>(problem.out_channels), panel);
+        weights *= phases * ceil_div(channels_of_group(problem), panel);
     }
     const TileOperand of_pixels = has_pixel_lanes(problem) ? TileOperand::lanes : TileOperand::rows;
     const TileOperand of_weights = has_pixel_lanes(problem) ? TileOperand::rows : TileOperand::lanes;
-    if (weights + (taps > 1 ? rows : 0) > most_near) {
+    const bool rereads = taps_of_phase(axes) > 1;
+    if (weights + (rereads ? rows : 0) > most_near) {
         return of_weights;
     }
-    return taps == 1 ? std::optional(of_pixels) : std::nullopt;
+    return rereads ? std::nullopt : std::optional(of_pixels);
 }
 
 ScheduleSpace amx_space(const Problem &problem, const TargetModel &) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    const int steps = ceil_div(static_cast<int>(problem.in_channels), dot_width(problem));
-    const int channels = static_cast<int>(problem.out_channels / problem.groups);
+    const bool joins = can_join_taps(problem, axes);
+    const int steps = sum_steps(problem, axes, joins), lanes = lanes_of(problem);
+    const int channels = channels_of_group(problem);
     // Of several panels, one in part: LLVM 21 cannot allocate the registers of some, and ends the process.
-    const auto constraint = [channels](const ScheduleNumbers &n) {
-        const int panel = n["vectors"] * tile_lanes;
+    const auto constraint = [=, whole = sum_steps(problem, axes, false)](const ScheduleNumbers &n) {
+        const int panel = n["vectors"] * lanes, of_sum = n["joined_taps"] != 0 ? steps : whole;
+        if (n["steps"] > of_sum || (has_whole_steps(problem, n["joined_taps"] != 0) && of_sum % n["steps"] != 0)) {
+            return false;
+        }
         return n["vectors"] == 1 || channels <= panel || channels % panel == 0;
     };
     return {{{"vectors", whole_range(1, 6)},
@@ -205,7 +289,8 @@ ScheduleSpace amx_space(const Problem &problem, const TargetModel &) {
              {"blocks", whole_range(1, 4)},
              {"pixels", whole_range(1, std::min(axes[0].phase_extent, most_tile_rows))},
              {"steps", whole_range(1, std::min(steps, most_tile_rows))},
-             {"panels_outside", {0, 1}}},
+             {"panels_outside", {0, 1}},
+             {"joined_taps", joins ? std::vector<int>{0, 1} : std::vector<int>{0}}},
             constraint};
 }
 
@@ -220,7 +305,7 @@ void schedule_matrix_tile_sums(DirectStages &s, const DirectSchedule &schedule, 
         s.acc.bound_extent(s.c, schedule.panel());  // of a panel in part too: sums lie at constant places
     }
     const auto split = [&](Halide::Stage stage) {
-        stage.split(s.c, vector, amx.pixel_lanes ? row : lane, tile_lanes, TailStrategy::RoundUp);
+        stage.split(s.c, vector, amx.pixel_lanes ? row : lane, schedule.lanes, TailStrategy::RoundUp);
         stage.split(s.q[0], block, amx.pixel_lanes ? lane : row, amx.pixels, TailStrategy::RoundUp);
         return stage;
     };

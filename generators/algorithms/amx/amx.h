@@ -1,9 +1,10 @@
 // The direct algorithm in matrix tiles (AMX): the same sums, a tile of 16 channels and up to 16 pixels at a time, of
 // which several stay in registers.
 //
-// Applies to Conv and ConvTranspose of one group: u8 and s8 x with s8 weights without zero points (exact), bf16
-// (products of pairs summed in f32, subnormal numbers taken for 0), and f16 where the processor has tiles of it (the
-// same, its subnormal numbers being what they are). Multiplications and error: those of the direct algorithm.
+// Applies to Conv and ConvTranspose, of groups of channels that are whole products of four bytes: u8 and s8 x with s8
+// weights without zero points (exact), bf16 (products of pairs summed in f32, subnormal numbers taken for 0), and f16
+// where the processor has tiles of it (the same, its subnormal numbers being what they are). Multiplications and error:
+// those of the direct algorithm.
 #pragma once
 
 #include <Halide.h>
@@ -30,6 +31,7 @@ struct AmxSchedule {
     int pixels = 1;   // of a tile
     int steps = 1;    // of the sum over input channels, four bytes each, that one instruction takes
     bool panels_outside = false, parallel = false;  // as DirectSchedule's
+    bool joined_taps = false;                       // AmxLanes::joins_taps
 
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless the tiles fit into the problem's image and the registers.

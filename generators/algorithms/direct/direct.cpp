@@ -20,6 +20,9 @@ int channels_read(const Problem &problem, const PackedWeights &packed) {
     const int groups = problem.groups == 1 ? 1
                        : packed.groups > 1 ? packed.groups
                                            : (packed.panels * packed.panel - 1) / out + 1;
+    if (packed.joined_taps > 1) {
+        return static_cast<int>(problem.in_channels);
+    }
     return (groups - 1) * packed.reduction_channels + packed.steps() * packed.dot_width;
 }
 

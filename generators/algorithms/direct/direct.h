@@ -51,6 +51,15 @@ struct InterleavedInput {
     Halide::RDom rows;
 };
 
+// Rows of x for matrix tiles whose rows are pixels, over (row, the other axes, group, n): a row has the positions of
+// one group with its channels innermost, as one dimension, with what stands for 0 around the image. In x a pixel's
+// lines have other groups' channels too, and those of many channels fall into few sets of a cache; and here the
+// channels of neighbouring positions are neighbouring products of a sum of all taps along the row.
+struct RowsOfGroups {
+    Halide::Func rows;
+    int channels = 1;  // of a group
+};
+
 // Rows of x end to end, over (c, position, q of the other axes, n), and their sums, over (c, position, phase of each
 // axis, q of the others, n), of which y takes its rows.
 struct FlattenedRows {
@@ -83,6 +92,7 @@ struct DirectStages {
     std::optional<TransposedInput> transposed_input;
     std::optional<PaddedInput> padded_input;
     std::optional<InterleavedInput> interleaved_input;
+    std::optional<RowsOfGroups> rows_of_groups;
     std::optional<FlattenedRows> flattened_rows;
 
     // Over (c, phase of each axis), of all weights: every sum starts below zero by as much. Where 8-bit products are

@@ -156,7 +156,7 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
                                      const Operands &operands, Halide::Type type) {
     const Var product("pair"), step("step");
     const std::vector<Var> i = vars("i", s.axes.size());
-    const int reduction_channels = static_cast<int>(problem.in_channels);
+    const int channels = static_cast<int>(problem.in_channels);
     const AxisMap::Range row = s.axes[0].reads_inside();
     const int width = row.last - row.first + 1, lanes = lanes_within(width, tile_lanes);
     Halide::Region domain = {{0, lanes}, {0, ceil_div(width, lanes)}};
@@ -168,9 +168,9 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
     // The last vector of a row overlaps the one before.
     const Expr x0 = row.first + Halide::min(rows[1] * lanes, width - lanes) + rows[0];
     const Expr channel = step * dot_width + product;
-    const bool whole = s.input_channels == reduction_channels;
+    const bool whole = s.input_channels == channels;
     std::vector<Var> at = {product};
-    std::vector<Expr> to = {product}, from = {whole ? channel : Halide::min(channel, reduction_channels - 1)};
+    std::vector<Expr> to = {product}, from = {whole ? channel : Halide::min(channel, channels - 1)};
     for (size_t a = 0; a < s.axes.size(); a++) {
         at.push_back(i[a]);
         to.push_back(a == 0 ? x0 : Expr(rows[static_cast<int>(a) + 1]));
@@ -183,8 +183,28 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
     const bool pads = std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
     Func interleaved("padded");
     interleaved(at) = pads ? zero : Halide::undef(type);
-    interleaved(to) = whole ? x : Halide::select(channel < reduction_channels, x, zero);
+    interleaved(to) = whole ? x : Halide::select(channel < channels, x, zero);
     return {interleaved, rows};
+}
+
+// `wide` with `zero` around it.
+RowsOfGroups copy_rows_of_groups(const DirectStages &s, const Problem &problem, const Func &wide, const Expr &zero) {
+    const int channels = static_cast<int>(problem.in_channels / problem.groups);
+    std::vector<Var> at = {Var("row")};
+    std::vector<Expr> from = {s.g * channels + at[0] % channels, at[0] / channels};
+    Halide::Region bounds = {{0, s.axes[0].in * channels}};
+    for (size_t a = 1; a < s.axes.size(); a++) {
+        at.emplace_back("i" + std::to_string(a));
+        from.emplace_back(at[a]);
+        bounds.push_back(s.pads[a] ? Halide::Range(0, s.axes[a].in) : Halide::Range());
+    }
+    at.insert(at.end(), {s.g, s.n});
+    from.emplace_back(s.n);
+    bounds.resize(at.size());
+    Func inside("inside"), rows("rows_of_groups");
+    inside(at) = wide(from);
+    rows(at) = Halide::BoundaryConditions::constant_exterior(inside, zero, bounds)(at);
+    return {rows, channels};
 }
 
 // x over (c, position in flattened rows, q of the other axes, n).
@@ -236,7 +256,8 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     const bool pads = more_channels || std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
     const bool by_vectors = !target.is_gpu() && !target.lane_indexed_fma && amx == nullptr;
     const bool separates = by_vectors && schedule.with<RowLanes>() != nullptr && s.axes[0].stride > 1;
-    if (!pads && !separates && (!planes || broadcasts) && same_type) {
+    const bool by_groups = amx != nullptr && amx->copies_groups;
+    if (!pads && !separates && !by_groups && (!planes || broadcasts) && same_type) {
         s.input = operands.x;
         return;
     }
@@ -248,10 +269,15 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         s.transposed_input = {Func("transposed_x"), wide};
         s.transposed_input->copy(at) = wide(same);
         s.input = s.transposed_input->copy;
-        if (!pads) {
+        if (!pads && !by_groups) {
             return;
         }
         wide = s.input;
+    }
+    if (by_groups) {
+        s.rows_of_groups = copy_rows_of_groups(s, problem, wide, zero_point(problem, type));
+        s.input = s.rows_of_groups->rows;
+        return;
     }
     const bool few_channels = s.input_channels % schedule.lanes != 0 && (!planes || s.input_channels < schedule.lanes);
     const bool copies_rows = by_vectors && (pads || separates) && s.input_channels == problem.in_channels &&

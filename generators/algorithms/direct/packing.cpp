@@ -20,6 +20,7 @@ PackedWeights packed_weights(const Problem &problem, const DirectSchedule &sched
                             .dot_width = schedule.dot_width,
                             .axes = axis_maps(problem)};
     if (const auto *amx = schedule.with<AmxLanes>()) {
+        packed.joined_taps = amx->joins_taps ? packed.axes[0].taps : 1;
         packed.tile_steps = amx->steps;
         packed.lanes_outside = amx->pixel_lanes;
     }
@@ -31,8 +32,8 @@ std::vector<int> PackedWeights::extents() const {
     if (lanes_outside) {
         result = {dot_width, tile_steps, panel, steps() / tile_steps};
     }
-    for (const AxisMap &axis : axes) {
-        result.push_back(axis.taps);
+    for (size_t a = 0; a < axes.size(); a++) {
+        result.push_back(taps(a));
     }
     result.push_back(panels * groups);
     for (const AxisMap &axis : axes) {
@@ -67,12 +68,14 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     if (packed.lanes_outside) {
         order = {j0, step, lane, steps};
     }
-    std::vector<Expr> at =
-        weight_at(problem, {channel, channel / out_of_group, channel % out_of_group}, k, packed.reduction_channels);
+    const bool joins = packed.joined_taps > 1;
+    std::vector<Expr> at = weight_at(problem, {channel, channel / out_of_group, channel % out_of_group},
+                                     joins ? k % packed.reduction_channels : k, packed.reduction_channels);
     // Outside these bounds, in the last panel's empty lanes and beyond an uneven phase's taps, weights are zero.
     Halide::Region bounds = weight_bounds(problem);
     for (size_t a = rank; a-- > 0;) {
-        at.push_back(packed.axes[a].tap(phase[a], j[a]));
+        const Expr tap = joins && a == 0 ? k / packed.reduction_channels : Expr(j[a]);
+        at.push_back(packed.axes[a].tap(phase[a], tap));
         bounds.emplace_back(0, packed.axes[a].kernel);
     }
     order.insert(order.end(), j.begin(), j.end());
@@ -82,8 +85,8 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     const Expr zero = Halide::Internal::make_zero(w.type());
     const Expr value = Halide::BoundaryConditions::constant_exterior(w, zero, bounds)(at);
     // A transposed convolution's next input channel may be the next group's, and so may a panel's next output channel.
-    Expr is_weight =
-        packed.steps() * packed.dot_width > packed.reduction_channels ? k < packed.reduction_channels : Expr();
+    const int reduction = packed.reduction_channels * packed.joined_taps;
+    Expr is_weight = packed.steps() * packed.dot_width > reduction ? k < reduction : Expr();
     if (packed.groups > 1 && packed.panels * packed.panel > packed.channels) {
         const Expr is_channel = of_group < packed.channels;
         is_weight = is_weight.defined() ? is_weight && is_channel : is_channel;

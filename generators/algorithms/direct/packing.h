@@ -21,12 +21,14 @@ struct PackedWeights {
     int reduction_channels;  // input channels of a group
     int dot_width;           // neighbouring input channels that one lane sums
     std::vector<AxisMap> axes;
+    int joined_taps = 1;         // of the innermost axis, which are one sum with their channels: then all of them
     int tile_steps = 1;          // that one instruction takes
     bool lanes_outside = false;  // whether those steps lie side by side within a lane
 
     int steps() const {
-        return round_up(ceil_div(reduction_channels, dot_width), tile_steps);
+        return round_up(ceil_div(reduction_channels * joined_taps, dot_width), tile_steps);
     }  // of the sum over input channels
+    int taps(size_t axis) const { return axis == 0 ? axes[0].taps / joined_taps : axes[axis].taps; }  // of other sums
     // [dot_width][panel lane][steps][taps...][panels of all groups][phases...], the innermost first; with lanes
     // outside, [dot_width][tile_steps][panel lane][steps / tile_steps][taps...] and so on.
     std::vector<int> extents() const;

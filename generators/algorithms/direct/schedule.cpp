@@ -78,6 +78,11 @@ int DirectSchedule::width() const {
     return channel != nullptr ? channel->pixels : lanes * vectors;
 }
 
+bool DirectSchedule::joins_taps() const {
+    const auto *amx = with<AmxLanes>();
+    return amx != nullptr && amx->joins_taps;
+}
+
 void DirectSchedule::list(ScheduleText &text) {
     TileNumbers numbers = numbers_of(*this);
     text.number("lanes", lanes, 1, 64);

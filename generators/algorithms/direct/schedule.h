@@ -38,9 +38,11 @@ struct F16Lanes {
 // those of AMX's matrix tiles (amx.h), of which there are `blocks` along the innermost axis.
 struct AmxLanes {
     int blocks = 1;
-    int pixels = 1;            // of a matrix tile
-    int steps = 1;             // of the sum that an instruction takes
-    bool pixel_lanes = false;  // whether a row of a matrix tile is pixels of one channel
+    int pixels = 1;              // of a matrix tile
+    int steps = 1;               // of the sum that an instruction takes
+    bool pixel_lanes = false;    // whether a row of a matrix tile is pixels of one channel
+    bool copies_groups = false;  // whether x is read from a copy of each group by itself: RowsOfGroups
+    bool joins_taps = false;     // of that: whether an output's taps along a row are one sum with their channels
 };
 
 // The numbers a schedule of the direct algorithm is made of.
@@ -70,6 +72,7 @@ struct DirectSchedule {
     int flattened_rows() const;  // 1 where none are
     int panel() const;           // output channels of a tile
     int width() const;           // of a tile, along the innermost axis
+    bool joins_taps() const;     // AmxLanes::joins_taps
 
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless a tile fits into the problem's image.

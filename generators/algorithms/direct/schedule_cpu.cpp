@@ -143,7 +143,7 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
     if (schedule.panels_outside || matrix_tiles) {
         sweep.append({tiles});
         sweep.append(image);
-        sweep.append(schedule.panels_outside ? panels : std::vector<SharedLoop>{panels.front()});
+        sweep.append(panels);
         sweep.append(phases);
         if (schedule.chunk > 0 || !schedule.panels_outside) {
             const int iterations = image_iterations(s.axes, schedule);
@@ -238,8 +238,10 @@ ProductLoops schedule_product(DirectStages &s, const Problem &problem, const Dir
     const auto *amx = schedule.with<AmxLanes>();
     const Var tile(tile_loop), panel("panel"), rows(rows_loop);
     bound_product(s, problem, channels);
-    s.product.split(s.c, panel, s.c, schedule.panel(),
-                    whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    // Panels in part of each group are many: with masks, there is one code for all.
+    const TailStrategy in_part =
+        amx != nullptr && s.splits_groups ? TailStrategy::Predicate : TailStrategy::GuardWithIf;
+    s.product.split(s.c, panel, s.c, schedule.panel(), whole_panels ? TailStrategy::RoundUp : in_part);
     s.product.split(s.q[0], tile, s.q[0], schedule.width(), tail(s.axes[0].phase_extent, schedule.width()));
     std::vector<VarOrRVar> order = amx != nullptr && amx->pixel_lanes
                                        ? unroll_pixel_lanes(s.product, s, *amx, s.interleave_buffer.has_value())
@@ -257,7 +259,7 @@ ProductLoops schedule_product(DirectStages &s, const Problem &problem, const Dir
     if (rank > 1) {
         s.product.unroll(s.q[1]);
     }
-    if (amx != nullptr && whole_panels) {
+    if (amx != nullptr && (whole_panels || s.splits_groups)) {
         // Of two loops that each end with storing the same tiles, LLVM 21 makes one end, and its search for the shape
         // of what meets there does not.
         s.product.never_partition_all();

@@ -1,9 +1,11 @@
 // What a kernel of the direct algorithm does ahead of its sums (copies of x, what sums start from) and after them (y's
 // elements picked, or its rows transposed).
 #include <algorithm>
+#include <numeric>
 
 #include "algorithms/direct/schedule_cpu.h"
 #include "expressions/arithmetic.h"
+#include "lowering/amx/matrix_tiles.h"
 #include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 #include "moves/transpose_block.h"
@@ -58,15 +60,18 @@ void schedule_compensation(DirectStages &s, const Problem &problem, const Direct
 // Once a run, for whole panels.
 void schedule_accumulator_init(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     Func &init = *s.accumulator_init;
-    init.compute_root().bound(s.c, 0, round_up(static_cast<int>(problem.out_channels), schedule.panel()));
+    init.compute_root().bound(s.c, 0, round_up(channels_in_panels(problem, schedule), schedule.panel()));
+    if (s.splits_groups) {
+        init.bound(s.g, 0, static_cast<int>(problem.groups));
+    }
     for (size_t a = 0; a < s.axes.size(); a++) {
         init.bound(s.phase[a], 0, s.axes[a].phases);
     }
     const Var innermost = init.args()[0];
     if (innermost.name() != s.c.name()) {
-        init.bound(innermost, 0, schedule.lanes);
+        init.bound(innermost, 0, tile_lanes);
     }
-    init.vectorize(innermost, schedule.lanes);
+    init.vectorize(innermost, innermost.name() != s.c.name() ? tile_lanes : schedule.lanes);
 }
 
 void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
@@ -231,6 +236,34 @@ void schedule_interleaved_input(DirectStages &s, const Problem &problem, const D
     }
 }
 
+// Ahead of everything else. Groups whose channels are of one line of x are copied together.
+void schedule_rows_of_groups(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    const size_t rank = s.axes.size();
+    const PackedWeights packed = packed_weights(problem, schedule);
+    auto &[copy, channels] = *s.rows_of_groups;
+    const std::vector<Var> at = copy.args();
+    const int beyond = packed.steps() * packed.dot_width - channels * packed.joined_taps;
+    const auto groups = static_cast<int>(problem.groups), batch = static_cast<int>(problem.batch);
+    copy.compute_root().bound(s.g, 0, groups).bound(s.n, 0, batch);
+    for (size_t a = 0; a < rank; a++) {
+        const AxisMap::Range range = a == 0 || s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_inside();
+        const int extent = range.last - range.first + 1, width = a == 0 ? channels : 1;
+        copy.bound(at[a], range.first * width, extent * width + (a == 0 ? round_up(beyond, channels) : 0));
+    }
+    const Var position("position"), vector("vector"), group("group");
+    const int lanes = line_bytes / copy.types()[0].bytes();
+    const int together = largest_divisor(groups, std::max(1, lanes / channels));
+    copy.split(at[0], position, at[0], channels, TailStrategy::RoundUp);
+    copy.split(at[0], vector, at[0], std::gcd(channels, lanes), TailStrategy::RoundUp);
+    copy.split(s.g, s.g, group, together, TailStrategy::RoundUp);
+    std::vector<VarOrRVar> order = {at[0], vector, group, position};
+    order.insert(order.end(), at.begin() + 1, at.end());
+    copy.reorder(order).vectorize(at[0]).unroll(vector).unroll(group);
+    if (schedule.parallel) {
+        share_loops(copy, {batch > 1 ? SharedLoop{s.n, batch} : SharedLoop{s.g, groups / together}});
+    }
+}
+
 void schedule_transposed_output(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
     const Var blocks("blocks"), channels("channels");
@@ -256,6 +289,9 @@ void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedu
     }
     if (s.interleaved_input) {
         schedule_interleaved_input(s, problem, schedule);
+    }
+    if (s.rows_of_groups) {
+        schedule_rows_of_groups(s, problem, schedule);
     }
     if (s.padded_input && s.padded_input->by_tile_rows) {
         copy_rows(s, schedule, tile_rows);

@@ -60,10 +60,11 @@ ZeroPointCompensation compensation_of(const DirectStages &s, const Problem &prob
 // bias - compensation; beyond the last channel, anything.
 Func accumulator_init_of(const DirectStages &s, const Problem &problem, const Operands &operands, bool pixel_lanes) {
     std::vector<Var> at = channel_and_phases(s);
-    const int last = static_cast<int>(problem.out_channels) - 1;
-    Expr value = sums_bias(problem, operands)
-                     ? Halide::cast(sum_type(problem), operands[Tensor::bias](Halide::min(s.c, last)))
-                     : Halide::Internal::make_zero(sum_type(problem));
+    const int channels =
+        static_cast<int>(s.splits_groups ? problem.out_channels / problem.groups : problem.out_channels);
+    const Expr channel = s.group() * channels + Halide::min(s.c, channels - 1);
+    Expr value = sums_bias(problem, operands) ? Halide::cast(sum_type(problem), operands[Tensor::bias](channel))
+                                              : Halide::Internal::make_zero(sum_type(problem));
     if (s.compensation) {
         value -= s.compensation->sum(std::vector<Expr>(at.begin(), at.end()));
     }
@@ -179,8 +180,10 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
         taps[0] = taps[0] * s.partial_sums + s.part;
     }
     std::vector<Var> at = s.channel_vars();
+    const Expr k = s.r[1] * packed.dot_width + s.r[0];
     std::vector<Expr> position = {s.interleaved_input ? Expr(s.r[0])
-                                                      : input_channel(s, problem, s.r[1] * packed.dot_width + s.r[0])};
+                                  : s.rows_of_groups  ? k
+                                                      : input_channel(s, problem, k)};
     std::vector<Expr> from(at.begin(), at.end());
     for (size_t a = 0; a < s.axes.size(); a++) {
         at.insert(at.end(), {s.q[a], s.phase[a]});
@@ -188,7 +191,12 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
         from.insert(from.end(), {s.q[a], s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0)});
     }
     if (s.interleaved_input) {
-        position.emplace_back(s.r[1]);
+        position.push_back(s.group() * (packed.reduction_channels / packed.dot_width) + s.r[1]);
+    }
+    if (s.rows_of_groups) {
+        position[1] = position[1] * s.rows_of_groups->channels + position[0];
+        position.erase(position.begin());
+        position.push_back(s.group());
     }
     at.push_back(s.n);
     position.emplace_back(s.n);
@@ -256,8 +264,8 @@ Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &
                  const Operands &operands, Halide::Type type) {
     const int f16_block = schedule.with<F16Lanes>() != nullptr ? f16_sum_block(problem) : 0;
     Halide::Region domain = {{0, packed.dot_width}, {0, packed.steps() / std::max(f16_block, 1)}};
-    for (const AxisMap &axis : s.axes) {
-        domain.emplace_back(0, domain.size() == 2 ? axis.taps / s.partial_sums : axis.taps);
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        domain.emplace_back(0, a == 0 ? packed.taps(a) / s.partial_sums : packed.taps(a));
     }
     s.r = RDom(domain, "r");
     if (compensates_zero_point(problem, type)) {
