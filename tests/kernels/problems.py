@@ -36,6 +36,12 @@ LARGEST_SIZE = {1: 40, 2: 19, 3: 8, 4: 5, 5: 4}
 
 ACTIVATIONS = {name: row.drawn for name, row in reference.ACTIVATIONS.items() if name is not None}
 
+# How channels meet, as often as it stands here, and patches, whose kernels lie side by side.
+KINDS = ["dense", "dense", "dense", "grouped", "grouped", "depthwise", "depthwise", "patches"]
+GROUP_CHANNELS, GROUP_OUT_CHANNELS = [1, 3, 5, 8, 16, 24], [1, 2, 7, 8, 16, 24, 40]
+PATCH_CHANNELS = [1, 2, 3, 3, 4, 8, 17, 24]
+PATCH_KERNELS = {1: [2, 3, 4, 5, 8, 10, 16], 2: [2, 3, 4, 7, 8, 14, 16], 3: [2, 3, 4], 4: [2, 3], 5: [2]}
+
 # What deployments have: draws of this kind are of one to three dimensions, and have more products.
 WIDE_CHANNELS = [4, 24, 48, 64, 72, 96, 120, 128, 160, 192, 256, 320, 384, 512, 576, 768, 960, 1024, 1280, 1536, 2048]
 WIDE_LARGEST_SIZE = {1: 300, 2: 300, 3: 40}
@@ -68,9 +74,9 @@ INTEGER_TRANSPOSES = [
 class Draw:
     """One random layer. `wide` draws it as deployments have them: large images, many channels, parameters at their edges."""
 
-    def __init__(self, cell, rng, most_products, wide=False):
+    def __init__(self, cell, rng, most_products, wide=False, kinds=None):
         self.operator, self.dtype, self.rank, self.layouts = cell
-        self.rng, self.wide = rng, wide and self.rank in WIDE_LARGEST_SIZE
+        self.rng, self.wide, self.kinds = rng, wide and self.rank in WIDE_LARGEST_SIZE, kinds or KINDS
         while True:
             self.draw_layer()
             if 0 <= layers.products(self.shape()) <= most_products:
@@ -85,6 +91,7 @@ class Draw:
     def draw_layer(self):
         rng = self.rng
         self.draw_dialect()
+        self.kind = rng.choice(self.kinds)
         self.draw_channels()
         self.kernel = [rng.choice(KERNELS[self.rank]) for _ in range(self.rank)]
         self.sizes = [self.draw_size() for _ in range(self.rank)]
@@ -95,8 +102,34 @@ class Draw:
             self.sizes[rng.randrange(self.rank)] = 0
         self.strides = [rng.choice([1, 1, 2, 3]) for _ in range(self.rank)]
         self.dilations = [rng.choice([1, 1, 1, 2, 3]) for _ in range(self.rank)]
+        if self.kind == "patches":
+            self.draw_patches()
+        strides = self.strides
         {"onnx": self.draw_onnx, "ms-nhwc": self.draw_onnx, "onednn-graph": self.draw_onednn,
          "tensorrt": self.draw_tensorrt}[self.dialect]()  # fmt: skip
+        if self.kind == "patches":
+            self.put_side_by_side(strides)
+
+    def draw_patches(self):
+        """Kernels that lie side by side along the innermost axis, and mostly along others."""
+        for axis in reversed(range(self.rank)):
+            if axis == self.rank - 1 or self.chance(0.7):
+                self.kernel[axis] = self.strides[axis] = self.rng.choice(PATCH_KERNELS[self.rank])
+                if self.operator != "ConvTranspose" and self.sizes[axis] > 0:
+                    self.sizes[axis] = math.ceil(self.sizes[axis] / self.kernel[axis]) * self.kernel[axis]
+
+    def put_side_by_side(self, strides):
+        """Attributes that leave patches where they are: no padding, no dilation, all strides, whatever was left out."""
+        self.strides, self.dilations = strides, [1] * self.rank
+        names, a = layers.NAMES[self.dialect], self.attributes
+        kept = [names[key] for key in ("group", "offset_group", "kernel", "out_channels") if key in names]
+        self.attributes = {name: a[name] for name in [*kept, "data_format", "filter_format"] if name in a}
+        self.attributes[names["strides"]] = strides
+        if self.dialect == "onednn-graph":
+            none = {names["dilations"]: [1] * self.rank, "pads_begin": [0] * self.rank, "pads_end": [0] * self.rank}
+            self.attributes |= none
+        if self.dialect == "tensorrt":
+            self.attributes["padding_mode"] = "EXPLICIT_ROUND_DOWN"
 
     def draw_size(self):
         if not self.wide:
@@ -125,14 +158,16 @@ class Draw:
 
     def draw_channels(self):
         rng = self.rng
-        kind = rng.choice(["dense", "dense", "grouped", "depthwise"])
         self.group, self.offset_group = 1, 1
         channels = WIDE_CHANNELS if self.wide else CHANNELS
-        if kind == "dense":
+        if self.kind == "dense":
             self.channels, self.out_channels = rng.choice(channels), rng.choice(channels)
-        elif kind == "grouped":
+        elif self.kind == "patches":
+            self.channels, self.out_channels = rng.choice(PATCH_CHANNELS), rng.choice(channels)
+        elif self.kind == "grouped":
             self.group = rng.choice([2, 8, 32] if self.wide else [2, 3, 4])
-            self.channels, self.out_channels = self.group * rng.choice([1, 3, 5, 8]), self.group * rng.choice([1, 2, 7, 16])
+            self.channels = self.group * rng.choice(GROUP_CHANNELS)
+            self.out_channels = self.group * rng.choice(GROUP_OUT_CHANNELS)
         else:
             self.group = self.channels = rng.choice(channels)
             self.out_channels = self.channels * rng.choice([1, 1, 2])
@@ -259,7 +294,7 @@ def cell_of(layer):
     return layer["operator"], layer["dtype"], len(layer["sizes"]), tuple(layer["layouts"])
 
 
-def draw(seed, number, most_products, cells=CELLS, wide=False):
+def draw(seed, number, most_products, cells=CELLS, wide=False, kinds=None):
     """The same for the same seed and number."""
     rng = random.Random(f"{seed}/{number}")
-    return Draw(cells[number % len(cells)], rng, most_products, wide).layer([seed, number])
+    return Draw(cells[number % len(cells)], rng, most_products, wide, kinds).layer([seed, number])

@@ -55,8 +55,8 @@ COUNTS = ("count", "right", "unsupported", "not run", "failed", "points", "proce
 class Lane:
     """A target and an engine, and how far it got."""
 
-    def __init__(self, target, engine, seed):
-        self.target, self.engine, self.seed = target, engine, seed
+    def __init__(self, target, engine, seed, kinds=None):
+        self.target, self.engine, self.seed, self.kinds = target, engine, seed, kinds
         # Each target draws layers of its own: what one has shown to be right would tell less of the next.
         self.draw_seed = seed ^ zlib.crc32(target.encode())
         self.next = self.done = 0
@@ -86,7 +86,10 @@ def draw(lane, first, count):
     cells = [cell for cell in problems.CELLS if not targets.is_gpu(lane.target) or cell[1] in trials.GPU_TYPES]
     wide = {number: number % WIDE_SHARE == 0 for number in range(first, first + count)}
     # The stride over the cells is its own, so that each cell is drawn wide as well.
-    return [problems.draw(lane.draw_seed, n + n // len(cells), most[is_wide], cells, is_wide) for n, is_wide in wide.items()]
+    return [
+        problems.draw(lane.draw_seed, n + n // len(cells), most[is_wide], cells, is_wide, lane.kinds)
+        for n, is_wide in wide.items()
+    ]
 
 
 def halved(tried, attempt, verdict_of):
@@ -183,7 +186,7 @@ class Soak:
         self.batches = [json.loads(line) for line in soak_regressions.lines_of(self.folder / "batches.jsonl")]
         seed = options.seed or (self.batches[0]["seed"] if self.batches else random.SystemRandom().randrange(1, 2**31))
         engines = ["specialized", "generic"] if options.engine == "all" else [options.engine]
-        self.lanes = {(t, e): Lane(t, e, seed) for e in engines for t in options.targets if self.has(t, e)}
+        self.lanes = {(t, e): Lane(t, e, seed, options.kinds) for e in engines for t in options.targets if self.has(t, e)}
         for batch in self.batches:
             if (batch["target"], batch["engine"]) in self.lanes and batch["seed"] == seed:
                 self.lanes[batch["target"], batch["engine"]].add(batch)
@@ -297,6 +300,7 @@ def parse(arguments):
     parser.add_argument("--targets", nargs="+", metavar="T", choices=list(targets.all_targets()),
                         help="all of processors, unless said")  # fmt: skip
     parser.add_argument("--engine", choices=["specialized", "generic", "all"], default="specialized")
+    parser.add_argument("--kinds", nargs="+", choices=sorted(set(problems.KINDS)), help="draw these alone")
     parser.add_argument("--batch", type=int, help=f"layers a batch ({BATCH['specialized']}, generic {BATCH['generic']})")
     parser.add_argument("--seed", type=int, help="of the draws: the one that build/soak has begun with, else a new one")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="batches at once (the cores)")

@@ -128,6 +128,15 @@ class SoakTest(unittest.TestCase):
         for first, second in zip(*drawn):
             self.assertNotEqual({**first, "data": None}, {**second, "data": None})
 
+    def test_kinds_are_drawn_alone(self):
+        grouped = soak.draw(soak.Lane("x86-64-avx2", "specialized", 7, ["grouped"]), 0, 40)
+        self.assertTrue(all(layer["group"] > 1 for layer in grouped))
+        for layer in soak.draw(soak.Lane("x86-64-avx2", "specialized", 7, ["patches"]), 0, 40):
+            steps = strides(json.dumps(layer))
+            self.assertEqual((layer["group"], steps[-1]), (1, layer["kernel"][-1]), layer)
+            if layer["operator"] != "ConvTranspose":  # none of x is left
+                self.assertEqual(layers.geometry(layer).out[-1] * steps[-1], layer["sizes"][-1], layer)
+
     def test_a_share_is_tried_by_drawn_decisions(self):
         self.soak("--targets", "x86-64-avx2", "--batches", "1", "--batch", "60", "--seed", "2")
         (batch,) = self.batches()
