@@ -148,6 +148,25 @@ class UnusualModels(ImportTest):
         answer = self.read(self.model(nodes), "--weights", self.folder)
         self.assertEqual([failure["layer"] for failure in answer["failures"]], ["bad"])
 
+    def test_sparse_tensors(self):
+        """By indices that count all elements, and by those of each axis."""
+        dense = np.zeros((2, 1, 3), np.float32)
+        dense[0, 0, 1], dense[1, 0, 2] = 3, -4
+        places = np.argwhere(dense)
+        for indices in (np.flatnonzero(dense), places):
+            sparse = helper.make_sparse_tensor(onnx.numpy_helper.from_array(dense[dense != 0], "w"),
+                                               onnx.numpy_helper.from_array(indices.astype(np.int64), "places"), dense.shape)
+            stored = model_of([helper.make_node("Conv", ["x", "w"], ["y"])], [value("x", [1, 1, 4])], [value("y", None)], [])
+            stored.graph.sparse_initializer.append(sparse)
+            made = model_of([helper.make_node("Constant", [], ["w"], sparse_value=sparse), helper.make_node("Conv", ["x", "w"], ["y"])],
+                            [value("x", [1, 1, 4])], [value("y", None)], [])
+            for model in (stored, made):
+                layer, = self.read(model, "--weights", self.folder)["layers"]
+                self.assertEqual(np.load(layer["weights"]).tolist(), dense.tolist())
+        sparse.indices.CopyFrom(onnx.numpy_helper.from_array(places.astype(np.int64) + 2, "places"))
+        made.graph.node[0].attribute[0].sparse_tensor.CopyFrom(sparse)
+        self.assertIn('sparse tensor "w" makes no sense', self.refused(made))
+
     def test_nodes_in_a_circle(self):
         add = helper.make_node("Add", ["a", "c"], ["b"], "add")
         circles = {

@@ -180,6 +180,12 @@ class Operators(ImportTest):
         self.assertEqual(failures["typed"]["message"], 'its input "i" is of type INT64')
         self.assertEqual(failures["typed"]["code"], "unsupported")
 
+    def test_tensors_of_a_layer_have_one_type(self):
+        half = numpy_helper.from_array(np.ones((1, 1, 1), np.float16), "w")
+        model = model_of([helper.make_node("Conv", ["x", "w"], ["y"], "conv")], [value("x", [1, 1, 4])], [value("y", None)], [half])
+        failure, = self.read(model, "--weights", self.folder)["failures"]
+        self.assertEqual(failure["message"], 'its w "w" is of type FLOAT16, its x "x" of FLOAT: they must be of one type')
+
     def test_normalization_of_another_size(self):
         numbers = [tensor(name, np.ones(3)) for name in "sbmv"]
         model = model_of([helper.make_node("Conv", ["x", "w"], ["c"], "conv"),

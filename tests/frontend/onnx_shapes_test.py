@@ -188,6 +188,17 @@ class Misfits(ShapesTest):
         self.assertIn('the Reshape "flat" does not fit its inputs: "x" is [2, 4, 4], "to" is [3] '
                       "(its result would be [1, 2, 8])", self.refused(model, "--shape", "x=2x4x4"))
 
+    def test_window(self):
+        weights = tensor("w", np.ones((2, 1, 5)))
+        for first, given in ((node("MaxPool", "x", "p", "pool", kernel_shape=[3], dilations=[2]), 4),
+                             (node("Conv", "x w", "p", "first", pads=[1, 0]), 3)):  # fmt: skip
+            channels = 2 if first.op_type == "Conv" else 1
+            model = model_of([first, node("Conv", "p v", "y", "conv")], [value("x", ["n", 1, "l"])], [value("y", None)],
+                             [weights, tensor("v", np.ones((1, channels, 1)))])
+            self.assertEqual(self.shapes(model, "--shape", "x=1x1x5")["conv"][:2], [1, channels])
+            self.assertRegex(self.refused(model, "--shape", f"x=1x1x{given}"),
+                             rf'the {first.op_type} "\w+" does not fit .*its window of 5 is larger than axis 2, which is {given} with')
+
     def test_without_a_given_shape_it_is_a_note(self):
         model = model_of([node("Add", "x r", "s", "sum"), node("Conv", "s w", "y", "conv")],
                          [value("x", [1, 2, 4]), value("r", [1, 2, 3])], [value("y", None)], [tensor("w", np.ones((1, 2, 1)))])

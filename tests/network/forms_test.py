@@ -167,6 +167,35 @@ class Forms(NetworkTest):
             self.assertEqual((kinds["layer"], set(kinds)), (3, {"layer", "operation"}))
         self.verify(model)
 
+    def test_bodies_that_copy_values(self):
+        """A Scan whose body hands on the same value twice, and reads its copy; and a Loop that never runs."""
+        nodes = [helper.make_node("Conv", ["s", "w"], ["c"], pads=[1, 1]), helper.make_node("Identity", ["c"], ["same"]),
+                 helper.make_node("Add", ["same", "p"], ["s2"]), helper.make_node("Identity", ["s2"], ["row"])]
+        ports = [value(name, [1, 4, 6]) for name in ("s", "p", "s2", "row")]
+        scan = helper.make_graph(nodes, "scan", ports[:2], ports[2:])
+        loop = helper.make_graph([helper.make_node("Abs", ["before"], ["after"]), helper.make_node("Identity", ["was"], ["is"])], "loop",
+                                 [value("i", [], TensorProto.INT64), value("was", [], TensorProto.BOOL), value("before", [1, 4, 6])],
+                                 [value("is", [], TensorProto.BOOL), value("after", [1, 4, 6])])
+        constants = [random_tensor(np.random.default_rng(1), "w", 4, 4, 3), numpy_helper.from_array(np.int64(0), "none")]
+        model = model_of([helper.make_node("Loop", ["none", "", "z"], ["first"], body=loop),
+                          helper.make_node("Scan", ["first", "x"], ["y", "rows"], body=scan, num_scan_inputs=1)],
+                         [value("z", [1, 4, 6]), value("x", [3, 1, 4, 6])], [value("y", [1, 4, 6]), value("rows", [3, 1, 4, 6])],
+                         constants, opset=17)
+        kinds = self.kinds(model)[0]
+        self.assertEqual((kinds["layer"], set(kinds)), (3, {"layer", "operation"}))
+        self.verify(model)
+
+    def test_a_convolution_that_was_fused_with_a_clip(self):
+        """Whose bounds are attributes of onnxruntime's node, and inputs of ONNX's since operator set 11."""
+        for opset in (10, 17):
+            model = model_of([helper.make_node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation="Clip",
+                                               activation_params=[-0.5, 1.0])],
+                             [value("x", [1, 4, 6])], [value("y", [1, 4, 4])], [random_tensor(np.random.default_rng(1), "w", 4, 4, 3)],
+                             opset=opset)
+            model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+            self.assertEqual(self.kinds(model)[0], {"layer": 1})
+        self.verify(model)
+
     def test_recurrent_nodes(self):
         """Both ways, with all that they may have: steps, whose weights are there once, and none of it left to C. One that has
         more steps than are written out is."""

@@ -32,6 +32,16 @@ class Rewriting(NetworkTest):
         self.assertEqual(self.texts(self.kinds(model)[1]), ["copy", "layer", "map", "copy"])
         self.verify(model)
 
+    def test_outputs_and_inputs_that_are_left_out(self):
+        """They have no name, and are no value that could be another's."""
+        nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("MaxPool", ["c"], ["m", ""], kernel_shape=[2, 2]),
+                 helper.make_node("Resize", ["m", "", "scales"], ["r"], mode="nearest"), helper.make_node("Dropout", ["r"], ["y", ""])]
+        constants = [random_tensor(np.random.default_rng(1), "w", 4, 3, 1, 1),
+                     numpy_helper.from_array(np.float32([1, 1, 2, 2]), "scales")]
+        model = model_of(nodes, [value("x", [1, 3, 5, 6])], [value("y", [1, 4, 8, 10])], constants, opset=17)
+        self.assertEqual(set(self.kinds(model)[0]), {"layer", "operation"})
+        self.verify(model)
+
     def test_a_negation_behind_a_layer(self):
         """A factor of it, behind views too; in an activation it stays that."""
         nodes = [node("Conv", ["x", "k"], ["c"]), node("Neg", ["c"], ["n"]), node("Conv", ["n", "k"], ["d"]),

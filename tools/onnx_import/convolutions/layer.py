@@ -46,6 +46,7 @@ def layer_table(graph, layer, weights_folder):
     table["x"] = ["?" if size is None else size for size in sizes]
     table["w"] = graph.known_shape("weights", layer.inputs["w"])
     table["dtype"] = graph.dtype(layer.inputs["x"])
+    check_types(graph, layer)
     if layer.has_channels_last() and not layer.is_transposed():
         # Its document has ConvTranspose alone; the others are ONNX's with other layouts.
         table["dialect"], table["opset"] = "onnx", 11
@@ -72,6 +73,15 @@ def layer_table(graph, layer, weights_folder):
     if weights_folder:
         write_weights(graph, table, layer, weights_folder)
     return table
+
+
+def check_types(graph, layer):
+    """All tensors of a layer of floats are of one type, as its document says."""
+    own = graph.element_type(layer.inputs["x"])
+    for role, name in layer.inputs.items():
+        other = graph.element_type(name) if name and not layer.quantization else None
+        if other not in (None, own):
+            raise NodeError(f'its {role} "{name}" is of type {other}, its x "{layer.inputs["x"]}" of {own}: they must be of one type')
 
 
 def source(layer):

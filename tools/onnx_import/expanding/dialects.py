@@ -36,14 +36,15 @@ ELEMENTWISE = {"GroupNormalization", "MeanVarianceNormalization", "Gelu", "Layer
 
 # Parameters of a FusedConv's activation, as attributes of the operator that it is, in the order of activation_params.
 ACTIVATION_ATTRIBUTES = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Clip": ["min", "max"]}
+CLIP_BY_INPUTS = 11  # the operator set since which Clip's are inputs
 
 
-def expanded(node):
+def expanded(node, folder):
     """The nodes of ONNX that compute what ONNX Runtime's optimiser made one of; None for any other node."""
     if node.domain != MICROSOFT or not node.input or not node.output:
         return None
     if node.op_type == "FusedConv":
-        return convolution_and_more(node)
+        return convolution_and_more(node, folder)
     if node.op_type == "QuickGelu" and attribute_values(node).get("alpha", 1.702) == 1:
         gate = f"{node.output[0]}/gate"
         return [onnx.helper.make_node("Sigmoid", node.input[:1], [gate]),
@@ -51,25 +52,38 @@ def expanded(node):
     return None
 
 
-def convolution_and_more(node):
+def convolution_and_more(node, folder):
     """FusedConv: a Conv, the sum with its fourth input, and an activation."""
     attributes = attribute_values(node)
     fused = ("activation", "activation_params")
+    constants = []
     steps = [("Conv", list(node.input[:3]), [item for item in node.attribute if item.name not in fused])]
     if input_name(node, 3):
         steps.append(("Add", [None, node.input[3]], []))
     if attributes.get("activation"):
         name = attributes["activation"].decode()
-        numbers = zip(ACTIVATION_ATTRIBUTES.get(name, []), attributes.get("activation_params", []))
-        steps.append((name, [None], [onnx.helper.make_attribute(*pair) for pair in numbers]))
-    nodes, last = [], None
+        numbers = attributes.get("activation_params", [])
+        if name == "Clip" and folder.opset >= CLIP_BY_INPUTS:
+            constants = [number_of(f"{node.output[0]}/{place}", number, folder.element_type(node.input[0]))
+                         for place, number in enumerate(numbers)]
+            steps.append((name, [None, *(constant.output[0] for constant in constants)], []))
+        else:
+            named = zip(ACTIVATION_ATTRIBUTES.get(name, []), numbers)
+            steps.append((name, [None], [onnx.helper.make_attribute(*pair) for pair in named]))
+    nodes, last = list(constants), None
     for place, (operator, inputs, more) in enumerate(steps):
         output = node.output[0] if place == len(steps) - 1 else f"{node.output[0]}/{operator}"
         nodes.append(onnx.helper.make_node(operator, [last if name is None else name for name in inputs], [output]))
         nodes[-1].attribute.extend(more)
         last = output
-    nodes[0].name = node.name
+    nodes[len(constants)].name = node.name
     return nodes
+
+
+def number_of(name, number, element_type):
+    """A Constant."""
+    kind = onnx.TensorProto.DataType.Value(element_type or "FLOAT")
+    return onnx.helper.make_node("Constant", [], [name], value=onnx.helper.make_tensor(name, kind, [], [number]))
 
 
 def in_onnx_terms(node, rank_of):

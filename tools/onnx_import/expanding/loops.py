@@ -21,7 +21,15 @@ def count_of(node, value_of, shape_of):
     if len(bodies) != 1:
         return None
     count = loop_count(node, bodies[0], value_of) if node.op_type == "Loop" else scan_count(node, bodies[0], shape_of)
-    return count if count is not None and 0 < count * len(bodies[0].node) <= MOST_NODES else None
+    if count is None or count * len(bodies[0].node) > MOST_NODES:
+        return None
+    # Of no round there is nothing to stack, whose shape the body alone knows.
+    return max(count, 0) if count > 0 or len(node.output) <= states_of(node) else None
+
+
+def states_of(node):
+    """How many values a round hands on to the next."""
+    return len(node.input) - (2 if node.op_type == "Loop" else attribute_values(node).get("num_scan_inputs", 0))
 
 
 def loop_count(node, body, value_of):

@@ -18,12 +18,12 @@ def in_onnx_nodes(node, folder):
         return None
     handler = (OWN_HANDLERS if own else HANDLERS).get(node.op_type)
     if handler is None:
-        return expanded(node)
+        return expanded(node, folder)
     writer = Writer(node, folder)
     try:
         handler(writer)
     except (IndexError, KeyError, AttributeError, NotTaken):
-        return expanded(node)
+        return expanded(node, folder)
     writer.nodes[-1].name = node.name
     return writer.nodes
 

@@ -99,8 +99,12 @@ class Network:
                 if name not in self.graph.constants and self.graph.shape(name) is None and self.is_tensor(name):
                     hints = "; ".join([*self.graph.misfits[:1], *self.graph.hints, *self.ends_before_open_shapes()])
                     raise ModelError(f'a network\'s sizes are fixed, and the shape of "{name}" at the {unit.node.op_type} '
-                                     f"{called(unit.node)} is {self.graph.open_shape(name) or 'not known'}"
+                                     f"{called(unit.node)} is {self.graph.open_shape(name) or self.not_known(name)}"
                                      + (f": {hints}" if hints else ""))
+
+    def not_known(self, name):
+        known = name in self.graph.makers or name in self.graph.types
+        return "not known" + ("" if known else f" ({self.graph.origin(name)})")
 
     def ends_before_open_shapes(self):
         """How what comes before values of unknown shapes can be a network, where the model's inputs have theirs."""

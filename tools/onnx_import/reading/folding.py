@@ -10,7 +10,7 @@ from evaluating import evaluator
 from expanding import loops
 from expanding.dialects import VERSIONS, expanded, in_onnx_terms, result_type
 from expanding.microsoft import in_onnx_nodes
-from reading import branches
+from reading import branches, windows
 from reading.order import in_order, names_of
 from terms import (INPUTS, ModelError, attribute_values, input_name, is_foldable, is_layer, is_onnx, outer_names, shape_of,
                    subgraphs)
@@ -81,18 +81,18 @@ class Folder:
 
     def follow(self, nodes, scope, prefix):
         for node in nodes:
-            copy = self.is_copy(node, scope)
+            if self.is_copy(node, scope):
+                self.copies[node.op_type] += 1
+                scope[node.output[0]] = scope.get(node.input[0], node.input[0])
+                continue
             bodies, rounds = list(subgraphs(node)), self.rounds_of(node, scope)
             node = self.renamed(node, scope, prefix)
-            if copy:
-                self.copies[node.op_type] += 1
-                self.alias(node.output[0], node.input[0], scope)
-            elif is_onnx(node) and node.op_type == "If":
+            if is_onnx(node) and node.op_type == "If":
                 self.follow_if(node, scope)
             elif rounds is not None:
                 self.follow_loop(node, bodies[0], rounds, scope)
             else:
-                for part in (in_onnx_nodes(node, self) if self.as_network else expanded(node)) or [node]:
+                for part in (in_onnx_nodes(node, self) if self.as_network else expanded(node, self)) or [node]:
                     self.nodes.append(part)
                     self.follow_node(part)
 
@@ -233,6 +233,8 @@ class Folder:
         if is_foldable(node):
             self.fold(node)
         self.check_reshape(node)
+        if (why := windows.too_large(node, lambda name: dims_of(self.types.get(name)))) is not None:
+            self.tell_misfit(node, why)
 
     def know_from_weights(self, node):
         """How many dimensions and channels a convolution's input has."""

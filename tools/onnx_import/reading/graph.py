@@ -31,9 +31,9 @@ class Graph:
         self.readers = collections.defaultdict(list)
         self.makers = {}
         for node in self.nodes:
-            for name in [*node.input, *self.captured_by(node)]:
+            for name in filter(None, [*node.input, *self.captured_by(node)]):  # "" is an input that is left out
                 self.readers[name].append(node)
-            for name in node.output:
+            for name in filter(None, node.output):
                 self.makers[name] = node
 
     def captured_by(self, node):
@@ -121,10 +121,14 @@ class Graph:
         if shape is None and name in self.constants:
             shape = list(self.value(name).shape)
         if shape is None:
-            stated = shape_text(self.types[name].tensor_type) if name in self.types else "no shape"
+            stated = shape_text(self.types[name].tensor_type) if name in self.types else self.origin(name)
             raise NodeError(f'the shape of its {what} "{name}" is not known ({stated})'
                             + (": " + "; ".join(self.hints) if self.hints else ""))
         return shape
+
+    def origin(self, name):
+        """Why nothing is known of a value."""
+        return "no shape" if name in self.makers else "nothing makes it" if name else "it is left out"
 
     def dtype(self, name):
         """Kiln's name of a value's element type. Raises NodeError where it has none."""

@@ -10,7 +10,7 @@ import onnx.external_data_helper
 from google.protobuf.message import DecodeError
 
 from reading.order import in_order
-from terms import ModelError, shape_of, shape_text, subgraphs
+from terms import MAX_CONSTANT_ELEMENTS, ModelError, shape_of, shape_text, subgraphs
 
 
 def load_model(path):
@@ -36,6 +36,7 @@ def load_model(path):
     for tensor in all_tensors(model.graph):
         if onnx.external_data_helper.uses_external_data(tensor):
             check_external_data(path, folder, tensor)
+    write_out_sparse(path, folder, model.graph)
     drop_initializer_inputs(model)
     return model, folder
 
@@ -52,13 +53,45 @@ def drop_initializer_inputs(model):
 def all_tensors(graph):
     """Every tensor of a graph: initializers and attributes, in the bodies of its nodes too."""
     yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 yield attribute.t
+            if attribute.HasField("sparse_tensor"):
+                yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
             yield from attribute.tensors
         for inner in subgraphs(node):
             yield from all_tensors(inner)
+
+
+def write_out_sparse(path, folder, graph):
+    """Sparse tensors become dense ones: initializers, and what a Constant has, in the bodies of nodes too."""
+    for sparse in graph.sparse_initializer:
+        graph.initializer.append(written_out(path, folder, sparse))
+    del graph.sparse_initializer[:]
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "sparse_value":
+                dense = written_out(path, folder, attribute.sparse_tensor)
+                attribute.CopyFrom(onnx.helper.make_attribute("value", dense))
+        for inner in subgraphs(node):
+            write_out_sparse(path, folder, inner)
+
+
+def written_out(path, folder, sparse):
+    """A dense tensor of that name: zeros, but for the values at their indices, which count all elements, or those of each axis."""
+    name, shape = sparse.values.name, tuple(sparse.dims)
+    if np.prod(shape, dtype=np.float64) > MAX_CONSTANT_ELEMENTS:
+        raise ModelError(f'{path}: sparse tensor "{name}" of shape {list(shape)} is too large')
+    try:
+        values, indices = (onnx.numpy_helper.to_array(tensor, folder) for tensor in (sparse.values, sparse.indices))
+        dense = np.zeros(shape, values.dtype)
+        dense[np.unravel_index(indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape), shape)] = values
+    except (ValueError, IndexError, TypeError) as error:
+        raise ModelError(f'{path}: sparse tensor "{name}" makes no sense: {error}') from error
+    return onnx.numpy_helper.from_array(dense, name)
 
 
 def check_external_data(path, folder, tensor):
