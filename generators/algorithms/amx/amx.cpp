@@ -33,7 +33,7 @@ int registers(int vectors, int tiles) {
 // The narrowest image whose rows are worth being a tile's: all sixteen lanes take their time.
 constexpr int least_pixel_lanes = 8;
 
-// Bytes of weights that stay in the first cache: they leave room there for x.
+// Bytes of weights, or of an image, that stay in the first cache: they leave room there for the other.
 constexpr double most_near = 36 << 10;
 
 // Channels of each group.
@@ -54,11 +54,11 @@ int sum_steps(const Problem &problem, const std::vector<AxisMap> &axes, bool joi
     return ceil_div(reduction_channels(problem) * (joins_taps ? axes[0].taps : 1), dot_width(problem));
 }
 
-// Channels of a tile: of a group, where those are fewer, since a panel in part takes masks. Where pixels are lanes a
-// product takes as long as its channels, and tiles are equal parts of a group.
+// Channels of a tile. Where pixels are lanes a product takes as long as its channels, and tiles are equal parts of
+// them; else so long as its pixels, but a group's panel in part takes masks.
 int lanes_of(const Problem &problem) {
     const int channels = channels_of_group(problem), tiles = ceil_div(channels, tile_lanes);
-    const bool equal_parts = problem.groups > 1 && (tiles == 1 || has_pixel_lanes(problem));
+    const bool equal_parts = has_pixel_lanes(problem) || (problem.groups > 1 && tiles == 1);
     return equal_parts ? ceil_div(channels, tiles) : tile_lanes;
 }
 
@@ -75,21 +75,44 @@ bool has_whole_steps(const Problem &problem, bool joins_taps) {
     return !problem.is_quantized() && (problem.groups > 1 || joins_taps);
 }
 
+// What a register tile reads that is not in the first cache: cycles for a row of a matrix tile.
+struct FarRows {
+    double pixels = 0, weights = 0;
+};
+
+// Of several taps pixels are there since the tap before, and weights come while others are multiplied: measured. Of one
+// tap each panel reads all pixels anew, and waits for as long as the second cache takes to give them, unless the first
+// holds all of them; for weights, which follow each other, half as long.
+FarRows far_rows(const Problem &problem, const AmxSchedule &s, double taps, bool far_weights,
+                 const TargetModel &target) {
+    constexpr double waits = 0.25;
+    if (taps_of_phase(axis_maps(problem)) > 1) {
+        return {waits / taps, far_weights ? waits : 0};
+    }
+    const bool pixel_lanes = has_pixel_lanes(problem);
+    const auto positions = static_cast<double>(problem.x_elements() / problem.batch / problem.in_channels);
+    const double image_bytes = 4.0 * ceil_div(reduction_channels(problem), dot_width(problem)) * positions;
+    const double pixels = 4.0 * (pixel_lanes ? s.pixels : s.steps);
+    const double weights = 4.0 * (pixel_lanes ? s.steps : lanes_of(problem));
+    return {image_bytes > most_near ? pixels / target.core.l2.read : 0,
+            far_weights ? weights / target.core.l2.read / 2 : 0};
+}
+
 // Cycles that a register tile takes for `steps` of each tap and block of input channels. Measured: a product takes as
-// long as its pixels, a load as half its rows, and neither hides all of the other, the less so the fewer registers hold
-// operands, nor what comes from the second cache.
-double step_cycles(const AmxSchedule &s, double taps, int lanes, bool far_weights, bool pixel_lanes) {
+// long as its pixels, a load as half its rows, and products do not hide all loads, the less so the fewer registers hold
+// operands.
+double step_cycles(const AmxSchedule &s, int lanes, const FarRows &far, bool pixel_lanes) {
     const int tiles = s.rows * s.blocks, operand_registers = tile_registers - s.vectors * tiles;
     const double products = s.vectors * tiles * std::max(pixel_lanes ? lanes : s.pixels, 4);
     const double pixel_rows = tiles * (pixel_lanes ? s.steps : s.pixels);
     const double weight_rows = s.vectors * (pixel_lanes ? lanes : s.steps);
     const double loads = (pixel_rows + weight_rows) / 2;
-    const double far = pixel_rows / taps + (far_weights ? weight_rows : 0);
-    return std::max(products, loads) + std::min(products, loads) / operand_registers + far / 4 + 6;
+    return std::max(products, loads) + loads / operand_registers + far.pixels * pixel_rows + far.weights * weight_rows +
+           6;
 }
 
-// Cycles of a whole run.
-double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
+// Cycles of a whole run; `near`: with all operands in the first cache.
+double tiles_cycles(const Problem &problem, const AmxSchedule &s, const TargetModel &target, bool near = false) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int steps = ceil_div(sum_steps(problem, axes, s.joined_taps), s.steps), lanes = lanes_of(problem);
     const double taps = other_taps(axes, s);
@@ -110,8 +133,9 @@ double tiles_cycles(const Problem &problem, const AmxSchedule &s) {
     const double outputs = 6.0 * s.vectors * s.rows * s.blocks * vectors_of_tile;
     // A panel that sweeps the image stays in the first cache.
     const double blocks = taps * steps;
-    const bool far = blocks * s.vectors * s.steps * lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
-    const double products = blocks * step_cycles(s, taps, lanes, far, pixel_lanes);
+    const bool far_weights = blocks * s.vectors * s.steps * lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
+    const FarRows far = near ? FarRows() : far_rows(problem, s, taps, far_weights, target);
+    const double products = blocks * step_cycles(s, lanes, far, pixel_lanes);
     return tiles * (std::max(products, outputs) + change);
 }
 
@@ -129,6 +153,39 @@ double copy_cycles(const Problem &problem, const AmxSchedule &s) {
 int default_steps(const Problem &problem, int steps, bool joins_taps) {
     return has_whole_steps(problem, joins_taps) ? largest_divisor(steps, most_tile_rows)
                                                 : ceil_div(steps, ceil_div(steps, most_tile_rows));
+}
+
+// Of the least cycles.
+AmxSchedule best_schedule(const Problem &problem, const TargetModel &target, bool near) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    AmxSchedule best, s;
+    // Beyond that, a part of the image that all panels sweep is too little to read them all for.
+    s.panels_outside = problem.w_elements() * 4 / dot_width(problem) > target.core.l2.bytes;
+    s.parallel = problem.flops() > 8e6;
+    double least = 0;
+    const int most_vectors = ceil_div(channels_of_group(problem), tile_lanes);
+    for (const bool joined : {false, true}) {
+        if (joined && !can_join_taps(problem, axes)) {
+            continue;
+        }
+        s.joined_taps = joined;
+        s.steps = default_steps(problem, sum_steps(problem, axes, joined), joined);
+        for (s.vectors = 1; s.vectors <= most_vectors; s.vectors++) {
+            for (s.rows = 1; s.rows <= std::min(height, 3); s.rows++) {
+                for (s.blocks = 1; registers(s.vectors, s.rows * s.blocks) <= tile_registers; s.blocks++) {
+                    for (s.pixels = 1; s.pixels <= std::min(width / s.blocks, most_tile_rows); s.pixels++) {
+                        const double cycles = tiles_cycles(problem, s, target, near);
+                        if (least == 0 || cycles < least) {
+                            least = cycles;
+                            best = s;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    return best;
 }
 
 }  // namespace
@@ -205,43 +262,15 @@ bool amx_applies(const Problem &problem) {
 bool amx_is_profitable(const Problem &problem, const TargetModel &target) {
     // Vectors of channels are written an element at a time where y is channels-first, rows of pixels by vectors.
     constexpr double cycles_of_element = 1;
-    const AmxSchedule schedule = default_amx_schedule(problem, target);
+    const AmxSchedule schedule = best_schedule(problem, target, true);
     const DirectSchedule other = default_direct_schedule(problem, target);
     const double elements = has_pixel_lanes(problem) ? static_cast<double>(problem.y_elements()) : 0;
-    return tiles_cycles(problem, schedule) + copy_cycles(problem, schedule) <
+    return tiles_cycles(problem, schedule, target, true) + copy_cycles(problem, schedule) <
            direct_cycles(problem, other, target) + cycles_of_element * elements;
 }
 
 AmxSchedule default_amx_schedule(const Problem &problem, const TargetModel &target) {
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    AmxSchedule best, s;
-    // Beyond that, a part of the image that all panels sweep is too little to read them all for.
-    s.panels_outside = problem.w_elements() * 4 / dot_width(problem) > target.core.l2.bytes;
-    s.parallel = problem.flops() > 8e6;
-    double least = 0;
-    const int most_vectors = ceil_div(channels_of_group(problem), tile_lanes);
-    for (const bool joined : {false, true}) {
-        if (joined && !can_join_taps(problem, axes)) {
-            continue;
-        }
-        s.joined_taps = joined;
-        s.steps = default_steps(problem, sum_steps(problem, axes, joined), joined);
-        for (s.vectors = 1; s.vectors <= most_vectors; s.vectors++) {
-            for (s.rows = 1; s.rows <= std::min(height, 3); s.rows++) {
-                for (s.blocks = 1; registers(s.vectors, s.rows * s.blocks) <= tile_registers; s.blocks++) {
-                    for (s.pixels = 1; s.pixels <= std::min(width / s.blocks, most_tile_rows); s.pixels++) {
-                        const double cycles = tiles_cycles(problem, s);
-                        if (least == 0 || cycles < least) {
-                            least = cycles;
-                            best = s;
-                        }
-                    }
-                }
-            }
-        }
-    }
-    return best;
+    return best_schedule(problem, target, false);
 }
 
 std::optional<TileOperand> streamed_operand(const Problem &problem, const AmxSchedule &s) {
