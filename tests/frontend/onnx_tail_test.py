@@ -154,6 +154,17 @@ class Tail(ImportTest):
         self.assertEqual((step["inputs"], step["outputs"]), (["n", "x"], ["y"]))
         self.assertRegex(step["reason"], "emx-onnx-cgen refuses it: .*Loop")
 
+    def test_what_is_drawn_becomes_a_callback(self):
+        """A Dropout in training mode would be C that copies; its mask in inference is C."""
+        for training in (True, False):
+            constants = [tensor("ratio", 0.5), onnx.numpy_helper.from_array(np.array(training), "training")]
+            model = model_of([node("Dropout", "x ratio training", "y m")], [value("x", [3])],
+                             [value("y", [3]), value("m", [3], BOOL)], constants, opset=17)
+            (step,), _ = self.steps_of(model)
+            self.assertEqual(("callback" in step, "c" in step), (training, not training))
+        model = model_of([node("RandomNormalLike", "x", "y")], [value("x", [3])], [value("y", [3])], [])
+        self.assertIn("callback", self.steps_of(model)[0][0])
+
     def test_shapes_that_are_known_when_it_runs(self):
         model = model_of([node("NonZero", "x", "y")], [value("x", [3, 4])], [value("y", [2, None], INT64)])
         with self.assertRaisesRegex(NodeError, '"nonzero" makes "y", whose shape is not known before it runs'):

@@ -137,6 +137,12 @@ class Networks(unittest.TestCase):
             self.assertNotRegex(result.stderr, "Traceback|terminate called")
             self.assertIn("net.onnx", result.stderr)
 
+    def test_what_is_drawn_is_no_view(self):
+        """A Dropout in training mode."""
+        constants = [onnx.numpy_helper.from_array(np.array(number), name) for name, number in (("r", np.float32(0.5)), ("t", True))]
+        model = model_of([CONV, helper.make_node("Dropout", ["c", "r", "t"], ["y"], "drop")], [X], [Y], [W, *constants], opset=17)
+        self.refused("drop must be computed by a program .*not give the same result twice: it is in training mode", "verify", model)
+
     def test_sizes_that_are_open(self):
         model = model_of([CONV, helper.make_node("Relu", ["c"], ["y"])], [value("x", ["n", 3, "h", 5])], [value("y", None)], [W])
         self.refused("sizes are fixed.*--shape x=", "compile", model, "-o", self.folder / "out")

@@ -52,6 +52,18 @@ def is_foldable(node):
         and node.op_type not in INPUTS and node.op_type != "If"
 
 
+def is_random(node, graph):
+    """Whether a node's result is drawn, another one each time."""
+    if not is_onnx(node) or node.op_type not in (*RANDOM, "Dropout"):
+        return False
+    if node.op_type != "Dropout":
+        return True
+    if graph.opset < 7:
+        return not attribute_values(node).get("is_test", 0)
+    training = input_name(node, 2)
+    return bool(training) and (training not in graph.constants or bool(np.any(graph.value(training))))
+
+
 def is_layer(node):
     return node.op_type in INPUTS and node.domain in DIALECTS and len(node.output) > 0
 

@@ -18,7 +18,7 @@ import onnx
 from expanding import recurrent
 from names import to_identifier
 from networks.c_source import Source
-from terms import NodeError, is_onnx, outer_names, subgraphs
+from terms import NodeError, is_onnx, is_random, outer_names, subgraphs
 
 PACKAGE = "emx-onnx-cgen"
 ENTRY = "model"
@@ -121,6 +121,10 @@ class Part:
 
     def c_source(self):
         """The C of it, whose function is called by a digest of it. Raises NodeError."""
+        for node in self.nodes:
+            if is_random(node, self.graph):
+                training = ": it is in training mode" if node.op_type == "Dropout" else ""
+                raise NodeError(f"it does not give the same result twice{training}")
         try:
             text = generated(self.model(self.weights))
             inputs = len(self.inputs)

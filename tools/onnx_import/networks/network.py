@@ -218,7 +218,7 @@ class Network:
             and layer.inputs["w"] in self.graph.constants
 
     def has_no_kernel(self, unit):
-        if unit.kind in ("layer", "check") or (unit.kind == "node" and views.is_view(unit.node)):
+        if unit.kind in ("layer", "check") or (unit.kind == "node" and views.is_view(unit.node, self.graph)):
             return False
         try:
             self.operation(unit)
@@ -377,7 +377,7 @@ class Wishes:
                 self.of_layers.add(name)
 
     def wishes_of(self, unit):
-        if unit.kind == "node" and views.is_view(unit.node):
+        if unit.kind == "node" and views.is_view(unit.node, self.graph):
             self.wish(unit.node.input[0], views.wish(self.graph, unit.node, self.orders.get(unit.outputs[0])))
             return
         if unit.kind in ("tail", "check"):  # it has the model's order

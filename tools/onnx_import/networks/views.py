@@ -5,20 +5,20 @@ import math
 import numpy as np
 
 from networks import layouts
-from terms import NodeError, attribute_values, input_name, is_onnx
+from terms import NodeError, attribute_values, input_name, is_onnx, is_random
 
 SHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
 
 
-def is_view(node):
+def is_view(node, graph):
     """Whether a node's first result is all of its first input."""
     return is_onnx(node) and (node.op_type in SHAPES or node.op_type == "Transpose") \
-        and not any(name for name in node.output[1:])
+        and not any(name for name in node.output[1:]) and not is_random(node, graph)
 
 
 def add_view(network, node):
     """Whether a node's results could be had without a step; then they are there."""
-    if is_view(node):
+    if is_view(node, network.graph):
         if node.input[0] in network.graph.constants:
             return False
         add_whole(network, node)

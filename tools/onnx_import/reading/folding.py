@@ -20,6 +20,8 @@ MOST_ELEMENTS = 4096
 # Operators whose result has a shape that depends on the numbers of their input, and is not larger.
 SHRINKING = ("Compress", "NonZero", "Unique")
 UNKNOWN = onnx.TypeProto()
+# Before this operator set its inference counts windows that begin behind what they slide over, where sizes are rounded up.
+POOLS, POOLS_RIGHT = ("AveragePool", "LpPool", "MaxPool"), 22
 
 
 class Folder:
@@ -292,6 +294,8 @@ class Folder:
             version = self.opset if is_own else min(self.opset, VERSIONS.get(operator, self.opset))
             if operator == "Resize" and version in (11, 12):  # of which it misses the shape where scales are left out
                 version = 13
+            if operator in POOLS:
+                version = max(version, POOLS_RIGHT)
             try:
                 self.schemas[key] = onnx.defs.get_schema(operator, version, "")
             except (onnx.defs.SchemaError, TypeError):  # or the operator set's number is none
