@@ -83,7 +83,7 @@ TEST(DirectDecision, fetches_rows_ahead) {
     const TargetModel &target = find_target("x86-64-avx512");
     const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");
     const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
-    const std::string rest = "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0";
+    const std::string rest = "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0";
     EXPECT_EQ(default_decision(rows, target).schedule,
               lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;" + rest);
     const auto check = [&](const Problem &problem, const std::string &rest) {

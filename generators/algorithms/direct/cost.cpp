@@ -155,6 +155,19 @@ bool reads_few_of_pixels(const Problem &problem, const TargetModel &target) {
            problem.x_type == DType::f32 && !problem.traits().transposed && !target.lane_indexed_fma;
 }
 
+// Whether tiles go through all panels, rather than rows of tiles: where several groups share x's lines, of which a row
+// of tiles reads more than the first cache holds, so that they would come from the second again for each group.
+bool puts_tiles_outside(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                        const TargetModel &target) {
+    if (!can_put_tiles_outside(problem, s) || !reads_few_of_pixels(problem, target)) {
+        return false;
+    }
+    const auto element = static_cast<int64_t>(sizeof(float));
+    const int64_t row_bytes = problem.in_channels * axes[0].in * element;
+    return problem.in_channels / problem.groups * element < line_bytes &&
+           row_bytes * axes[1].extent_of(s.rows) > target.core.l1.bytes;
+}
+
 // The share of their rate that tiles keep where lines of x, of which a group's steps read one channel after the other,
 // fall into so few sets of the first cache that they do not stay from one step to the next: of 512 channels, every
 // second pixel is in the same set.
@@ -464,6 +477,31 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     return best;
 }
 
+// Steps of the sum in a loop's body by channel lanes, of which `s` has so many where nothing else is known.
+int unroll_of_tile(const Problem &problem, const std::vector<AxisMap> &axes, DirectSchedule s,
+                   const TargetModel &target) {
+    const bool pointwise = axes.size() == 1 && axes[0].taps == 1 && problem.groups == 1;
+    if (s.vectors == 1 && target.vector_bits == 512 && problem.x_type == DType::f32 && pointwise) {
+        // Each broadcast is a product's load, of which two a cycle are as many as there are: lines of x arrive the
+        // earlier the more of them the loop's body reads. 1x1 of 128 to 16 channels at 55x55 takes 5% less by 8 steps.
+        s.unroll = largest_divisor(static_cast<int>(problem.in_channels), 8);
+    }
+    if (s.vectors == 1 && 2 * s.lanes >= target.lanes(32) && target.vector_registers <= 16) {
+        // Each broadcast is used once, in whose register LLVM then leaves the sum: of two steps' it stores and loads
+        // most (120 to 8 channels of 28x28 by AVX2 .0265 ms in place of .0196).
+        s.unroll = 1;
+    }
+    if (s.tiles_outside) {
+        // Bodies of few steps come to the next row of taps earlier, whose lines are far: 3x3 groups of 8 channels with
+        // stride 2 take .27 ms by 2 steps and .33 by 4.
+        s.unroll = largest_divisor(s.unroll, 2);
+    }
+    while (s.unroll > 1 && !gathers_few(problem, s)) {
+        s.unroll = largest_divisor(s.unroll, s.unroll - 1);
+    }
+    return s.unroll;
+}
+
 }  // namespace
 
 int registers_of_sums(int vectors, int broadcasts, int partial_sums, const TargetModel &target) {
@@ -514,20 +552,8 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
                                problem.x_elements() * static_cast<int64_t>(sizeof(float)) > target.core.l2.bytes / 2;
     best.panels_outside = 2 * weights > target.core.l2.bytes * (of_far_pixels ? 3 : 1);
     best = channel_lanes_schedule(problem, channels, best, target);
-    if (best.vectors == 1 && target.vector_bits == 512 && problem.x_type == DType::f32 && problem.groups == 1 &&
-        axes.size() == 1 && axes[0].taps == 1) {
-        // Each broadcast is a product's load, of which two a cycle are as many as there are: lines of x arrive the
-        // earlier the more of them the loop's body reads. 1x1 of 128 to 16 channels at 55x55 takes 5% less by 8 steps.
-        best.unroll = largest_divisor(reduction_channels, 8);
-    }
-    if (best.vectors == 1 && 2 * best.lanes >= target.lanes(32) && target.vector_registers <= 16) {
-        // Each broadcast is used once, in whose register LLVM then leaves the sum: of two steps' it stores and loads
-        // most (120 to 8 channels of 28x28 by AVX2 .0265 ms in place of .0196).
-        best.unroll = 1;
-    }
-    while (best.unroll > 1 && !gathers_few(problem, best)) {
-        best.unroll = largest_divisor(best.unroll, best.unroll - 1);
-    }
+    best.tiles_outside = puts_tiles_outside(problem, axes, best, target);
+    best.unroll = unroll_of_tile(problem, axes, best, target);
     if (reads_planes(problem, best) && best.dot_width == 1 && !target.lane_indexed_fma) {
         DirectSchedule transposed = best;
         transposed.transposed_x = true;

@@ -101,6 +101,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("transposed_x", transposed_x, false);
     text.optional("partial_sums", partial_sums, 1);
     text.optional("prefetch_panels", prefetch_panels, false);
+    text.optional("tiles_outside", tiles_outside, false);
     set_tile(*this, numbers);
 }
 
@@ -140,6 +141,10 @@ void DirectSchedule::check(const Problem &problem) const {
     if (prefetch_panels && !can_prefetch_panels(problem, *this)) {
         throw std::invalid_argument(
             "schedule: \"prefetch_panels\" must be 0: no panels of whole lines sweep the image");
+    }
+    if (tiles_outside && !can_put_tiles_outside(problem, *this)) {
+        throw std::invalid_argument(
+            "schedule: \"tiles_outside\" must be 0: no panels of channels go through rows of channels-last y");
     }
     const bool tiles_alone = dot_width == 2 && problem.x_type == DType::f16;
     if (!is_dot(problem, dot_width) || (tiles_alone && with<AmxLanes>() == nullptr)) {
@@ -215,6 +220,12 @@ int64_t panel_bytes(const Problem &problem, const DirectSchedule &schedule) {
 bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule) {
     const int step = schedule.panel() * schedule.dot_width * dot_types(problem, schedule.dot_width).w.bytes();
     return schedule.panels_outside && schedule.with<ChannelLanes>() != nullptr && step % line_bytes == 0;
+}
+
+bool can_put_tiles_outside(const Problem &problem, const DirectSchedule &schedule) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    return axes.size() > 1 && has_one_phase(axes) && problem.y_layout == Layout::nxc && !schedule.panels_outside &&
+           schedule.with<ChannelLanes>() != nullptr;
 }
 
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {

@@ -62,6 +62,8 @@ struct DirectSchedule {
                                     // panels divide groups, or are of several
     bool prefetch_panels = false;   // whether the tiles that multiply by a panel of weights fetch the next one, each a
                                     // share: can_prefetch_panels()
+    bool tiles_outside = false;     // where panels are inside, whether each tile, rather than each row of tiles, goes
+                                    // through all panels: can_put_tiles_outside()
     int partial_sums = 1;           // of each sum, which take the innermost axis' taps in turn: sums_in_parts()
 
     template <class Lanes>
@@ -103,6 +105,10 @@ bool sums_in_parts(const Problem &problem, const DirectSchedule &schedule);
 // Whether the next panel of weights may be fetched while the image is swept by one: of channel lanes, and of whole
 // lines of a cache.
 bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule);
+
+// Whether each tile of a row may go through all panels before the next tile's turn: of channel lanes, where the image
+// is more than one row, and channels-last y has one phase.
+bool can_put_tiles_outside(const Problem &problem, const DirectSchedule &schedule);
 
 // How many register tiles along the two innermost axes multiply by a panel of weights before the next one's turn.
 int tiles_of_panel(const Problem &problem, const DirectSchedule &schedule);

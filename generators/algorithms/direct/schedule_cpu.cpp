@@ -103,15 +103,22 @@ bool copies_rows(const DirectStages &s) {
     return s.padded_input && s.padded_input->by_tile_rows;
 }
 
+// Panels, each of which goes through a tile in a loop of its own: the innermost, which a tile is computed in.
+std::vector<SharedLoop> panels_of_tile(Sweep &sweep, const DirectStages &s, const std::vector<SharedLoop> &panels) {
+    std::vector<SharedLoop> runs = panels;
+    const Var panel = panels.front().var.var, run("run");
+    Func(s.product).split(panel, run, panel, 1);
+    runs.front().var = run;
+    sweep.append({{panel, 1}});
+    return runs;
+}
+
 // One long row, all panels of each of its tiles.
 void sweep_row(Sweep &sweep, const DirectStages &s, const std::vector<SharedLoop> &panels, const SharedLoop &tiles,
                const std::vector<SharedLoop> &phases) {
     std::vector<SharedLoop> runs = panels;
-    if (!copies_rows(s) && sweep.loops.empty()) {  // the innermost loop is what a tile is computed in
-        const Var panel = panels.front().var.var, run("run");
-        Func(s.product).split(panel, run, panel, 1);
-        runs.front().var = run;
-        sweep.append({{panel, 1}});
+    if (!copies_rows(s) && sweep.loops.empty()) {
+        runs = panels_of_tile(sweep, s, panels);
     }
     sweep.append(runs);
     sweep.append({tiles});
@@ -166,12 +173,19 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
     } else if (image.empty()) {
         sweep_row(sweep, s, panels, tiles, phases);
     } else {
-        sweep.append({tiles});
-        sweep.append(panels);
+        if (schedule.tiles_outside) {
+            sweep.append(panels_of_tile(sweep, s, panels));
+            sweep.append({tiles});
+        } else {
+            sweep.append({tiles});
+            sweep.append(panels);
+        }
         sweep.append(phases);
         sweep.append(image);
         if (copies_rows(s)) {
             sweep.share_alone(image.back());
+        } else if (schedule.tiles_outside) {
+            sweep.share(image);  // runs of tiles would end within rows
         } else {
             sweep.share(image);
             sweep.share(phases.empty() ? panels : std::vector<SharedLoop>());

@@ -89,11 +89,13 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"panels_of_groups", panels_of_groups},
              {"transposed_x", transposed_x},
              {"partial_sums", partial_sum_counts(problem)},
-             {"prefetch_panels", target.lane_indexed_fma ? std::vector<int>{0} : std::vector<int>{0, 1}}},
+             {"prefetch_panels", target.lane_indexed_fma ? std::vector<int>{0} : std::vector<int>{0, 1}},
+             {"tiles_outside", grouped ? std::vector<int>{0, 1} : std::vector<int>{0}}},
             [=, &target](const ScheduleNumbers &n) {
                 if (n["channels"] > 0) {
                     return n["transposed_x"] == 0 && n["panels_outside"] == 0 && n["prefetch_panels"] == 0 &&
-                           n["chunk"] == chunk && rows_suit(n, axes, target) && stays_in_group(n, n["channels"]);
+                           n["tiles_outside"] == 0 && n["chunk"] == chunk && rows_suit(n, axes, target) &&
+                           stays_in_group(n, n["channels"]);
                 }
                 if (n["lanes"] > most_lanes || n["flattened_rows"] > 0 || n["prefetch_distance"] > 0) {
                     return false;
@@ -103,7 +105,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                 panels.vectors = n["vectors"];
                 panels.dot_width = n["dot_width"];
                 panels.panels_outside = n["panels_outside"] != 0;
-                if (n["prefetch_panels"] != 0 && !can_prefetch_panels(problem, panels)) {
+                if ((n["prefetch_panels"] != 0 && !can_prefetch_panels(problem, panels)) ||
+                    (n["tiles_outside"] != 0 && !can_put_tiles_outside(problem, panels))) {
                     return false;
                 }
                 // Halide does not see that a fourth vector's bytes lie side by side.
