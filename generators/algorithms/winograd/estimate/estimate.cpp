@@ -77,6 +77,7 @@ struct Work {
     double waits = 0;                           //   that products wait for weights no near cache holds
     double prefetch_waits = 0;                  //     though they are fetched ahead
     double slow_waits = 0;                      //       and come from a slow last cache (slow_weights_rate())
+    double slow_panel_waits = 0;                //         while all blocks of tiles multiply by the panel before
     double fetches = 0;                         //   to ask for those
     double panel_waits = 0;                     //     where a panel is fetched while another is multiplied
     double cold_panel_waits = 0;                //       from memory
@@ -161,7 +162,9 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         work.panel_waits += steps * (std::max(0.0, bytes / ahead_read - blocks * step) + again);
         work.cold_panel_waits +=
             steps * (std::max(late_share * from_memory, from_memory - hidden_share * blocks * step) + again);
-        work.slow_waits += steps * std::max(0.0, bytes / slow_weights_rate(target.core.last) - step);
+        const double slow = bytes / slow_weights_rate(target.core.last);
+        work.slow_waits += steps * std::max(0.0, slow - step);
+        work.slow_panel_waits += steps * std::max(0.0, slow - std::max(1.0, hidden_share * blocks) * step);
     }
     return work;
 }
@@ -322,7 +325,9 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
         target.cold_weights
             ? 0
             : std::max(0.0, 1 - kept_weights * static_cast<double>(target.core.l2.bytes) / packed_bytes);
-    const double waits = read_again * std::max(work.prefetch_waits, far_share * work.slow_waits);
+    const bool by_panels = fetches_warm_panels(shape, schedule, target);
+    const double slow_waits = by_panels ? work.slow_panel_waits : work.slow_waits;
+    const double waits = read_again * std::max(work.prefetch_waits, far_share * slow_waits);
     const WeightCycles when_read = {share * (0.5 * read * work.waits + packed_bytes / far_read), cold},
                        prefetched = {share * (work.fetches + single_steps + waits + late), cold},
                        panels = {share * (work.panel_fetches + read * work.panel_waits), cold_of_panels};
