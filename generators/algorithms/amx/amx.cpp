@@ -33,6 +33,11 @@ int registers(int vectors, int tiles) {
 // The narrowest image whose rows are worth being a tile's: all sixteen lanes take their time.
 constexpr int least_pixel_lanes = 8;
 
+// The longest stride at which rows of x are loaded whole and parted by their positions' remainders, and the most
+// products of four bytes of a sum that is worth it: rows that begin anywhere reach into two lines, which long sums feel
+// more than the copy that has channels innermost, and y written an element at a time.
+constexpr int most_row_stride = 4, most_strided_steps = 256;
+
 // Bytes of weights, or of an image, that stay in the first cache: they leave room there for the other.
 constexpr double most_near = 36 << 10;
 
@@ -237,7 +242,9 @@ bool has_pixel_lanes(const Problem &problem) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
-    return axes[0].stride == 1 && axes[0].phase_extent >= least_pixel_lanes &&
+    const int64_t steps = sum_steps(problem, axes, false) * taps_of_phase(axes);
+    const bool parts = axes[0].stride <= most_row_stride && steps <= most_strided_steps;
+    return (axes[0].stride == 1 || parts) && axes[0].phase_extent >= least_pixel_lanes &&
            std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
                const AxisMap::Range range = axis.reads_inside();
                return axis.out % axis.phases == 0 && range.first <= range.last;

@@ -45,10 +45,13 @@ struct PaddedInput {
 };
 
 // Channels-first x for matrix tiles, over (product, the spatial axes, step, n): neighbouring channels of a pixel lie
-// side by side. Its update writes them over `rows` of x.
+// side by side. Of strided rows, over (..., n, remainder): positions by their remainders, the first axis being their
+// quotients, so that those that neighbouring outputs read lie side by side. Its updates, one a remainder, write them
+// over `rows` of x.
 struct InterleavedInput {
     Halide::Func interleaved;
-    Halide::RDom rows;
+    int row_stride = 1;
+    std::vector<Halide::RDom> rows;
 };
 
 // Rows of x for matrix tiles whose rows are pixels, over (row, the other axes, group, n): a row has the positions of

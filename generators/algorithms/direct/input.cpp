@@ -154,37 +154,50 @@ PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSched
 // the channels.
 InterleavedInput interleave_channels(const DirectStages &s, const Problem &problem, int dot_width,
                                      const Operands &operands, Halide::Type type) {
-    const Var product("pair"), step("step");
+    const Var product("pair"), step("step"), remainder("remainder");
     const std::vector<Var> i = vars("i", s.axes.size());
-    const int channels = static_cast<int>(problem.in_channels);
+    const int channels = static_cast<int>(problem.in_channels), stride = s.axes[0].stride;
     const AxisMap::Range row = s.axes[0].reads_inside();
-    const int width = row.last - row.first + 1, lanes = lanes_within(width, tile_lanes);
-    Halide::Region domain = {{0, lanes}, {0, ceil_div(width, lanes)}};
-    for (size_t a = 1; a < s.axes.size(); a++) {
-        const AxisMap::Range range = s.axes[a].reads_inside();
-        domain.emplace_back(range.first, range.last - range.first + 1);
-    }
-    const RDom rows(domain, "inside");
-    // The last vector of a row overlaps the one before.
-    const Expr x0 = row.first + Halide::min(rows[1] * lanes, width - lanes) + rows[0];
-    const Expr channel = step * dot_width + product;
+    const Expr channel = step * dot_width + product, zero = zero_point(problem, type);
     const bool whole = s.input_channels == channels;
-    std::vector<Var> at = {product};
-    std::vector<Expr> to = {product}, from = {whole ? channel : Halide::min(channel, channels - 1)};
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        at.push_back(i[a]);
-        to.push_back(a == 0 ? x0 : Expr(rows[static_cast<int>(a) + 1]));
-        from.push_back(to.back());
-    }
-    at.insert(at.end(), {step, s.n});
-    to.insert(to.end(), {step, s.n});
-    from.push_back(s.n);
-    const Expr x = widen(problem, operands.sizes, type, operands.x(from)), zero = zero_point(problem, type);
     const bool pads = std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();
-    Func interleaved("padded");
-    interleaved(at) = pads ? zero : Halide::undef(type);
-    interleaved(to) = whole ? x : Halide::select(channel < channels, x, zero);
-    return {interleaved, rows};
+    std::vector<Var> at = {product};
+    at.insert(at.end(), i.begin(), i.end());
+    at.insert(at.end(), {step, s.n});
+    if (stride > 1) {
+        at.push_back(remainder);
+    }
+    InterleavedInput result = {Func("padded"), stride, {}};
+    result.interleaved(at) = pads ? zero : Halide::undef(type);
+    for (int of = 0; of < stride; of++) {
+        const int first = ceil_div(row.first - of, stride), width = (row.last - of + stride) / stride - first;
+        if (width <= 0) {
+            continue;
+        }
+        const int lanes = lanes_within(width, tile_lanes);
+        Halide::Region domain = {{0, lanes}, {0, ceil_div(width, lanes)}};
+        for (size_t a = 1; a < s.axes.size(); a++) {
+            const AxisMap::Range range = s.axes[a].reads_inside();
+            domain.emplace_back(range.first, range.last - range.first + 1);
+        }
+        const RDom rows(domain, "inside");
+        // The last vector of a row overlaps the one before.
+        const Expr x0 = first + Halide::min(rows[1] * lanes, width - lanes) + rows[0];
+        std::vector<Expr> to = {product}, from = {whole ? channel : Halide::min(channel, channels - 1)};
+        for (size_t a = 0; a < s.axes.size(); a++) {
+            to.push_back(a == 0 ? x0 : Expr(rows[static_cast<int>(a) + 1]));
+            from.push_back(a == 0 ? x0 * stride + of : to.back());
+        }
+        to.insert(to.end(), {step, s.n});
+        if (stride > 1) {
+            to.emplace_back(of);
+        }
+        from.emplace_back(s.n);
+        const Expr x = widen(problem, operands.sizes, type, operands.x(from));
+        result.interleaved(to) = whole ? x : Halide::select(channel < channels, x, zero);
+        result.rows.push_back(rows);
+    }
+    return result;
 }
 
 // `wide` with `zero` around it.

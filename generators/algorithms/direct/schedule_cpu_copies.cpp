@@ -209,7 +209,7 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
 // Neighbouring channels' rows side by side: a vector of each is stored at once.
 void schedule_interleaved_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
-    auto &[interleaved, rows] = *s.interleaved_input;
+    auto &[interleaved, stride, rows] = *s.interleaved_input;
     const std::vector<Var> at = interleaved.args();
     const Var product = at[0], step = at[rank + 1];
     interleaved.compute_root()
@@ -217,22 +217,32 @@ void schedule_interleaved_input(DirectStages &s, const Problem &problem, const D
         .bound(step, 0, s.input_channels / schedule.dot_width);
     interleaved.bound(s.n, 0, static_cast<int>(problem.batch));
     for (size_t a = 0; a < rank; a++) {
-        const AxisMap::Range range = s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_inside();
+        AxisMap::Range range = s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_inside();
+        if (a == 0) {
+            range = {-ceil_div(-range.first, stride), (range.last + stride) / stride - 1};
+        }
         interleaved.bound(at[a + 1], range.first, range.last - range.first + 1);
+    }
+    if (stride > 1) {
+        interleaved.bound(at.back(), 0, stride);
     }
     const Var bytes("bytes");
     interleaved.fuse(product, at[1], bytes).vectorize(bytes, 64 / (4 / schedule.dot_width), TailStrategy::GuardWithIf);
-    std::vector<VarOrRVar> order = {RVar(rows[0]), product};
-    for (size_t d = 1; d <= rank; d++) {
-        order.push_back(RVar(rows[static_cast<int>(d)]));
-    }
-    order.insert(order.end(), {step, s.n});
-    Halide::Stage update = interleaved.update();
-    // No two lanes write the same element, which Halide cannot prove.
-    update.reorder(order).allow_race_conditions().vectorize(RVar(rows[0])).unroll(product);
     if (schedule.parallel) {
         interleaved.parallel(problem.batch > 1 ? s.n : step);
-        update.parallel(problem.batch > 1 ? s.n : step);
+    }
+    for (size_t k = 0; k < rows.size(); k++) {
+        std::vector<VarOrRVar> order = {RVar(rows[k][0]), product};
+        for (size_t d = 1; d <= rank; d++) {
+            order.push_back(RVar(rows[k][static_cast<int>(d)]));
+        }
+        order.insert(order.end(), {step, s.n});
+        Halide::Stage update = interleaved.update(static_cast<int>(k));
+        // No two lanes write the same element, which Halide cannot prove.
+        update.reorder(order).allow_race_conditions().vectorize(RVar(rows[k][0])).unroll(product);
+        if (schedule.parallel) {
+            update.parallel(problem.batch > 1 ? s.n : step);
+        }
     }
 }
 

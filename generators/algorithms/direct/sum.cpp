@@ -201,6 +201,12 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
     at.push_back(s.n);
     position.emplace_back(s.n);
     from.emplace_back(s.n);
+    if (s.interleaved_input && s.interleaved_input->row_stride > 1) {
+        const AxisMap &row = s.axes[0];
+        const Expr of_tap = row.offset(s.phase[0]) + taps[0] * row.tap_step;
+        position[1] = s.q[0] + of_tap / row.stride;
+        position.push_back(of_tap % row.stride);
+    }
     const std::vector<Expr> weight = packed.at(s.c, s.group(), s.r[0], s.r[1], taps, s.phase);
     const Halide::Type sum = sum_type(problem);
     if (s.partial_sums > 1) {
