@@ -116,7 +116,7 @@ double step_cycles(const AmxSchedule &s, int lanes, const FarRows &far, bool pix
            6;
 }
 
-// Cycles of a whole run; `near`: with all operands in the first cache.
+// Cycles of a whole run; `near`: with all operands of 1x1 layers in the first cache.
 double tiles_cycles(const Problem &problem, const AmxSchedule &s, const TargetModel &target, bool near = false) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int steps = ceil_div(sum_steps(problem, axes, s.joined_taps), s.steps), lanes = lanes_of(problem);
@@ -139,7 +139,7 @@ double tiles_cycles(const Problem &problem, const AmxSchedule &s, const TargetMo
     // A panel that sweeps the image stays in the first cache.
     const double blocks = taps * steps;
     const bool far_weights = blocks * s.vectors * s.steps * lanes * 4 > most_near || (phases > 1 && !s.panels_outside);
-    const FarRows far = near ? FarRows() : far_rows(problem, s, taps, far_weights, target);
+    const FarRows far = near && taps_of_phase(axes) == 1 ? FarRows() : far_rows(problem, s, taps, far_weights, target);
     const double products = blocks * step_cycles(s, lanes, far, pixel_lanes);
     return tiles * (std::max(products, outputs) + change);
 }
