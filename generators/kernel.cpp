@@ -14,10 +14,11 @@
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/bf16_instruction.h"
 #include "lowering/byte_dot.h"
+#include "lowering/counts/accesses.h"
+#include "lowering/counts/innermost_loops.h"
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
 #include "lowering/gpu_module.h"
-#include "lowering/innermost_loops.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
 #include "lowering/native_code.h"
@@ -187,6 +188,14 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     return without_false_assertions([&] { return pipeline.compile_to_module(arguments, name, target); });
 }
 
+// Whether y may lie where the residual does. An element of y is a sum with one of the residual, which is therefore read
+// before y is written: if it is read once, nothing needs it afterwards.
+bool adds_residual_in_place(const Problem &problem, const Halide::Module &kernel) {
+    const char *const y = tensor_row(Tensor::y).name, *const residual = tensor_row(Tensor::residual).name;
+    return problem.residual && open_sizes(problem) == 0 && most_accesses(kernel, y, y) == problem.y_elements() &&
+           most_accesses(kernel, residual, y) == problem.y_elements();
+}
+
 // What a lowered module launches.
 class CollectLaunches : public Halide::Internal::IRVisitor {
   public:
@@ -255,6 +264,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         function.body.accept(&collect);
     }
     facts.launches = collect.launches;
+    facts.residual_in_place = !request.target->is_gpu() && adds_residual_in_place(simplified, kernel);
     if (request.plain_registers && !implementation->uses_matrix_tiles()) {
         use_basic_registers();
     }

@@ -40,7 +40,10 @@ struct KernelFacts {
     int64_t workspace_bytes = 0;         // with one worker
     int64_t worker_workspace_bytes = 0;  // more for each further one
     int64_t stack_bytes = 0;             // of the kernel's own frames
-    std::vector<GpuLaunch> launches;     // of a GPU's kernel, in order
+    // Whether y may lie where the residual does: each element of that is read once, for the one of y that it is added
+    // to, and each of y is written once.
+    bool residual_in_place = false;
+    std::vector<GpuLaunch> launches;  // of a GPU's kernel, in order
 };
 
 // Writes an object with these functions (kiln/kernel.h gives their signatures). Throws std::runtime_error with

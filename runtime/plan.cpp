@@ -313,6 +313,9 @@ Status Plan::check(const RunArguments &a) const {
         status = check_tensor(name_of(tensor), pointer, wanted, alignment);
     });
     KILN_RETURN_IF_ERROR(status);
+    if (a.residual != nullptr && a.residual == a.y && kernel_->residual_in_place == 0) {
+        return Status::invalid_argument("residual is y: this kernel does not add it in place");
+    }
     KILN_RETURN_IF_ERROR(check_tensor("packed_weights", a.packed_weights, true, handles ? 1 : KILN_ALIGNMENT));
     KILN_RETURN_IF_ERROR(check_threads(a.threads));
     return check_workspace(a.workspace, a.workspace_bytes, workspace_bytes(a.threads), handles ? 1 : KILN_ALIGNMENT);

@@ -37,6 +37,7 @@ AT(kiln_kernel, run, 64);
 AT(kiln_kernel, pack, 72);
 AT(kiln_kernel, bytes_for, 80);
 AT(kiln_kernel, gpu, 88);
+AT(kiln_kernel, residual_in_place, 92);
 
 SIZE(kiln_layer, 64);
 AT(kiln_layer, name, 0);

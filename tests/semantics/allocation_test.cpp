@@ -158,6 +158,7 @@ TEST(Allocation, NoneByPlans) {
         run_nothing,
         pack_nothing,
         nullptr,
+        0,
         0};
     const kiln_library library = {"lib", "0", 1, 0, &kernel, nullptr};
     alignas(64) float memory[16] = {};

@@ -53,7 +53,7 @@ int32_t fake_pack(const void *, const int64_t *strides, const int32_t *, const i
 }
 
 kiln_kernel kernel_for(const char *problem, uint64_t features = 0, const char *algorithm = "direct") {
-    return {problem, algorithm, "", "test", features, {128, 256, 64}, fake_run, fake_pack, nullptr, kiln_gpu_none};
+    return {problem, algorithm, "", "test", features, {128, 256, 64}, fake_run, fake_pack, nullptr, kiln_gpu_none, 0};
 }
 
 // A library that owns its tables.
@@ -294,6 +294,18 @@ TEST(Plan, NeedsNoWorkspaceWhereTheKernelHasNone) {
     a.workspace = nullptr;
     a.workspace_bytes = 0;
     EXPECT_TRUE(plan_for(kernel, exact).run(a).ok());
+}
+
+TEST(Plan, TakesAResidualInYFromKernelsThatAddItInPlace) {
+    const std::string problem = std::string(exact) + "-residual";
+    kiln_kernel kernel = kernel_for(problem.c_str());
+    Memory memory;
+    RunArguments a = memory.arguments();
+    a.residual = a.y;
+    EXPECT_EQ(std::string(plan_for(kernel, problem.c_str()).run(a).message()),
+              "residual is y: this kernel does not add it in place");
+    kernel.residual_in_place = 1;
+    EXPECT_TRUE(plan_for(kernel, problem.c_str()).run(a).ok());
 }
 
 TEST(Plan, ReportsWhatTheKernelReports) {

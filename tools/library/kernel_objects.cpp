@@ -26,8 +26,8 @@ std::string symbol_of(const std::string &library, const Problem &problem, const 
 
 // Facts as text, which is what a child process hands back.
 std::string print_facts(const KernelFacts &facts) {
-    std::string text = fmt::format("{} {} {} {}", facts.packed_bytes, facts.workspace_bytes,
-                                   facts.worker_workspace_bytes, facts.stack_bytes);
+    std::string text = fmt::format("{} {} {} {} {:d}", facts.packed_bytes, facts.workspace_bytes,
+                                   facts.worker_workspace_bytes, facts.stack_bytes, facts.residual_in_place);
     for (const GpuLaunch &launch : facts.launches) {
         text += fmt::format(" {} {} {}", launch.entry, launch.threads, launch.shared_bytes);
     }
@@ -37,7 +37,8 @@ std::string print_facts(const KernelFacts &facts) {
 KernelFacts read_facts(const std::string &printed) {
     KernelFacts facts;
     std::istringstream text(printed);
-    text >> facts.packed_bytes >> facts.workspace_bytes >> facts.worker_workspace_bytes >> facts.stack_bytes;
+    text >> facts.packed_bytes >> facts.workspace_bytes >> facts.worker_workspace_bytes >> facts.stack_bytes >>
+        facts.residual_in_place;
     for (GpuLaunch launch; text >> launch.entry >> launch.threads >> launch.shared_bytes;) {
         facts.launches.push_back(launch);
     }

@@ -241,10 +241,11 @@ std::string table(const LibraryContents &library) {
     for (const auto &kernel : library.kernels) {
         const LibraryKernel &k = *kernel;
         text += fmt::format(
-            "        {{\"{}\", \"{}\", \"{}\", \"{}\", UINT64_C({}), {{{}, {}, {}}}, {}, {}_pack, {}, {}}},\n",
+            "        {{\"{}\", \"{}\", \"{}\", \"{}\", UINT64_C({}), {{{}, {}, {}}}, {}, {}_pack, {}, {}, {:d}}},\n",
             std::string_view(print(k.problem)), k.decision.algorithm, k.decision.schedule, k.target->name,
             k.target->features, k.facts.packed_bytes, k.facts.workspace_bytes, k.facts.worker_workspace_bytes, k.symbol,
-            k.symbol, k.problem.has_open_sizes() ? k.symbol + "_bytes" : "NULL", k.target->gpu.api);
+            k.symbol, k.problem.has_open_sizes() ? k.symbol + "_bytes" : "NULL", k.target->gpu.api,
+            k.facts.residual_in_place);
     }
     text += "    };\n";
     for (const LibraryLayer &layer : library.layers) {
@@ -330,6 +331,7 @@ nlohmann::ordered_json kernel_json(const LibraryKernel &kernel) {
                                    {"workspace_bytes", kernel.facts.workspace_bytes},
                                    {"worker_workspace_bytes", kernel.facts.worker_workspace_bytes},
                                    {"stack_bytes", kernel.facts.stack_bytes}};
+    if (kernel.problem.residual) json["residual_in_place"] = kernel.facts.residual_in_place;
     if (kernel.size) {
         const SizedDecision &taken = kernel.size->taken, &usual = kernel.size->usual;
         json["size"] = {{"code_bytes", taken.code_bytes},

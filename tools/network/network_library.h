@@ -34,7 +34,7 @@ struct OperationKernel {
 
 // The memory of one network.
 struct NetworkMemory {
-    ArenaPlan arena;                         // its blocks are the tensors, then the steps' workspaces
+    ArenaPlan arena;                         // its blocks are those of tensors, then the steps' workspaces
     std::vector<int64_t> offsets;            // of tensors in the arena; -1: not there
     std::vector<int64_t> workspace_offsets;  // of steps
     // The same in the arena of NAME_run_kept, and its size.

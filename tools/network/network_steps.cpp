@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "function_arguments.h"
 #include "kiln/kernel.h"
+#include "kiln/tensor.h"
 
 namespace kiln::tools {
 using Base = NetworkPointer::Base;
@@ -80,10 +81,8 @@ int NetworkSteps::field_of(int tensor) const {
     return -1;
 }
 
-NetworkMemory NetworkSteps::plan() const {
-    NetworkMemory memory;
-    std::map<int, ArenaBlock> tensors;
-    std::vector<ArenaBlock> workspaces;
+NetworkSteps::Tensors NetworkSteps::arena_tensors() const {
+    Tensors tensors;
     for (int i = 0; i < static_cast<int>(network_.steps.size()); i++) {
         const NetworkStep &step = network_.steps[i];
         for (const std::vector<int> *list : {&step.inputs, &step.outputs}) {
@@ -94,29 +93,71 @@ NetworkMemory NetworkSteps::plan() const {
                 at->second.last = i;
             }
         }
-        const Workspace needed = workspace_of(step);
-        workspaces.push_back({needed.bytes, i, i});
+    }
+    return tensors;
+}
+
+// A residual that nothing else needs, then or later, where the layer's kernels can do so.
+int NetworkSteps::in_place_of(int index, const Tensors &tensors) const {
+    const NetworkStep &step = network_.steps[index];
+    const auto role = std::find(step.roles.begin(), step.roles.end(), tensor_row(Tensor::residual).name);
+    if (step.kind != NetworkStep::Kind::layer || role == step.roles.end()) return -1;
+    const int residual = step.inputs[role - step.roles.begin()], y = step.outputs[0];
+    const auto from = tensors.find(residual), to = tensors.find(y);
+    const auto lies_there = [&](int input) { return network_.root(input) == residual; };
+    if (from == tensors.end() || to == tensors.end() || from->second.last != index || to->second.first != index ||
+        std::count_if(step.inputs.begin(), step.inputs.end(), lies_there) != 1) {
+        return -1;
+    }
+    const auto &kernels = layer_of(step).kernels;
+    const bool can =
+        std::all_of(kernels.begin(), kernels.end(), [](const auto &kernel) { return kernel->facts.residual_in_place; });
+    return can ? residual : -1;
+}
+
+NetworkMemory NetworkSteps::plan() const {
+    NetworkMemory memory;
+    const Tensors tensors = arena_tensors();
+    std::vector<std::pair<int, ArenaBlock>> in_order(tensors.begin(), tensors.end());  // that steps make them in
+    std::stable_sort(in_order.begin(), in_order.end(),
+                     [](const auto &a, const auto &b) { return a.second.first < b.second.first; });
+    std::vector<ArenaBlock> blocks, kept_blocks;
+    std::map<int, size_t> block_of;  // one for a tensor and those that are written over it
+    for (const auto &[tensor, block] : in_order) {
+        kept_blocks.push_back(block);
+        if (const int over = in_place_of(block.first, tensors); over >= 0) {
+            block_of[tensor] = block_of.at(over);
+            blocks[block_of[tensor]].last = block.last;
+        } else {
+            block_of[tensor] = blocks.size();
+            blocks.push_back(block);
+        }
+    }
+    const size_t first_workspace = blocks.size();
+    for (int i = 0; i < static_cast<int>(network_.steps.size()); i++) {
+        const Workspace needed = workspace_of(network_.steps[i]);
+        blocks.push_back({needed.bytes, i, i});
+        kept_blocks.push_back(blocks.back());
         if (needed.worker_bytes > 0) {
             memory.several_bytes = std::max(memory.several_bytes, aligned(needed.bytes));
             memory.worker_bytes = std::max(memory.worker_bytes, needed.worker_bytes);
         }
     }
-    std::vector<ArenaBlock> blocks;
-    for (const auto &[tensor, block] : tensors) blocks.push_back(block);
-    blocks.insert(blocks.end(), workspaces.begin(), workspaces.end());
     memory.arena = plan_arena(blocks, KILN_ALIGNMENT);
-    const ArenaPlan kept = keep_all(blocks, KILN_ALIGNMENT);
+    const ArenaPlan kept = keep_all(kept_blocks, KILN_ALIGNMENT);
     memory.kept_bytes = kept.bytes;
-    size_t block = 0;
     memory.offsets.assign(network_.tensors.size(), -1);
     memory.kept = memory.offsets;
-    for (const auto &[tensor, unused] : tensors) {
-        memory.kept[tensor] = kept.offsets[block];
-        memory.offsets[tensor] = memory.arena.offsets[block++];
+    for (size_t i = 0; i < in_order.size(); i++) {
+        const int tensor = in_order[i].first;
+        memory.offsets[tensor] = memory.arena.offsets[block_of.at(tensor)];
+        memory.kept[tensor] = kept.offsets[i];
     }
-    const auto first = static_cast<std::ptrdiff_t>(block);
-    memory.workspace_offsets.assign(memory.arena.offsets.begin() + first, memory.arena.offsets.end());
-    memory.kept_workspace_offsets.assign(kept.offsets.begin() + first, kept.offsets.end());
+    const auto workspaces = [](const std::vector<int64_t> &offsets, size_t first) {
+        return std::vector<int64_t>(offsets.begin() + static_cast<std::ptrdiff_t>(first), offsets.end());
+    };
+    memory.workspace_offsets = workspaces(memory.arena.offsets, first_workspace);
+    memory.kept_workspace_offsets = workspaces(kept.offsets, in_order.size());
     return memory;
 }
 

@@ -46,6 +46,11 @@ class NetworkSteps {
     const LibraryLayer &layer_of(const NetworkStep &step) const;
     Workspace workspace_of(const NetworkStep &step) const;
     bool is_in_arena(int tensor) const;
+    // Of tensors that lie in the arena, with the steps that need them, by their roots. in_place_of(): the tensor that a
+    // step's y is written over, or -1.
+    using Tensors = std::map<int, ArenaBlock>;
+    Tensors arena_tensors() const;
+    int in_place_of(int step, const Tensors &tensors) const;
     int field_of(int tensor) const;
     NetworkPointer place(int tensor, const Making &making) const;
     NetworkPointer workspace(size_t step, const Making &making) const;

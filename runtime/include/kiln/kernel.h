@@ -85,6 +85,7 @@ typedef struct kiln_kernel {
     kiln_pack_function pack;
     kiln_bytes_function bytes_for; /* null where nothing is left open */
     int32_t gpu;                   /* the kiln_gpu_api it runs on; 0: the processor */
+    int32_t residual_in_place;     /* whether y may be the residual's memory, and is then written over it */
 } kiln_kernel;
 
 /* One layer of a library: a name, and what it resolved to. */

@@ -14,7 +14,7 @@ struct RunArguments {
     const void *x = nullptr;
     const void *packed_weights = nullptr;  // packed_bytes() of them, aligned to KILN_ALIGNMENT
     const void *bias = nullptr;            // [out_channels]
-    const void *residual = nullptr;        // as y
+    const void *residual = nullptr;        // as y; or y itself, where kiln_kernel.residual_in_place allows it
     const void *offset = nullptr;          // DeformConv
     const void *mask = nullptr;            // DeformConv
     const float *scale = nullptr;          // [Problem::scale_elements()]: output_scale() and PRelu's slopes

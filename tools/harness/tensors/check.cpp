@@ -82,7 +82,8 @@ struct Mode {
     GuardedBuffer::Side side;
     unsigned char garbage;  // what every byte of workspace holds at the start
     const kiln_threads *threads;
-    int at_once;  // how many threads run the plan at the same time, each with its own workspace and y
+    int at_once;            // how many threads run the plan at the same time, each with its own workspace and y
+    bool in_place = false;  // whether y is where the residual is
 };
 
 // What one run writes.
@@ -134,6 +135,11 @@ class GuardedKernel {
     Status run(const Output &output) const {
         RunArguments a = arguments_;
         a.y = output.y.data();
+        if (mode_.in_place) {
+            const std::vector<char> &residual = subject_.tensors[Tensor::residual];
+            std::copy(residual.begin(), residual.end(), static_cast<char *>(a.y));
+            a.residual = a.y;
+        }
         a.workspace = output.workspace.data();
         a.workspace_bytes = plan_.workspace_bytes(mode_.threads);
         if (run_embedded_ == nullptr) return run_plan(plan_, a);
@@ -259,12 +265,14 @@ void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *em
          nullptr, 1},
         {"two threads", GuardedBuffer::Side::end, 0xff, team.hook(), 1},
         {"three runs at once", GuardedBuffer::Side::end, 0xff, nullptr, 3},
+        {"y in the residual's place", GuardedBuffer::Side::end, 0xff, team.hook(), 1, true},
     };
     for (const Mode &mode : modes) {
         // A GPU has threads of its own, and its memory is as aligned as its largest vectors: OpenCL asks that of shared
         // memory too.
         const bool is_for_processors = mode.threads != nullptr || mode.side == GuardedBuffer::Side::between;
         if (is_for_processors && plan.kernel().gpu != kiln_gpu_none) continue;
+        if (mode.in_place && plan.kernel().residual_in_place == 0) continue;
         row->verdict = run_guarded(subject, plan, embedded, mode, error_bound, row);
         if (row->verdict != "ok" || !thorough) return;
         if (embedded == nullptr && plan.kernel().gpu == kiln_gpu_none)

@@ -1,4 +1,4 @@
-#include "lowering/innermost_loops.h"
+#include "lowering/counts/innermost_loops.h"
 
 #include <algorithm>
 #include <optional>
