@@ -122,6 +122,7 @@ NetworkProgram build_network(const NetworkOptions &options, NetworkExtra extra, 
         "tools/network_program/main.cpp", result.compiled.library.header, result.compiled.library.archive, {}};
     parts.defines.push_back(
         fmt::format("KILN_NETWORK={}_network{}_at", name, extra == NetworkExtra::kept ? "_kept" : ""));
+    if (extra == NetworkExtra::kept) parts.defines.push_back(fmt::format("KILN_NETWORK_PLANNED={}_network_at", name));
     if (extra == NetworkExtra::traced)
         parts.defines.push_back(fmt::format("KILN_NETWORK_STEPS={}_network_traced_at", name));
     result.program = build_program(parts, toolchain, folder, options.jobs);

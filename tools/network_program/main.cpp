@@ -1,7 +1,8 @@
 // The program that kiln run, verify and bench start for a network: compiled with -DKILN_LIBRARY_HEADER='"net.h"' and
 // -DKILN_NETWORK=net_network_at, which tells of each network that the library has, one for each of its sizes;
-// -DKILN_NETWORK_STEPS=net_network_traced_at, the same with their steps told, where they are to be timed by them. What
-// FOLDER/0 has belongs to the first network, FOLDER/1 to the second:
+// -DKILN_NETWORK_STEPS=net_network_traced_at, the same with their steps told, where they are to be timed by them;
+// -DKILN_NETWORK_PLANNED=net_network_at, the same with tensors that share memory, where those of KILN_NETWORK do not,
+// whose outputs have to be the same. What FOLDER/0 has belongs to the first network, FOLDER/1 to the second:
 //
 //     PROGRAM run FOLDER WORKERS            input0.bin, ... -> output0.bin, ..., and arena.bin
 //     PROGRAM bench FOLDER WORKERS SECONDS  the seconds of calls, as JSON: [{"calls": [...], "steps": [[...], ...],
@@ -198,6 +199,19 @@ bool verify(Call &call, const kiln_network &network, const std::string &folder) 
     return failed == 0;
 }
 
+#ifdef KILN_NETWORK_PLANNED
+// Throws where an output is not the same, to the bit.
+void require_same_outputs(const Call &call, const Call &other, const kiln_network &network) {
+    for (int i = 0; i < network.output_count; i++) {
+        const kiln_network_value &output = network.outputs[i];
+        if (!std::equal(call.output(i), call.output(i) + output.bytes, other.output(i))) {
+            throw std::runtime_error(std::string(output.name) +
+                                     " is another where tensors share memory than where each has its own");
+        }
+    }
+}
+#endif
+
 int run(const std::vector<std::string> &arguments) {
     const std::string command = arguments.empty() ? "" : arguments[0];
     const bool timed = command == "bench" || command == "time", untimed = command == "run" || command == "verify";
@@ -209,7 +223,8 @@ int run(const std::vector<std::string> &arguments) {
     for (int32_t i = 0; KILN_NETWORK(i) != nullptr; i++) {
         const kiln_network &network = *KILN_NETWORK(i);
         const std::string folder = arguments[1] + "/" + std::to_string(i);
-        Call call(network, folder, std::max(std::atoi(arguments[2].c_str()), 1));
+        const int workers = std::max(std::atoi(arguments[2].c_str()), 1);
+        Call call(network, folder, workers);
         if (command == "bench") {
             bench(call, i, std::atof(arguments[3].c_str()));
         } else if (command == "time") {
@@ -219,6 +234,11 @@ int run(const std::vector<std::string> &arguments) {
         } else {
             call.run();
             call.write();
+#ifdef KILN_NETWORK_PLANNED
+            Call planned(*KILN_NETWORK_PLANNED(i), folder, workers);
+            planned.run();
+            require_same_outputs(call, planned, network);
+#endif
         }
     }
     return is_ok ? 0 : 1;
