@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "expressions/arithmetic.h"
 #include "kiln/kernel.h"
 
 namespace kiln {
@@ -54,8 +55,8 @@ IrStmt pick(const std::vector<Choice> &choices, const Refusals &refusals);
 // lays them out one after the other, all are as aligned as the first (compile_callers()).
 template <typename T>
 Halide::Expr constant(Halide::Module &module, const std::string &name, const std::vector<T> &values) {
-    constexpr size_t step = KILN_ALIGNMENT / sizeof(T);
-    Halide::Buffer<T> buffer(std::vector<int>{static_cast<int>((values.size() + step - 1) / step * step)}, name);
+    constexpr int step = KILN_ALIGNMENT / sizeof(T);
+    Halide::Buffer<T> buffer(std::vector<int>{round_up(static_cast<int64_t>(values.size()), step)}, name);
     buffer.fill(T(0));
     std::copy(values.begin(), values.end(), buffer.data());
     module.append(buffer);

@@ -58,10 +58,10 @@ ZeroPointCompensation compensation_of(const DirectStages &s, const Problem &prob
 }
 
 // bias - compensation; beyond the last channel, anything.
-Func accumulator_init_of(const DirectStages &s, const Problem &problem, const Operands &operands, bool pixel_lanes) {
+Func accumulator_init_of(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                         const Operands &operands, bool pixel_lanes) {
     std::vector<Var> at = channel_and_phases(s);
-    const int channels =
-        static_cast<int>(s.splits_groups ? problem.out_channels / problem.groups : problem.out_channels);
+    const int channels = channels_in_panels(problem, schedule);
     const Expr channel = s.group() * channels + Halide::min(s.c, channels - 1);
     Expr value = sums_bias(problem, operands) ? Halide::cast(sum_type(problem), operands[Tensor::bias](channel))
                                               : Halide::Internal::make_zero(sum_type(problem));
@@ -278,7 +278,7 @@ Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &
         s.compensation = compensation_of(s, problem, packed, domain, operands, type);
     }
     if (const auto *amx = schedule.with<AmxLanes>()) {
-        s.accumulator_init = accumulator_init_of(s, problem, operands, amx->pixel_lanes);
+        s.accumulator_init = accumulator_init_of(s, problem, schedule, operands, amx->pixel_lanes);
     }
     s.acc = Func("acc");
     return s.flattened_rows ? define_sums_of_rows(s, problem, packed, operands)

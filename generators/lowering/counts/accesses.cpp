@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
+
+#include "lowering/counts/loop_visitor.h"
 
 namespace kiln {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 using namespace Halide::Internal;
 using Halide::Expr;
 
-class CountAccesses : public IRVisitor {
+class CountAccesses : public LoopVisitor {
   public:
     CountAccesses(const Halide::Module &lowered, std::string tensor) : lowered_(lowered), tensor_(std::move(tensor)) {}
 
@@ -23,7 +24,7 @@ class CountAccesses : public IRVisitor {
     }
 
   protected:
-    using IRVisitor::visit;
+    using LoopVisitor::visit;
 
     void visit(const Load *op) override {
         count_ += op->name == tensor_ ? op->type.lanes() : 0;
@@ -51,13 +52,6 @@ class CountAccesses : public IRVisitor {
         count_ = before + std::max(of_then, count_);
     }
 
-    void visit(const LetStmt *op) override {
-        op->value.accept(this);
-        lets_.emplace_back(op->name, op->value);
-        op->body.accept(this);
-        lets_.pop_back();
-    }
-
     void visit(const Call *op) override {
         if (op->name == "halide_do_par_for") {  // of a function, called ::its name, a minimum, an extent, a closure
             const std::string name = op->args[0].as<Variable>()->name;
@@ -83,25 +77,15 @@ class CountAccesses : public IRVisitor {
         const int64_t before = std::exchange(count_, 0);
         body();
         if (count_ > 0) {
-            count_ *= bound(extent);
+            const auto times = most(extent);
+            is_known_ = is_known_ && times.has_value();
+            count_ *= std::max<int64_t>(times.value_or(0), 0);
         }
         count_ += before;
     }
 
-    int64_t bound(Expr value) {
-        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let) {
-            value = substitute(let->first, let->second, value);
-        }
-        const Expr most = find_constant_bound(simplify(value), Direction::Upper, ranges_);
-        const auto constant = most.defined() ? as_const_int(most) : std::nullopt;
-        is_known_ = is_known_ && constant.has_value();
-        return std::max<int64_t>(constant.value_or(0), 0);
-    }
-
     const Halide::Module &lowered_;
     const std::string tensor_;
-    std::vector<std::pair<std::string, Expr>> lets_;
-    Scope<Interval> ranges_;
     int64_t count_ = 0;
     bool is_known_ = true;
 };

@@ -4,32 +4,26 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "lowering/counts/loop_visitor.h"
 
 namespace kiln {
 namespace {
 
 using namespace Halide::Internal;
 
-class Counter : public IRVisitor {
+class Counter : public LoopVisitor {
   public:
     explicit Counter(int vector_bits) : vector_bits_(vector_bits) {}
 
     std::vector<InnermostLoop> loops;
 
   private:
-    using IRVisitor::visit;
+    using LoopVisitor::visit;
 
     double registers(const Halide::Type &type) const {
         return std::max(1.0, static_cast<double>(type.bits()) * type.lanes() / vector_bits_);
-    }
-
-    // Of variables of loops.
-    Halide::Expr without_lets(const Halide::Expr &expr) const {
-        Halide::Expr value = expr;
-        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let) {
-            value = substitute(let->first, let->second, value);
-        }
-        return Halide::Internal::simplify(value);
     }
 
     // The mean of an integer over the iterations of the one loop whose variable it has, where these are few: what is
@@ -57,18 +51,8 @@ class Counter : public IRVisitor {
         return std::nullopt;
     }
 
-    double bound(const Halide::Expr &expr) {
-        const Halide::Expr value = without_lets(expr);
-        if (const auto constant = as_const_int(value)) {
-            return static_cast<double>(*constant);
-        }
-        const Halide::Expr most = find_constant_bound(value, Direction::Upper, ranges_);
-        const auto constant = most.defined() ? as_const_int(most) : std::nullopt;
-        return constant ? static_cast<double>(*constant) : 1;
-    }
-
     void visit(const For *loop) override {
-        const double extent = std::max(bound(loop->extent), 0.0);
+        const double extent = std::max(static_cast<double>(most(loop->extent).value_or(1)), 0.0);
         const double iterations = std::max(mean(without_lets(loop->extent)).value_or(extent), 0.0);
         if (is_const_zero(loop->min) && is_const(loop->extent)) {
             around_.emplace_back(loop->name, static_cast<int>(extent));
@@ -109,13 +93,6 @@ class Counter : public IRVisitor {
             op->else_case.accept(this);
         }
         passes_ = outer;
-    }
-
-    void visit(const LetStmt *let) override {
-        let->value.accept(this);
-        lets_.emplace_back(let->name, let->value);
-        let->body.accept(this);
-        lets_.pop_back();
     }
 
     void visit(const Mul *op) override {
@@ -165,9 +142,7 @@ class Counter : public IRVisitor {
     double passes_ = 1;
     InnermostLoop *current_ = nullptr;
     bool innermost_ = true, in_stored_value_ = false;
-    std::vector<std::pair<std::string, Halide::Expr>> lets_;
     std::vector<std::pair<std::string, int>> around_;  // loops from 0 on of constant extents, the outermost first
-    Scope<Interval> ranges_;
 };
 
 }  // namespace

@@ -1,0 +1,47 @@
+// What visitors that count by loops know of the names around a statement.
+#pragma once
+
+#include <Halide.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+
+class LoopVisitor : public Halide::Internal::IRVisitor {
+  protected:
+    using IRVisitor::visit;
+
+    void visit(const Halide::Internal::LetStmt *let) override {
+        let->value.accept(this);
+        lets_.emplace_back(let->name, let->value);
+        let->body.accept(this);
+        lets_.pop_back();
+    }
+
+    // In terms of variables of loops.
+    Halide::Expr without_lets(const Halide::Expr &expr) const {
+        Halide::Expr value = expr;
+        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let) {
+            value = Halide::Internal::substitute(let->first, let->second, value);
+        }
+        return Halide::Internal::simplify(value);
+    }
+
+    // The most that an integer may be, by the ranges of loops.
+    std::optional<int64_t> most(const Halide::Expr &expr) const {
+        using namespace Halide::Internal;
+        const Halide::Expr bound = find_constant_bound(without_lets(expr), Direction::Upper, ranges_);
+        return bound.defined() ? as_const_int(bound) : std::nullopt;
+    }
+
+    Halide::Internal::Scope<Halide::Internal::Interval> ranges_;  // of loops' variables
+
+  private:
+    std::vector<std::pair<std::string, Halide::Expr>> lets_;
+};
+
+}  // namespace kiln
