@@ -6,6 +6,9 @@
 
 namespace kiln {
 
+// Bytes of a page of memory, beyond whose end a processor fetches nothing ahead by itself; also of a first cache's way.
+constexpr int64_t page_bytes = 4096;
+
 // Cycles that a byte of a cache's stream takes beyond what products hide, by the bytes a cycle that it reaches: nobody
 // waits for a Zen 5's last cache, which reaches 27.
 constexpr double unhidden_cycles(double rate) {

@@ -1,7 +1,10 @@
-// What the direct algorithm is compiled with where nobody tuned it, by an estimate of what its register tiles cost.
+// What the direct algorithm is compiled with where nobody tuned it, by an estimate (estimate/) of what it costs.
 #include <algorithm>
 #include <cmath>
 
+#include "algorithms/direct/estimate/estimate.h"
+#include "algorithms/direct/estimate/groups.h"
+#include "algorithms/direct/estimate/products.h"
 #include "algorithms/direct/schedule_cpu.h"
 #include "algorithms/estimates.h"
 #include "expressions/arithmetic.h"
@@ -30,131 +33,6 @@ int default_chunk(const Problem &problem, const DirectSchedule &schedule, const 
     return read <= near || rereads || chunk == iterations ? 0 : chunk;
 }
 
-// What a step of a register tile loads: vectors of one operand, elements of the other, which are broadcast.
-struct TileLoads {
-    int vectors, broadcasts;
-};
-
-TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
-    if (!s.has_row_lanes()) {
-        return {s.vectors, s.width() * s.rows};
-    }
-    return {s.vectors * s.rows, s.panel() * (s.with<RowLanes>() != nullptr ? axes[0].phases : 1)};
-}
-
-// Bytes of a page of memory.
-constexpr int64_t page_bytes = 4096;
-
-// How many elements of x a tile of channel lanes broadcasts in a step: where sums are in parts, those of several taps,
-// of which neighbouring positions share some.
-int elements_of_x(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
-    const AxisMap &row = axes[0];
-    const int pixels = s.width(), parts = s.partial_sums;
-    const bool shares = row.tap_step == 1 && row.stride < parts;
-    return s.rows * (shares ? (pixels - 1) * row.stride + parts : pixels * parts);
-}
-
-// Whether the last panel's sums are only of the vectors that it needs: loops or LLVM part those from whole panels', if
-// vectors are whole, and tasks are not panels of chunks, and y does not pick from the product (schedule_cpu.cpp). By
-// AVX2, whose panels are of two or three vectors, what is gained was not seen.
-bool cuts_last_panel(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
-    return s.with<ChannelLanes>() != nullptr && !s.panels_outside && !s.panels_of_groups &&
-           problem.out_channels % s.lanes == 0 && problem.x_type == DType::f32 && target.vector_bits == 512 &&
-           !picks_output(problem, s);
-}
-
-// Cycles that a step of a tile of channel lanes waits for its weights, besides so many that it takes: where the first
-// cache does not hold those that come between one tile and the next, and the second gives no more of them than that.
-// Tiles of one long row go through all panels. With AVX-512 on an Intel Xeon 7 vectors by 3 positions take 12 cycles a
-// step and 8 by 2 12.5, of 10.5 and 8 that their products take.
-double weights_wait(const Problem &problem, const DirectSchedule &s, int vectors, double cycles,
-                    const TargetModel &target) {
-    constexpr double near_share = 0.5;     // of the first cache, that they may take
-    constexpr double rate_share = 0.82;    // of the second cache's stream, that they reach
-    constexpr double beside_share = 0.85;  // of a step, beside which they come
-    const int element = halide_type(problem.w_type).bytes();
-    const int64_t of_group = problem.w_elements() / problem.groups * element;
-    const auto between = static_cast<double>(s.panels_outside || problem.rank > 1 ? panel_bytes(problem, s) : of_group);
-    if (s.has_row_lanes() || target.lane_indexed_fma ||
-        between <= near_share * static_cast<double>(target.core.l1.bytes)) {
-        return 0;
-    }
-    const double read = s.partial_sums * vectors * s.lanes * element / (rate_share * target.core.l2.read);
-    return std::max(0.0, read - beside_share * cycles);
-}
-
-// The share of the peak that register tiles reach, those counted of which only a part is needed; 0 where registers do
-// not suffice.
-double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
-                     const DirectSchedule &s, const TargetModel &target) {
-    const auto [vectors, broadcasts] = loads_of(axes, s);
-    if (registers_of_sums(vectors, broadcasts, s.partial_sums, target) > target.vector_registers) {
-        return 0;
-    }
-    // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
-    const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
-    const double lines = vectors * target.vector_bits / 512.0;
-    double waits = s.has_row_lanes() && !copies_rows(axes[0]) ? step / (step + 0.1 * lines) : 1;
-    // Vectors of whole lines are all split, which was not measured: what comes near is taken there.
-    if (s.has_row_lanes() && copies_rows(axes[0]) && target.vector_bits == 512) {
-        waits = 0.6;
-    }
-    // Vectors of rows that are read at each tap begin anywhere: those that reach into another line are loaded twice.
-    const double split = s.has_row_lanes() && axes[0].taps > 1 ? vectors * (target.vector_bits / 8 - 4) / 64.0 : 0;
-    // Each partial sum's products have loads of their own.
-    const double more_loads = s.has_row_lanes() ? s.partial_sums * split + (s.partial_sums - 1) * broadcasts
-                                                : elements_of_x(axes, s) - broadcasts;
-    // What a tile of so many vectors takes, in times of one vector's at the peak.
-    const auto time_of = [&, of_broadcasts = broadcasts](int of_panel) {
-        const double rate = tile_rate(s.partial_sums * of_panel, of_broadcasts, target, more_loads);
-        const double at_peak = s.partial_sums * of_panel * of_broadcasts / target.core.fma_per_cycle;
-        const double wait = weights_wait(problem, s, of_panel, at_peak / rate, target);
-        return of_panel * (1 / rate + wait / at_peak);
-    };
-    const double fit = tile_fit(axes[0].phase_extent * s.flattened_rows(), s.width()) *
-                       tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.flattened_rows()));
-    if (!cuts_last_panel(problem, s, target)) {
-        return waits * fit * vectors / time_of(vectors) * tile_fit(static_cast<int>(channels), s.panel());
-    }
-    const int whole = static_cast<int>(channels / s.panel()),
-              last = ceil_div(static_cast<int>(channels % s.panel()), s.lanes);
-    const double time = whole * time_of(vectors) + (last > 0 ? time_of(last) : 0);
-    return waits * fit * static_cast<double>(channels) / s.lanes / time;
-}
-
-// The same where the core has another thread, of somebody else as like as not: they share what issues and loads, and of
-// tiles that reach the same alone those with fewer loads for their products lose less (C4, 2 vectors by 14 pixels: .59
-// and .85 ms, 4 by 6: .59 and .79).
-double share_beside_others(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
-                           const DirectSchedule &s, const TargetModel &target) {
-    constexpr double cycles_of_load = 0.05;
-    const auto [vectors, broadcasts] = loads_of(axes, s);
-    const int parts = s.has_row_lanes() ? 1 : s.partial_sums;
-    const double step = static_cast<double>(parts) * vectors * broadcasts / target.core.fma_per_cycle;
-    const int loads = s.has_row_lanes() ? vectors + broadcasts : parts * vectors + elements_of_x(axes, s);
-    const double cycles = target.lane_indexed_fma ? 0 : cycles_of_load * loads;
-    return share_of_peak(problem, axes, channels, s, target) * step / (step + cycles);
-}
-
-// Cycles by which each vector of sums that a tile of channel lanes hands on delays what follows, where they are more
-// than a dozen: the next tile's products then begin late, which sums of few products feel. With AVX-512 on a Zen 5 1x1
-// layers of 8 to 64 to 96 channels take 4 to 15% less by 3 vectors by 4 to 8 positions than by 9, and stems of 27
-// products 5% less. Of 16 registers tiles have no more.
-double handing_on_cycles(const DirectSchedule &s, const TargetModel &target) {
-    constexpr int sums_beside_products = 12;
-    constexpr double cycles_of_sum = 0.15;
-    const int sums = s.partial_sums * s.vectors * s.width() * s.rows;
-    const bool delays = target.vector_bits == 512 && s.dot_width == 1;  // elsewhere it was not seen
-    return delays ? cycles_of_sum * std::max(0, sums - sums_beside_products) : 0;
-}
-
-// Whether groups read a few channels each of channels-last x's pixels, which lie as far apart as x has channels. Where
-// products take inputs by lane, and of other types, it was not timed.
-bool reads_few_of_pixels(const Problem &problem, const TargetModel &target) {
-    return problem.groups > 1 && problem.out_channels > problem.groups && problem.x_layout == Layout::nxc &&
-           problem.x_type == DType::f32 && !problem.traits().transposed && !target.lane_indexed_fma;
-}
-
 // Whether tiles go through all panels, rather than rows of tiles: where several groups share x's lines, of which a row
 // of tiles reads more than the first cache holds, so that they would come from the second again for each group.
 bool puts_tiles_outside(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
@@ -166,158 +44,6 @@ bool puts_tiles_outside(const Problem &problem, const std::vector<AxisMap> &axes
     const int64_t row_bytes = problem.in_channels * axes[0].in * element;
     return problem.in_channels / problem.groups * element < line_bytes &&
            row_bytes * axes[1].extent_of(s.rows) > target.core.l1.bytes;
-}
-
-// The share of their rate that tiles keep where lines of x, of which a group's steps read one channel after the other,
-// fall into so few sets of the first cache that they do not stay from one step to the next: of 512 channels, every
-// second pixel is in the same set.
-double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
-                              const TargetModel &target) {
-    constexpr double wait = 0.01;  // of the second cache's latency, for each line
-    if (!reads_few_of_pixels(problem, target)) {
-        return 1;
-    }
-    const auto pixel_bytes = static_cast<int64_t>(problem.in_channels * sizeof(float));
-    const int64_t apart = pixel_bytes * (s.partial_sums > 1 ? 1 : axes[0].stride);
-    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, apart & -apart));
-    const int lines = elements_of_x(axes, s);
-    if (lines <= sets * (target.core.l1.bytes / page_bytes)) {  // a way of a first cache is a page
-        return 1;
-    }
-    const double step =
-        static_cast<double>(s.partial_sums) * s.vectors * s.width() * s.rows / target.core.fma_per_cycle;
-    return step / (step + wait * target.core.l2.latency * lines);
-}
-
-// Cycles that each vector of their sums takes to copy x with its padding ahead of all of them, where tiles span rows.
-double group_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
-                         const TargetModel &target) {
-    constexpr double cycles_of_vector = 3;
-    if (!reads_few_of_pixels(problem, target) || s.rows == 1 || !axes[1].reads_outside()) {
-        return 0;
-    }
-    // Where the second cache does not hold both, the copy is written to the last and read again.
-    const auto x_elements = static_cast<double>(problem.x_elements());
-    const bool far = 2 * x_elements * sizeof(float) > static_cast<double>(target.core.l2.bytes);
-    const double far_cycles = s.lanes * sizeof(float) * (1 / target.core.last.read + 1 / target.core.last.write);
-    return (cycles_of_vector + (far ? far_cycles : 0)) * x_elements / static_cast<double>(problem.y_elements());
-}
-
-// Cycles that row lanes take besides their sums where rows are padded or strided: to copy x, each row of tiles what it
-// reads, or a tile of one long row, unless that is too much (copies_by_tile_rows()); and to begin and end the loops
-// over a tile's taps. Vectors of strided elements are shuffled, or gathered one by one where they are far apart.
-double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s) {
-    constexpr double cycles_of_vector = 2, cycles_of_shuffled_vector = 4, cycles_of_gathered_element = 2,
-                     cycles_of_tile = 50;
-    constexpr int most_shuffled = 4;
-    if (s.with<RowLanes>() == nullptr || !copies_rows(axes[0])) {
-        return 0;
-    }
-    const double elements = static_cast<double>(problem.x_elements());
-    double times = 1;
-    if (axes.size() > 1 && copies_by_tile_rows(problem, s)) {
-        times = axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride);
-    } else if (axes.size() == 1 && copies_by_tile_rows(problem, s)) {
-        times = axes[0].extent_of(s.width()) / static_cast<double>(s.width());
-    }
-    const double tiles = static_cast<double>(problem.y_elements()) / (s.width() * s.rows * s.panel() * axes[0].phases);
-    const double cycles_of_element = axes[0].stride == 1               ? cycles_of_vector / s.lanes
-                                     : axes[0].stride <= most_shuffled ? cycles_of_shuffled_vector / s.lanes
-                                                                       : cycles_of_gathered_element;
-    return elements * times * cycles_of_element + tiles * cycles_of_tile;
-}
-
-// Bytes that a plane of channels-first x or y has.
-int64_t bytes_of_plane(const std::vector<AxisMap> &axes, int AxisMap::*extent, int element) {
-    int64_t bytes = element;
-    for (const AxisMap &axis : axes) {
-        bytes *= axis.*extent;
-    }
-    return bytes;
-}
-
-// Cycles that each vector of a channels-first tensor beyond the second cache waits for where tiles of row lanes read or
-// write `vectors` of them side by side of a plane: what follows comes at once, single vectors of many planes one by one
-// and, of planes that are whole pages apart and so share sets, two of them as well. On an Intel Xeon, 1x1 layers of
-// 128x128 and 256x256 wait 11 cycles a vector by single ones, 4 by two, or three of a line each, and none by four to
-// six; those of 112x112 and 240x240 5, and none by two. Where tiles read copies of rows it was not seen (3x3 of three
-// channels at 224x224).
-double far_vector_cycles(int vectors, int64_t plane_bytes, const TargetModel &target) {
-    constexpr double wait = 0.12;  // of the last cache's latency
-    const bool shares_sets = plane_bytes % page_bytes == 0;
-    const int enough = !shares_sets ? 2 : target.vector_bits == 512 ? 4 : 3;
-    const double waiting = vectors >= enough ? 0 : (vectors == 1 ? 1 : 0.5) - (shares_sets ? 0.25 : 0.5);
-    return wait * target.core.last.latency * waiting;
-}
-
-// Cycles that channels-first x costs beside the sums: waits for its lines, or the copy with channels innermost. A step
-// of the sum reads lines of another channel than the one before; what neighbouring tiles read of all channels stays in
-// the first cache or comes from the second and, where it is too much or the planes lie so far apart that they fall into
-// few of its sets, from beyond.
-double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
-                     const TargetModel &target) {
-    constexpr double near_share = 0.33, far_share = 0.8;  // of the first and the second cache, that they may take
-    constexpr double row_wait = 0.06, near_wait = 0.12, far_wait = 0.1;  // of a cache's latency, for each line
-    constexpr double cycles_of_transposed_element = 2;
-    const CoreModel &core = target.core;
-    if (s.transposed_x) {
-        return cycles_of_transposed_element * static_cast<double>(problem.x_elements());
-    }
-    const bool copied = s.with<FlattenedRowLanes>() != nullptr || (s.has_row_lanes() && copies_rows(axes[0]));
-    if (problem.x_layout != Layout::ncx || problem.x_type != DType::f32 || copied || target.lane_indexed_fma) {
-        return 0;
-    }
-    const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
-    const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * 4.0 / line_bytes);  // of a step
-    double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                        // of a tile
-    const auto taps = static_cast<double>(taps_of_phase(axes));
-    if (s.has_row_lanes()) {
-        outputs *= axes[0].phases;
-    }
-    const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
-    const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, sizeof(float));
-    // Of a cache's sets, lines that are a multiple of so much apart share one in as many as it has. Beyond a page it is
-    // chance which they fall into.
-    const auto apart = static_cast<double>(std::min(page_bytes, plane_bytes & -plane_bytes));
-    const double x_bytes = reduction_channels * std::max(lines * line_bytes, apart);
-    if (x_bytes > far_share * static_cast<double>(core.l2.bytes)) {
-        return steps * lines * far_wait * core.last.latency;
-    }
-    const bool far = s.has_row_lanes() && problem.x_elements() * static_cast<int64_t>(sizeof(float)) > core.l2.bytes;
-    const double x_vectors = static_cast<double>(problem.x_elements()) / s.lanes;
-    const double waits = far ? x_vectors * far_vector_cycles(s.vectors, plane_bytes, target) : 0;
-    const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
-                      near_share * static_cast<double>(core.l1.bytes);
-    // Vectors of rows are loaded ahead of their products, elements with them.
-    return waits + (near ? 0 : steps * lines * (s.has_row_lanes() ? row_wait : near_wait) * core.l2.latency);
-}
-
-// Cycles to store an element of channels-first y. One of a vector of channels is not stored with others (7% of C4's
-// time, a tile of which has 448 of them): slower where its line is of a far cache. Flattened rows are written twice.
-double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
-                    const TargetModel &target) {
-    const int element = halide_type(problem.y_type).bytes();
-    const bool far = problem.y_elements() * element > target.core.l2.bytes;
-    if (!s.has_row_lanes()) {
-        return far ? 2 : 1.2;
-    }
-    if (s.with<FlattenedRowLanes>() != nullptr) {
-        return 0.3;
-    }
-    if (!far || copies_rows(axes[0])) {
-        return 0;
-    }
-    return far_vector_cycles(s.vectors, bytes_of_plane(axes, &AxisMap::out, element), target) / s.lanes;
-}
-
-// Cycles that an output takes of channels-first y, storing included.
-double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
-                     const DirectSchedule &s, const TargetModel &target) {
-    const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
-    const double besides = (copied_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
-                           static_cast<double>(problem.y_elements());
-    return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(problem, axes, channels, s, target) +
-           store_cycles(problem, axes, s, target) + besides;
 }
 
 // Bytes that a panel of weights may take, so that it stays in the second cache while the next one comes.
@@ -504,14 +230,6 @@ int unroll_of_tile(const Problem &problem, const std::vector<AxisMap> &axes, Dir
 
 }  // namespace
 
-int registers_of_sums(int vectors, int broadcasts, int partial_sums, const TargetModel &target) {
-    const int sums = partial_sums * vectors * broadcasts;
-    // A vector that is of one product is loaded by it. Tiles of single chains are counted as elsewhere.
-    return partial_sums > 1 && broadcasts == 1
-               ? sums + 2
-               : sums + registers_of_tile(vectors, broadcasts, target) - vectors * broadcasts;
-}
-
 std::vector<int> partial_sum_counts(const Problem &problem) {
     constexpr int least_taps = 8;  // of each partial sum
     std::vector<int> counts = {1};
@@ -574,68 +292,6 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     best.prefetch_panels = fetches_panels(problem, best, target);
     best.parallel = problem.flops() > 2e6;
     return best;
-}
-
-double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const double share = share_of_peak(problem, axes, channels_in_panels(problem, schedule), schedule, target) *
-                         share_of_crowded_lines(problem, axes, schedule, target);
-    // 16-bit products take an instruction for two and another to sum them.
-    const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
-    const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
-    return problem.flops() / 2 / (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
-           copied_rows_cycles(problem, axes, schedule);
-}
-
-double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    const CoreModel &core = target.core;
-    if (!comes_from_far(problem, target)) {
-        return 0;
-    }
-    const double x_bytes = 4.0 * problem.x_elements(), w_bytes = 4.0 * problem.w_elements();
-    // Of the tiles that multiply a panel's weights the first alone waits, in each chunk, for what its products leave.
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const auto [vectors, broadcasts] = loads_of(axes, schedule);
-    const double step = static_cast<double>(vectors) * broadcasts / core.fma_per_cycle;
-    const double steps = static_cast<double>(problem.w_elements()) / schedule.panel();
-    const int chunks = schedule.chunk == 0 ? 1 : ceil_div(image_iterations(axes, schedule), schedule.chunk);
-    const double w_waits = chunks * std::max(0.0, w_bytes / slow_weights_rate(core.last) - steps * step);
-    return x_bytes * unhidden_cycles(core.last.read) + w_waits;
-}
-
-double direct_group_waits(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    constexpr double wait_share = 0.62;         // of the second cache's latency, for a line that nothing fetched ahead
-    constexpr double waits_beside_taps = 0.45;  //   of it, where a line is asked for by several taps at once
-    const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const bool one_phase = has_one_phase(axes);
-    const bool lanes = problem.out_channels == problem.groups && (one_phase || problem.x_layout == Layout::nxc);
-    if (problem.groups == 1 || lanes || schedule.has_row_lanes() || bytes > line_bytes) {
-        return 0;
-    }
-    double lines = static_cast<double>(problem.batch * problem.groups);
-    for (size_t a = 0; a < axes.size(); a++) {
-        const AxisMap &axis = axes[a];
-        const int together = a == 0   ? axis.phase_extent
-                             : a == 1 ? schedule.rows
-                                      : 1;  // outputs that share what they read
-        lines *= axis.phases * ceil_div(axis.phase_extent, together) *
-                 std::min(axis.extent_of(together), together * axis.taps);
-    }
-    // Where tiles take a row's taps at once, strided ones wait for nothing that was seen, unless four groups or more
-    // read a line in turn. What Winograd's estimate has too much of groups at stride 1, a part of those waits stands
-    // for. Where transforms go on beside products neither was timed.
-    const bool waits_less = schedule.partial_sums > 1 && !target.core.has_separate_adders();
-    const bool strided = axes[0].stride > 1 && 4 * bytes > line_bytes;
-    const double share = !waits_less ? 1 : strided ? 0 : waits_beside_taps;
-    return lines * share * wait_share * target.core.l2.latency;
-}
-
-double direct_call_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const double stored = problem.y_layout == Layout::ncx ? store_cycles(problem, axes, schedule, target) : 0;
-    return direct_cycles(problem, schedule, target) + planes_cycles(problem, axes, schedule, target) +
-           stored * static_cast<double>(problem.y_elements());
 }
 
 }  // namespace kiln

@@ -150,13 +150,15 @@ int default_prefetch_distance(const Problem &problem);
 // take .078 ms in place of .157 by five.
 inline constexpr int most_panel_vectors = 10;
 
-// The registers of a tile that loads so many vectors of one operand and elements of the other in a step, each partial
-// sum's products after the others'.
-int registers_of_sums(int vectors, int broadcasts, int partial_sums, const TargetModel &target);
-
 // How many partial sums are worth a choice: 1 and, of one input channel and many taps, powers of two. By default row
 // lanes have several: vectors of weights would be read again for every few positions.
 std::vector<int> partial_sum_counts(const Problem &problem);
+
+// estimate/: what a register tile needs and a call costs.
+//
+// The registers of a tile that loads so many vectors of one operand and elements of the other in a step, each partial
+// sum's products after the others'.
+int registers_of_sums(int vectors, int broadcasts, int partial_sums, const TargetModel &target);
 
 // An estimate of what a call costs with everything in caches, in cycles.
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);

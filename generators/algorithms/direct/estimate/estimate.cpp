@@ -1,0 +1,60 @@
+// What a call by a schedule of the direct algorithm takes: the sum of what the other files here tell of its products,
+// planes and groups.
+#include "algorithms/direct/estimate/estimate.h"
+
+#include <algorithm>
+
+#include "algorithms/direct/estimate/groups.h"
+#include "algorithms/direct/estimate/planes.h"
+#include "algorithms/direct/estimate/products.h"
+#include "algorithms/direct/schedule_cpu.h"
+#include "algorithms/estimates.h"
+#include "expressions/arithmetic.h"
+#include "targets/register_tile.h"
+
+namespace kiln {
+
+double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
+                     const DirectSchedule &s, const TargetModel &target) {
+    const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
+    const double besides = (copied_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
+                           static_cast<double>(problem.y_elements());
+    return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(problem, axes, channels, s, target) +
+           store_cycles(problem, axes, s, target) + besides;
+}
+
+double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const double share = share_of_peak(problem, axes, channels_in_panels(problem, schedule), schedule, target) *
+                         share_of_crowded_lines(problem, axes, schedule, target);
+    // 16-bit products take an instruction for two and another to sum them.
+    const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
+    const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
+    return problem.flops() / 2 / (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
+           copied_rows_cycles(problem, axes, schedule);
+}
+
+double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    const CoreModel &core = target.core;
+    if (!comes_from_far(problem, target)) {
+        return 0;
+    }
+    const double x_bytes = 4.0 * problem.x_elements(), w_bytes = 4.0 * problem.w_elements();
+    // Of the tiles that multiply a panel's weights the first alone waits, in each chunk, for what its products leave.
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const auto [vectors, broadcasts] = loads_of(axes, schedule);
+    const double step = static_cast<double>(vectors) * broadcasts / core.fma_per_cycle;
+    const double steps = static_cast<double>(problem.w_elements()) / schedule.panel();
+    const int chunks = schedule.chunk == 0 ? 1 : ceil_div(image_iterations(axes, schedule), schedule.chunk);
+    const double w_waits = chunks * std::max(0.0, w_bytes / slow_weights_rate(core.last) - steps * step);
+    return x_bytes * unhidden_cycles(core.last.read) + w_waits;
+}
+
+double direct_call_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const double stored = problem.y_layout == Layout::ncx ? store_cycles(problem, axes, schedule, target) : 0;
+    return direct_cycles(problem, schedule, target) + planes_cycles(problem, axes, schedule, target) +
+           stored * static_cast<double>(problem.y_elements());
+}
+
+}  // namespace kiln

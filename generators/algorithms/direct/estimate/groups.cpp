@@ -1,0 +1,78 @@
+// What the direct algorithm takes besides its products where groups are of a few of a pixel's channels, the next of
+// which lie beyond all other groups'.
+#include "algorithms/direct/estimate/groups.h"
+
+#include <algorithm>
+
+#include "algorithms/direct/estimate/products.h"
+#include "algorithms/estimates.h"
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+
+namespace kiln {
+
+bool reads_few_of_pixels(const Problem &problem, const TargetModel &target) {
+    return problem.groups > 1 && problem.out_channels > problem.groups && problem.x_layout == Layout::nxc &&
+           problem.x_type == DType::f32 && !problem.traits().transposed && !target.lane_indexed_fma;
+}
+
+double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                              const TargetModel &target) {
+    constexpr double wait = 0.01;  // of the second cache's latency, for each line
+    if (!reads_few_of_pixels(problem, target)) {
+        return 1;
+    }
+    const auto pixel_bytes = static_cast<int64_t>(problem.in_channels * sizeof(float));
+    const int64_t apart = pixel_bytes * (s.partial_sums > 1 ? 1 : axes[0].stride);
+    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, apart & -apart));
+    const int lines = elements_of_x(axes, s);
+    if (lines <= sets * (target.core.l1.bytes / page_bytes)) {  // a way of a first cache is a page
+        return 1;
+    }
+    const double step =
+        static_cast<double>(s.partial_sums) * s.vectors * s.width() * s.rows / target.core.fma_per_cycle;
+    return step / (step + wait * target.core.l2.latency * lines);
+}
+
+double group_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                         const TargetModel &target) {
+    constexpr double cycles_of_vector = 3;
+    if (!reads_few_of_pixels(problem, target) || s.rows == 1 || !axes[1].reads_outside()) {
+        return 0;
+    }
+    // Where the second cache does not hold both, the copy is written to the last and read again.
+    const auto x_elements = static_cast<double>(problem.x_elements());
+    const bool far = 2 * x_elements * sizeof(float) > static_cast<double>(target.core.l2.bytes);
+    const double far_cycles = s.lanes * sizeof(float) * (1 / target.core.last.read + 1 / target.core.last.write);
+    return (cycles_of_vector + (far ? far_cycles : 0)) * x_elements / static_cast<double>(problem.y_elements());
+}
+
+double direct_group_waits(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    constexpr double wait_share = 0.62;         // of the second cache's latency, for a line that nothing fetched ahead
+    constexpr double waits_beside_taps = 0.45;  //   of it, where a line is asked for by several taps at once
+    const int64_t bytes = problem.in_channels / problem.groups * halide_type(problem.x_type).bytes();
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool one_phase = has_one_phase(axes);
+    const bool lanes = problem.out_channels == problem.groups && (one_phase || problem.x_layout == Layout::nxc);
+    if (problem.groups == 1 || lanes || schedule.has_row_lanes() || bytes > line_bytes) {
+        return 0;
+    }
+    double lines = static_cast<double>(problem.batch * problem.groups);
+    for (size_t a = 0; a < axes.size(); a++) {
+        const AxisMap &axis = axes[a];
+        const int together = a == 0   ? axis.phase_extent
+                             : a == 1 ? schedule.rows
+                                      : 1;  // outputs that share what they read
+        lines *= axis.phases * ceil_div(axis.phase_extent, together) *
+                 std::min(axis.extent_of(together), together * axis.taps);
+    }
+    // Where tiles take a row's taps at once, strided ones wait for nothing that was seen, unless four groups or more
+    // read a line in turn. What Winograd's estimate has too much of groups at stride 1, a part of those waits stands
+    // for. Where transforms go on beside products neither was timed.
+    const bool waits_less = schedule.partial_sums > 1 && !target.core.has_separate_adders();
+    const bool strided = axes[0].stride > 1 && 4 * bytes > line_bytes;
+    const double share = !waits_less ? 1 : strided ? 0 : waits_beside_taps;
+    return lines * share * wait_share * target.core.l2.latency;
+}
+
+}  // namespace kiln

@@ -1,0 +1,27 @@
+// What the direct algorithm takes besides its products where groups are of a few of a pixel's channels.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/direct/schedule.h"
+#include "axes/axis_map.h"
+#include "kiln/problem.h"
+#include "targets/target_model.h"
+
+namespace kiln {
+
+// Whether groups read a few channels each of channels-last x's pixels, which lie as far apart as x has channels. Where
+// products take inputs by lane, and of other types, it was not timed.
+bool reads_few_of_pixels(const Problem &problem, const TargetModel &target);
+
+// The share of their rate that tiles keep where lines of x, of which a group's steps read one channel after the other,
+// fall into so few sets of the first cache that they do not stay from one step to the next: of 512 channels, every
+// second pixel is in the same set.
+double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                              const TargetModel &target);
+
+// Cycles that each vector of their sums takes to copy x with its padding ahead of all of them, where tiles span rows.
+double group_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                         const TargetModel &target);
+
+}  // namespace kiln

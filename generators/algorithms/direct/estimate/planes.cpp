@@ -1,0 +1,113 @@
+// What the direct algorithm takes besides its products where x or y is channels-first: copies of rows, and waits for
+// planes that lie in other pages each.
+#include "algorithms/direct/estimate/planes.h"
+
+#include <algorithm>
+
+#include "algorithms/estimates.h"
+#include "expressions/types.h"
+
+namespace kiln {
+namespace {
+
+// Bytes that a plane of channels-first x or y has.
+int64_t bytes_of_plane(const std::vector<AxisMap> &axes, int AxisMap::*extent, int element) {
+    int64_t bytes = element;
+    for (const AxisMap &axis : axes) {
+        bytes *= axis.*extent;
+    }
+    return bytes;
+}
+
+// Cycles that each vector of a channels-first tensor beyond the second cache waits for where tiles of row lanes read or
+// write `vectors` of them side by side of a plane: what follows comes at once, single vectors of many planes one by one
+// and, of planes that are whole pages apart and so share sets, two of them as well. On an Intel Xeon, 1x1 layers of
+// 128x128 and 256x256 wait 11 cycles a vector by single ones, 4 by two, or three of a line each, and none by four to
+// six; those of 112x112 and 240x240 5, and none by two. Where tiles read copies of rows it was not seen (3x3 of three
+// channels at 224x224).
+double far_vector_cycles(int vectors, int64_t plane_bytes, const TargetModel &target) {
+    constexpr double wait = 0.12;  // of the last cache's latency
+    const bool shares_sets = plane_bytes % page_bytes == 0;
+    const int enough = !shares_sets ? 2 : target.vector_bits == 512 ? 4 : 3;
+    const double waiting = vectors >= enough ? 0 : (vectors == 1 ? 1 : 0.5) - (shares_sets ? 0.25 : 0.5);
+    return wait * target.core.last.latency * waiting;
+}
+
+}  // namespace
+
+double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s) {
+    constexpr double cycles_of_vector = 2, cycles_of_shuffled_vector = 4, cycles_of_gathered_element = 2,
+                     cycles_of_tile = 50;
+    constexpr int most_shuffled = 4;
+    if (s.with<RowLanes>() == nullptr || !copies_rows(axes[0])) {
+        return 0;
+    }
+    const double elements = static_cast<double>(problem.x_elements());
+    double times = 1;
+    if (axes.size() > 1 && copies_by_tile_rows(problem, s)) {
+        times = axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride);
+    } else if (axes.size() == 1 && copies_by_tile_rows(problem, s)) {
+        times = axes[0].extent_of(s.width()) / static_cast<double>(s.width());
+    }
+    const double tiles = static_cast<double>(problem.y_elements()) / (s.width() * s.rows * s.panel() * axes[0].phases);
+    const double cycles_of_element = axes[0].stride == 1               ? cycles_of_vector / s.lanes
+                                     : axes[0].stride <= most_shuffled ? cycles_of_shuffled_vector / s.lanes
+                                                                       : cycles_of_gathered_element;
+    return elements * times * cycles_of_element + tiles * cycles_of_tile;
+}
+
+double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                     const TargetModel &target) {
+    constexpr double near_share = 0.33, far_share = 0.8;  // of the first and the second cache, that they may take
+    constexpr double row_wait = 0.06, near_wait = 0.12, far_wait = 0.1;  // of a cache's latency, for each line
+    constexpr double cycles_of_transposed_element = 2;
+    const CoreModel &core = target.core;
+    if (s.transposed_x) {
+        return cycles_of_transposed_element * static_cast<double>(problem.x_elements());
+    }
+    const bool copied = s.with<FlattenedRowLanes>() != nullptr || (s.has_row_lanes() && copies_rows(axes[0]));
+    if (problem.x_layout != Layout::ncx || problem.x_type != DType::f32 || copied || target.lane_indexed_fma) {
+        return 0;
+    }
+    const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
+    const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * 4.0 / line_bytes);  // of a step
+    double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                        // of a tile
+    const auto taps = static_cast<double>(taps_of_phase(axes));
+    if (s.has_row_lanes()) {
+        outputs *= axes[0].phases;
+    }
+    const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
+    const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, sizeof(float));
+    // Of a cache's sets, lines that are a multiple of so much apart share one in as many as it has. Beyond a page it is
+    // chance which they fall into.
+    const auto apart = static_cast<double>(std::min(page_bytes, plane_bytes & -plane_bytes));
+    const double x_bytes = reduction_channels * std::max(lines * line_bytes, apart);
+    if (x_bytes > far_share * static_cast<double>(core.l2.bytes)) {
+        return steps * lines * far_wait * core.last.latency;
+    }
+    const bool far = s.has_row_lanes() && problem.x_elements() * static_cast<int64_t>(sizeof(float)) > core.l2.bytes;
+    const double x_vectors = static_cast<double>(problem.x_elements()) / s.lanes;
+    const double waits = far ? x_vectors * far_vector_cycles(s.vectors, plane_bytes, target) : 0;
+    const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
+                      near_share * static_cast<double>(core.l1.bytes);
+    // Vectors of rows are loaded ahead of their products, elements with them.
+    return waits + (near ? 0 : steps * lines * (s.has_row_lanes() ? row_wait : near_wait) * core.l2.latency);
+}
+
+double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                    const TargetModel &target) {
+    const int element = halide_type(problem.y_type).bytes();
+    const bool far = problem.y_elements() * element > target.core.l2.bytes;
+    if (!s.has_row_lanes()) {
+        return far ? 2 : 1.2;
+    }
+    if (s.with<FlattenedRowLanes>() != nullptr) {
+        return 0.3;
+    }
+    if (!far || copies_rows(axes[0])) {
+        return 0;
+    }
+    return far_vector_cycles(s.vectors, bytes_of_plane(axes, &AxisMap::out, element), target) / s.lanes;
+}
+
+}  // namespace kiln

@@ -1,0 +1,30 @@
+// What the direct algorithm takes besides its products where x or y is channels-first.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/direct/schedule.h"
+#include "axes/axis_map.h"
+#include "kiln/problem.h"
+#include "targets/target_model.h"
+
+namespace kiln {
+
+// Cycles that row lanes take besides their sums where rows are padded or strided: to copy x, each row of tiles what it
+// reads, or a tile of one long row, unless that is too much (copies_by_tile_rows()); and to begin and end the loops
+// over a tile's taps. Vectors of strided elements are shuffled, or gathered one by one where they are far apart.
+double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s);
+
+// Cycles that channels-first x costs beside the sums: waits for its lines, or the copy with channels innermost. A step
+// of the sum reads lines of another channel than the one before; what neighbouring tiles read of all channels stays in
+// the first cache or comes from the second and, where it is too much or the planes lie so far apart that they fall into
+// few of its sets, from beyond.
+double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                     const TargetModel &target);
+
+// Cycles to store an element of channels-first y. One of a vector of channels is not stored with others (7% of C4's
+// time, a tile of which has 448 of them): slower where its line is of a far cache. Flattened rows are written twice.
+double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                    const TargetModel &target);
+
+}  // namespace kiln

@@ -1,0 +1,123 @@
+// What the products of the direct algorithm's register tiles reach of a core's peak: by the registers, loads and
+// weights that a step needs.
+#include "algorithms/direct/estimate/products.h"
+
+#include <algorithm>
+
+#include "expressions/arithmetic.h"
+#include "expressions/types.h"
+#include "targets/register_tile.h"
+
+namespace kiln {
+namespace {
+
+// Whether the last panel's sums are only of the vectors that it needs: loops or LLVM part those from whole panels', if
+// vectors are whole, and tasks are not panels of chunks, and y does not pick from the product (schedule_cpu.cpp). By
+// AVX2, whose panels are of two or three vectors, what is gained was not seen.
+bool cuts_last_panel(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+    return s.with<ChannelLanes>() != nullptr && !s.panels_outside && !s.panels_of_groups &&
+           problem.out_channels % s.lanes == 0 && problem.x_type == DType::f32 && target.vector_bits == 512 &&
+           !picks_output(problem, s);
+}
+
+// Cycles that a step of a tile of channel lanes waits for its weights, besides so many that it takes: where the first
+// cache does not hold those that come between one tile and the next, and the second gives no more of them than that.
+// Tiles of one long row go through all panels. With AVX-512 on an Intel Xeon 7 vectors by 3 positions take 12 cycles a
+// step and 8 by 2 12.5, of 10.5 and 8 that their products take.
+double weights_wait(const Problem &problem, const DirectSchedule &s, int vectors, double cycles,
+                    const TargetModel &target) {
+    constexpr double near_share = 0.5;     // of the first cache, that they may take
+    constexpr double rate_share = 0.82;    // of the second cache's stream, that they reach
+    constexpr double beside_share = 0.85;  // of a step, beside which they come
+    const int element = halide_type(problem.w_type).bytes();
+    const int64_t of_group = problem.w_elements() / problem.groups * element;
+    const auto between = static_cast<double>(s.panels_outside || problem.rank > 1 ? panel_bytes(problem, s) : of_group);
+    if (s.has_row_lanes() || target.lane_indexed_fma ||
+        between <= near_share * static_cast<double>(target.core.l1.bytes)) {
+        return 0;
+    }
+    const double read = s.partial_sums * vectors * s.lanes * element / (rate_share * target.core.l2.read);
+    return std::max(0.0, read - beside_share * cycles);
+}
+
+}  // namespace
+
+TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
+    if (!s.has_row_lanes()) {
+        return {s.vectors, s.width() * s.rows};
+    }
+    return {s.vectors * s.rows, s.panel() * (s.with<RowLanes>() != nullptr ? axes[0].phases : 1)};
+}
+
+int elements_of_x(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
+    const AxisMap &row = axes[0];
+    const int pixels = s.width(), parts = s.partial_sums;
+    const bool shares = row.tap_step == 1 && row.stride < parts;
+    return s.rows * (shares ? (pixels - 1) * row.stride + parts : pixels * parts);
+}
+
+int registers_of_sums(int vectors, int broadcasts, int partial_sums, const TargetModel &target) {
+    const int sums = partial_sums * vectors * broadcasts;
+    // A vector that is of one product is loaded by it. Tiles of single chains are counted as elsewhere.
+    return partial_sums > 1 && broadcasts == 1
+               ? sums + 2
+               : sums + registers_of_tile(vectors, broadcasts, target) - vectors * broadcasts;
+}
+
+double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
+                     const DirectSchedule &s, const TargetModel &target) {
+    const auto [vectors, broadcasts] = loads_of(axes, s);
+    if (registers_of_sums(vectors, broadcasts, s.partial_sums, target) > target.vector_registers) {
+        return 0;
+    }
+    // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
+    const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
+    const double lines = vectors * target.vector_bits / 512.0;
+    double waits = s.has_row_lanes() && !copies_rows(axes[0]) ? step / (step + 0.1 * lines) : 1;
+    // Vectors of whole lines are all split, which was not measured: what comes near is taken there.
+    if (s.has_row_lanes() && copies_rows(axes[0]) && target.vector_bits == 512) {
+        waits = 0.6;
+    }
+    // Vectors of rows that are read at each tap begin anywhere: those that reach into another line are loaded twice.
+    const double split = s.has_row_lanes() && axes[0].taps > 1 ? vectors * (target.vector_bits / 8 - 4) / 64.0 : 0;
+    // Each partial sum's products have loads of their own.
+    const double more_loads = s.has_row_lanes() ? s.partial_sums * split + (s.partial_sums - 1) * broadcasts
+                                                : elements_of_x(axes, s) - broadcasts;
+    // What a tile of so many vectors takes, in times of one vector's at the peak.
+    const auto time_of = [&, of_broadcasts = broadcasts](int of_panel) {
+        const double rate = tile_rate(s.partial_sums * of_panel, of_broadcasts, target, more_loads);
+        const double at_peak = s.partial_sums * of_panel * of_broadcasts / target.core.fma_per_cycle;
+        const double wait = weights_wait(problem, s, of_panel, at_peak / rate, target);
+        return of_panel * (1 / rate + wait / at_peak);
+    };
+    const double fit = tile_fit(axes[0].phase_extent * s.flattened_rows(), s.width()) *
+                       tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.flattened_rows()));
+    if (!cuts_last_panel(problem, s, target)) {
+        return waits * fit * vectors / time_of(vectors) * tile_fit(static_cast<int>(channels), s.panel());
+    }
+    const int whole = static_cast<int>(channels / s.panel()),
+              last = ceil_div(static_cast<int>(channels % s.panel()), s.lanes);
+    const double time = whole * time_of(vectors) + (last > 0 ? time_of(last) : 0);
+    return waits * fit * static_cast<double>(channels) / s.lanes / time;
+}
+
+double share_beside_others(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
+                           const DirectSchedule &s, const TargetModel &target) {
+    constexpr double cycles_of_load = 0.05;
+    const auto [vectors, broadcasts] = loads_of(axes, s);
+    const int parts = s.has_row_lanes() ? 1 : s.partial_sums;
+    const double step = static_cast<double>(parts) * vectors * broadcasts / target.core.fma_per_cycle;
+    const int loads = s.has_row_lanes() ? vectors + broadcasts : parts * vectors + elements_of_x(axes, s);
+    const double cycles = target.lane_indexed_fma ? 0 : cycles_of_load * loads;
+    return share_of_peak(problem, axes, channels, s, target) * step / (step + cycles);
+}
+
+double handing_on_cycles(const DirectSchedule &s, const TargetModel &target) {
+    constexpr int sums_beside_products = 12;
+    constexpr double cycles_of_sum = 0.15;
+    const int sums = s.partial_sums * s.vectors * s.width() * s.rows;
+    const bool delays = target.vector_bits == 512 && s.dot_width == 1;  // elsewhere it was not seen
+    return delays ? cycles_of_sum * std::max(0, sums - sums_beside_products) : 0;
+}
+
+}  // namespace kiln
