@@ -192,8 +192,11 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
 // before y is written: if it is read once, nothing needs it afterwards.
 bool adds_residual_in_place(const Problem &problem, const Halide::Module &kernel) {
     const char *const y = tensor_row(Tensor::y).name, *const residual = tensor_row(Tensor::residual).name;
-    return problem.residual && open_sizes(problem) == 0 && most_accesses(kernel, y, y) == problem.y_elements() &&
-           most_accesses(kernel, residual, y) == problem.y_elements();
+    if (!problem.residual || open_sizes(problem) > 0) {
+        return false;
+    }
+    const auto accesses = most_accesses(kernel, {y, residual}, y);
+    return accesses[0] == problem.y_elements() && accesses[1] == problem.y_elements();
 }
 
 // What a lowered module launches.

@@ -12,27 +12,32 @@ namespace {
 using namespace Halide::Internal;
 using Halide::Expr;
 
+// Of some tensors, in their order, in one walk.
 class CountAccesses : public LoopVisitor {
   public:
-    CountAccesses(const Halide::Module &lowered, std::string tensor) : lowered_(lowered), tensor_(std::move(tensor)) {}
+    CountAccesses(const Halide::Module &lowered, const std::vector<std::string> &tensors)
+        : lowered_(lowered), tensors_(tensors), counts_(tensors.size()), is_known_(tensors.size(), true) {}
 
     // Those of one call of the function.
-    std::optional<int64_t> count(const LoweredFunc &function) {
-        count_ = 0;
+    std::vector<std::optional<int64_t>> count(const LoweredFunc &function) {
         function.body.accept(this);
-        return is_known_ ? std::optional(count_) : std::nullopt;
+        std::vector<std::optional<int64_t>> result(tensors_.size());
+        for (size_t t = 0; t < tensors_.size(); t++) {
+            result[t] = is_known_[t] ? std::optional(counts_[t]) : std::nullopt;
+        }
+        return result;
     }
 
   protected:
     using LoopVisitor::visit;
 
     void visit(const Load *op) override {
-        count_ += op->name == tensor_ ? op->type.lanes() : 0;
+        count(op->name, op->type.lanes());
         IRVisitor::visit(op);
     }
 
     void visit(const Store *op) override {
-        count_ += op->name == tensor_ ? op->index.type().lanes() : 0;
+        count(op->name, op->index.type().lanes());
         IRVisitor::visit(op);
     }
 
@@ -43,13 +48,15 @@ class CountAccesses : public LoopVisitor {
 
     void visit(const IfThenElse *op) override {
         op->condition.accept(this);
-        const int64_t before = std::exchange(count_, 0);
-        op->then_case.accept(this);
-        const int64_t of_then = std::exchange(count_, 0);
-        if (op->else_case.defined()) {
-            op->else_case.accept(this);
+        const std::vector<int64_t> of_then = counts_of([&] { op->then_case.accept(this); });
+        const std::vector<int64_t> of_else = counts_of([&] {
+            if (op->else_case.defined()) {
+                op->else_case.accept(this);
+            }
+        });
+        for (size_t t = 0; t < tensors_.size(); t++) {
+            counts_[t] += std::max(of_then[t], of_else[t]);
         }
-        count_ = before + std::max(of_then, count_);
     }
 
     void visit(const Call *op) override {
@@ -63,43 +70,69 @@ class CountAccesses : public LoopVisitor {
         const bool hands_on = op->is_intrinsic({Call::make_struct, Call::prefetch});  // to a loop's body, to a cache
         for (const Expr &argument : op->args) {
             const auto *variable = argument.as<Variable>();
-            if (!only_fetches && !(hands_on && variable != nullptr && variable->name == tensor_)) {
+            if (!only_fetches && !(hands_on && variable != nullptr && index_of(variable->name))) {
                 argument.accept(this);
             }
         }
     }
 
-    void visit(const Variable *op) override { is_known_ = is_known_ && op->name != tensor_; }
+    void visit(const Variable *op) override {
+        if (const auto t = index_of(op->name)) {
+            is_known_[*t] = false;
+        }
+    }
 
   private:
+    std::optional<size_t> index_of(const std::string &name) const {
+        const auto found = std::find(tensors_.begin(), tensors_.end(), name);
+        return found == tensors_.end() ? std::nullopt : std::optional<size_t>(found - tensors_.begin());
+    }
+
+    void count(const std::string &name, int elements) {
+        if (const auto t = index_of(name)) {
+            counts_[*t] += elements;
+        }
+    }
+
+    // Those that a walk of a part adds.
+    template <typename Part>
+    std::vector<int64_t> counts_of(const Part &part) {
+        std::vector<int64_t> counts = std::exchange(counts_, std::vector<int64_t>(tensors_.size()));
+        part();
+        std::swap(counts, counts_);
+        return counts;
+    }
+
     template <typename Body>
     void repeat(const Expr &extent, const Body &body) {
-        const int64_t before = std::exchange(count_, 0);
-        body();
-        if (count_ > 0) {
-            const auto times = most(extent);
-            is_known_ = is_known_ && times.has_value();
-            count_ *= std::max<int64_t>(times.value_or(0), 0);
+        const std::vector<int64_t> of_body = counts_of(body);
+        if (std::all_of(of_body.begin(), of_body.end(), [](int64_t count) { return count == 0; })) {
+            return;
         }
-        count_ += before;
+        const auto times = most(extent);
+        for (size_t t = 0; t < tensors_.size(); t++) {
+            is_known_[t] = is_known_[t] && (of_body[t] == 0 || times.has_value());
+            counts_[t] += of_body[t] * std::max<int64_t>(times.value_or(0), 0);
+        }
     }
 
     const Halide::Module &lowered_;
-    const std::string tensor_;
-    int64_t count_ = 0;
-    bool is_known_ = true;
+    const std::vector<std::string> tensors_;
+    std::vector<int64_t> counts_;
+    std::vector<bool> is_known_;
 };
 
 }  // namespace
 
-std::optional<int64_t> most_accesses(const Halide::Module &lowered, const std::string &tensor,
-                                     const std::string &output) {
+std::vector<std::optional<int64_t>> most_accesses(const Halide::Module &lowered, std::vector<std::string> tensors,
+                                                  const std::string &output) {
     const LoweredFunc function = lowered.get_function_by_name(lowered.name());
-    std::string name = tensor;
     for (const LoweredArgument &argument : function.args) {
-        name = argument.is_output() && tensor == output ? argument.name : name;
+        if (argument.is_output()) {
+            std::replace(tensors.begin(), tensors.end(), output, argument.name);
+        }
     }
-    return CountAccesses(lowered, name).count(function);
+    return CountAccesses(lowered, tensors).count(function);
 }
 
 }  // namespace kiln
