@@ -177,10 +177,16 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
                     s.tile = RowLanes{panel, copies_rows(axes[0]) ? 0 : default_prefetch_distance(problem)};
                 }
                 s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
-                const double cycles = output_cycles(problem, axes, channels, s, target) * rounding_weight(s);
-                if (least == 0 || cycles < least) {
-                    least = cycles;
-                    best = s;
+                for (const bool outside : {false, true}) {
+                    s.panels_outside = outside;
+                    if (outside && (axes.size() > 1 || rows > 0 || panel == channels)) {
+                        continue;
+                    }
+                    const double cycles = output_cycles(problem, axes, channels, s, target) * rounding_weight(s);
+                    if (least == 0 || cycles < least) {
+                        least = cycles;
+                        best = s;
+                    }
                 }
             }
         }
@@ -199,6 +205,10 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
         flattens_rows(problem) ? std::min<int64_t>(height, target.core.l2.bytes / 2 / row_bytes) : 0;
     for (int rows = 2; rows <= most_rows_together; rows++) {
         try_tiles(rows);
+    }
+    constexpr int enough_panels = 16;  // for any number of threads
+    if (best.panels_outside && ceil_div(static_cast<int>(channels), best.panel()) < enough_panels) {
+        best.chunk = ceil_div(image_iterations(axes, best), 2);
     }
     return best;
 }

@@ -93,8 +93,10 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
              {"tiles_outside", grouped ? std::vector<int>{0, 1} : std::vector<int>{0}}},
             [=, &target](const ScheduleNumbers &n) {
                 if (n["channels"] > 0) {
-                    return n["transposed_x"] == 0 && n["panels_outside"] == 0 && n["prefetch_panels"] == 0 &&
-                           n["tiles_outside"] == 0 && n["chunk"] == chunk && rows_suit(n, axes, target) &&
+                    const bool outside = n["panels_outside"] != 0;  // of one long row alone
+                    return n["transposed_x"] == 0 && n["prefetch_panels"] == 0 && n["tiles_outside"] == 0 &&
+                           (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
+                           (outside || n["chunk"] == chunk) && rows_suit(n, axes, target) &&
                            stays_in_group(n, n["channels"]);
                 }
                 if (n["lanes"] > most_lanes || n["flattened_rows"] > 0 || n["prefetch_distance"] > 0) {
