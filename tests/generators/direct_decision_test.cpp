@@ -4,6 +4,7 @@
 
 #include "../parsed.h"
 #include "algorithms/direct/direct.h"
+#include "algorithms/estimates.h"
 #include "decisions.h"
 #include "kernel.h"
 
@@ -129,7 +130,7 @@ TEST(DirectDecision, fetches_panels_ahead) {
         const auto fetches = [&](const Problem &problem) {
             return default_direct_schedule(problem, target).prefetch_panels;
         };
-        EXPECT_EQ(fetches(deep), !target.lane_indexed_fma && target.core.last.read < 25) << target.name;
+        EXPECT_EQ(fetches(deep), fetches_by_shares(target)) << target.name;
         EXPECT_FALSE(fetches(small)) << target.name;  // which stays near
         EXPECT_FALSE(fetches(wide)) << target.name;   // of which no cache holds two
     }

@@ -155,9 +155,9 @@ TEST(WinogradDecision, cold_weights_are_fetched_from_memory) {
         cold.cold_weights = true;
         const WinogradSchedule schedule = default_winograd_schedule(problem, cold);
         const int lines = schedule.panel() * static_cast<int>(sizeof(float)) / 64;
-        const bool waits = waits_for_panels(target);  // then blocks of tiles fetch them by shares
-        EXPECT_EQ(schedule.prefetch_panels, waits) << target.name;
-        EXPECT_EQ(schedule.prefetch_distance > 0, !target.lane_indexed_fma && !waits) << target.name;
+        const bool by_shares = fetches_by_shares(target);  // of blocks of tiles
+        EXPECT_EQ(schedule.prefetch_panels, by_shares) << target.name;
+        EXPECT_EQ(schedule.prefetch_distance > 0, !target.lane_indexed_fma && !by_shares) << target.name;
         if (schedule.prefetch_distance > 0) {
             EXPECT_EQ(schedule.prefetch_distance, target.memory_lines_ahead * 64 / (schedule.panel() * 4))
                 << target.name;
@@ -174,7 +174,7 @@ TEST(WinogradDecision, winograd_fetches_panels_ahead) {
     const Problem strided = parsed("conv2d-f32-n1-c256-i57x57-m256-o28x28-k3x3-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc");
     for (const TargetModel &target : target_models()) {
         if (target.is_gpu()) continue;
-        EXPECT_EQ(default_winograd_schedule(wide, target).prefetch_panels, waits_for_panels(target)) << target.name;
+        EXPECT_EQ(default_winograd_schedule(wide, target).prefetch_panels, fetches_by_shares(target)) << target.name;
         EXPECT_FALSE(default_winograd_schedule(small, target).prefetch_panels) << target.name;
         EXPECT_FALSE(default_winograd_schedule(strided, target).prefetch_panels) << target.name;
     }

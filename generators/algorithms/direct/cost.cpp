@@ -60,7 +60,7 @@ double most_cold_panel_bytes(const TargetModel &target) {
 // Whether tiles fetch the next panel of weights while they multiply by one: where there are several of both, and a
 // second cache that holds two panels. Else the first tile of each panel waits for its weights, which come from beyond.
 bool fetches_panels(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
-    return can_prefetch_panels(problem, s) && waits_for_panels(target) && tiles_of_panel(problem, s) > 1 &&
+    return can_prefetch_panels(problem, s) && fetches_by_shares(target) && tiles_of_panel(problem, s) > 1 &&
            problem.out_channels > s.panel() &&
            static_cast<double>(panel_bytes(problem, s)) <= most_cold_panel_bytes(target);
 }
@@ -83,7 +83,7 @@ int most_vectors_of(const Problem &problem, const DirectSchedule &like, const Ta
     const auto of_vector = static_cast<double>(panel_bytes(problem, vector));
     auto near = static_cast<int>(most_panel_bytes(target) / of_vector);
     near = near > 1 ? near : static_cast<int>(most_cold_panel_bytes(target) / of_vector);
-    return like.panels_outside && waits_for_panels(target) && near > 1 ? std::min(most, near) : most;
+    return like.panels_outside && fetches_by_shares(target) && near > 1 ? std::min(most, near) : most;
 }
 
 // The best tile whose vectors are channels, with all else as `like` has it.

@@ -62,8 +62,9 @@ bool kn2row_is_profitable(const Problem &problem, const TargetModel &target) {
     const double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
     const double margin = target.lane_indexed_fma ? 0.9 : 0.98;  // measured on x86 alone
     // Winograd's estimate has what x takes to come from a slow last cache.
-    const double far =
-        comes_from_far(problem, target) ? 4.0 * problem.x_elements() * unhidden_cycles(target.core.last.read) : 0;
+    const double far = comes_from_far(problem, target)
+                           ? 4.0 * problem.x_elements() * unhidden_cycles(target.core.last.read, target)
+                           : 0;
     return axis_maps(problem)[0].kernel > 1 && cycles < margin * direct &&
            !(winograd_applies(problem) && winograd_cycles(problem, target) < 1.1 * (cycles + far));
 }

@@ -140,7 +140,7 @@ WinogradEstimate with_clipped_tail(const Problem &problem, const WinogradEstimat
 WinogradEstimate with_panels_fetched(const Problem &problem, WinogradEstimate choice, const TargetModel &target) {
     WinogradSchedule &schedule = choice.schedule;
     const WinogradShape shape = winograd_shape(problem, schedule);
-    if (schedule.prefetch_distance > 0 && fetches_warm_panels(shape, schedule, target)) {
+    if (fetches_by_shares(target) && schedule.prefetch_distance > 0 && fetches_warm_panels(shape, schedule, target)) {
         schedule.prefetch_distance = 0;
         schedule.prefetch_panels = true;
     }

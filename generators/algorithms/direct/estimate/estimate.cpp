@@ -46,8 +46,8 @@ double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule,
     const double step = static_cast<double>(vectors) * broadcasts / core.fma_per_cycle;
     const double steps = static_cast<double>(problem.w_elements()) / schedule.panel();
     const int chunks = schedule.chunk == 0 ? 1 : ceil_div(image_iterations(axes, schedule), schedule.chunk);
-    const double w_waits = chunks * std::max(0.0, w_bytes / slow_weights_rate(core.last) - steps * step);
-    return x_bytes * unhidden_cycles(core.last.read) + w_waits;
+    const double w_waits = chunks * std::max(0.0, w_bytes / slow_weights_rate(target) - steps * step);
+    return x_bytes * unhidden_cycles(core.last.read, target) + w_waits;
 }
 
 double direct_call_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {

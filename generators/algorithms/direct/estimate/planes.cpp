@@ -43,7 +43,7 @@ double far_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes,
                        const TargetModel &target) {
     constexpr double waiting_share = 0.4;  // of a line's cycles, besides as many products as there are
     const CacheModel &last = target.core.last;
-    if (axes.size() > 1 || problem.out_channels <= s.panel() || unhidden_cycles(last.write) == 0 ||
+    if (axes.size() > 1 || problem.out_channels <= s.panel() || unhidden_cycles(last.write, target) == 0 ||
         !comes_from_far(problem, target)) {
         return 0;
     }

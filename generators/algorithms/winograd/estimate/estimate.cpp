@@ -59,8 +59,8 @@ struct FarWaits {
 
     explicit FarWaits(const TargetModel &target) {
         if (!target.cold_weights) {
-            read = unhidden_cycles(target.core.last.read);
-            written = unhidden_cycles(target.core.last.write);
+            read = unhidden_cycles(target.core.last.read, target);
+            written = unhidden_cycles(target.core.last.write, target);
         }
     }
 };
@@ -162,7 +162,7 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, const
         work.panel_waits += steps * (std::max(0.0, bytes / ahead_read - blocks * step) + again);
         work.cold_panel_waits +=
             steps * (std::max(late_share * from_memory, from_memory - hidden_share * blocks * step) + again);
-        const double slow = bytes / slow_weights_rate(target.core.last);
+        const double slow = bytes / slow_weights_rate(target);
         work.slow_waits += steps * std::max(0.0, slow - step);
         work.slow_panel_waits += steps * std::max(0.0, slow - std::max(1.0, hidden_share * blocks) * step);
     }
@@ -222,7 +222,7 @@ double image_cycles(const Problem &problem, int lanes) {
 double image_waits(const Problem &problem, const TargetModel &target) {
     const CacheModel &last = target.core.last;
     const double cycles = image_cycles(problem, target.lanes(32));
-    if (cycles == 0 || unhidden_cycles(last.read) == 0 || !comes_from_far(problem, target)) {
+    if (cycles == 0 || unhidden_cycles(last.read, target) == 0 || !comes_from_far(problem, target)) {
         return 0;
     }
     return std::max(0.0, 4.0 * problem.x_elements() * (1 / last.read + 1 / last.write) - cycles);
@@ -265,7 +265,9 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
         for (size_t a = 0; a + 1 < shape.axes.size(); a++) {
             points *= shape.axes[a].points;
         }
-        return passed_on(planes, planes, 0) + passed_on(both, 0, both / points);
+        // What a point passes on is written behind the one before it: a fast last cache hides that.
+        const double of_point = waits.read > 0 ? both / points : 0;
+        return passed_on(planes, planes, 0) + passed_on(both, of_point, both / points - of_point);
     }
     if (schedule.by_phase) {
         return passed_on(inputs, inputs * shape.axes.back().chunks, 0) + passed_on(products, products / tile.phases, 0);
@@ -303,7 +305,7 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
                            const TileVectors &tile, double packed_bytes, double read, const TargetModel &target) {
     const double cold = cold_cycles(packed_bytes, target);
     const bool may_fetch = !target.lane_indexed_fma;  // measured on x86 alone
-    const bool may_fetch_panels = target.cold_weights && fetches_panels(shape, target);
+    const bool may_fetch_panels = target.cold_weights && fetches_by_shares(target) && fetches_panels(shape, target);
     const double cold_of_panels =
         target.cold_weights ? read * std::max(0.0, work.cold_panel_waits - work.panel_waits) : 0;
     // What a chunk's other numbers leave of the second cache; they take a share of it unless they go panel by panel.
