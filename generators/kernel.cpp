@@ -271,6 +271,9 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     if (request.plain_registers && !implementation->uses_matrix_tiles()) {
         use_basic_registers();
     }
+    if (implementation->keeps_scalars()) {
+        keep_scalars();
+    }
     facts.stack_bytes =
         compile_module(module, *request.target, object_file, request.listing || implementation->patches_object());
     if (implementation->patches_object()) {

@@ -52,6 +52,8 @@ class Implementation {
     virtual SharedPrefetches shared_prefetches(const Problem &) const { return {}; }
     // Whether its kernels hold matrix tiles (lowering/amx/matrix_tiles.h).
     virtual bool uses_matrix_tiles() const { return false; }
+    // Whether LLVM is to leave its scalars alone rather than make vectors of them (lowering/native_code.h).
+    virtual bool keeps_scalars() const { return false; }
     // Whether, and how, the compiled kernel is changed, in an object file of which there is a listing in assembly.
     virtual bool patches_object() const { return false; }
     virtual void patch_object(const Problem &, const std::string & /*object_file*/,

@@ -144,6 +144,10 @@ void use_basic_registers() {
     add_llvm_option("-regalloc=", "basic");
 }
 
+void keep_scalars() {
+    add_llvm_option("-vectorize-slp=", "false");
+}
+
 int64_t constant_value(const Halide::Expr &value) {
     return *Halide::Internal::as_const_int(Halide::Internal::simplify(value));
 }

@@ -20,6 +20,10 @@ int64_t constant_value(const Halide::Expr &value);
 // HL_LLVM_ARGS says which allocator to use.
 void use_basic_registers();
 
+// Has LLVM make no vectors of neighbouring scalars, in all that the process compiles, likewise: of the addresses of
+// several elements that a loop broadcasts it makes one, and takes that apart again in each step.
+void keep_scalars();
+
 // Compiles the module for `target`, which says more of the processor than Halide's own target can, and returns the
 // bytes of the deepest frame among its functions. The assembly listing is written to `object_file` + ".s" where
 // `lists` asks for it, or where it is needed. A process compiles for one target with an LlvmProcessor only: LLVM reads

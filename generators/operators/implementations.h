@@ -167,6 +167,8 @@ struct Direct {
     static SharedPrefetches shared_prefetches(const Problem &problem, const Schedule &schedule) {
         return schedule.prefetch_panels ? shared_panel_prefetches(problem, schedule) : SharedPrefetches();
     }
+    // Where the positions of tiles that go across rows lie.
+    static bool keeps_scalars(const Schedule &schedule) { return schedule.flattens_tiles(); }
     static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
         return dot_types(problem, schedule.dot_width).w;
     }

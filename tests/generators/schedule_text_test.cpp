@@ -74,6 +74,9 @@ TEST(DirectSchedule, prints_what_it_parses) {
                                     "lanes:16;vectors:2;pixels:14" + numbers +
                                         "channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:1;transposed_"
                                         "x:1;partial_sums:4;prefetch_panels:1;tiles_outside:1",
+                                    "lanes:16;vectors:2;pixels:14" + numbers +
+                                        "channels:0;flattened_rows:7;prefetch_distance:0;panels_of_groups:0;transposed_"
+                                        "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0",
                                     "lanes:16;vectors:2;pixels:1" + numbers +
                                         "channels:13;flattened_rows:0;prefetch_distance:8;panels_of_groups:0;"
                                         "transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0",
@@ -83,7 +86,7 @@ TEST(DirectSchedule, prints_what_it_parses) {
         EXPECT_EQ(print_schedule(parse_schedule<DirectSchedule>(text)), text);
     }
     EXPECT_THROW(parse_schedule<DirectSchedule>("lanes:16;vectors:2;pixels:1" + numbers +
-                                                "channels:0;flattened_rows:2;prefetch_distance:0"),
+                                                "channels:0;flattened_rows:2;prefetch_distance:8"),
                  std::invalid_argument);
 }
 

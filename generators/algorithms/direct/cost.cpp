@@ -86,6 +86,56 @@ int most_vectors_of(const Problem &problem, const DirectSchedule &like, const Ta
     return like.panels_outside && fetches_by_shares(target) && near > 1 ? std::min(most, near) : most;
 }
 
+// Cycles that each vector of their sums takes where tiles go across rows: to begin each tap's loop at as many places as
+// the tile has positions, and to hand sums on by way of a buffer.
+double flattening_cycles(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
+    constexpr double cycles_of_place = 4, cycles_of_buffer = 2;
+    return s.flattens_tiles()
+               ? cycles_of_place * static_cast<double>(taps_of_phase(axes)) / s.vectors + cycles_of_buffer
+               : 0;
+}
+
+// How many rows tiles may be of that go across them, none of which is read beyond its ends: divisors of an image's,
+// whose sums the first cache holds beside what they are of. Of groups, of other types and where there are more
+// registers it was not timed.
+std::vector<int> flattened_row_counts(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                                      const TargetModel &target) {
+    constexpr double near_share = 0.5;
+    std::vector<int> counts;
+    const bool pads = std::any_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.reads_outside(); });
+    if (pads || !can_flatten_tiles(problem, s) || problem.groups > 1 || problem.x_type != DType::f32 ||
+        target.vector_registers > 16) {
+        return counts;
+    }
+    for (int rows = 2; rows <= axes[1].phase_extent; rows++) {
+        const int64_t bytes = static_cast<int64_t>(sizeof(float)) * s.panel() * rows * axes[0].phase_extent;
+        if (axes[1].phase_extent % rows == 0 && bytes <= near_share * static_cast<double>(target.core.l1.bytes)) {
+            counts.push_back(rows);
+        }
+    }
+    return counts;
+}
+
+// What tiles of channel lanes score: their lanes, by the share of the peak that they reach with what else they take; 0
+// where they are not legal.
+double score_of_tile(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
+                     const DirectSchedule &s, const TargetModel &target) {
+    const bool depthwise = problem.groups > 1 && problem.out_channels == problem.groups;
+    if (!depthwise && !is_panel_in_group(problem, s)) {
+        return 0;
+    }
+    // Weights of a far cache come the faster the fewer of them a step reads, those of memory the faster the more of
+    // them it asks for: with weights in no cache 1x1 1024->512 at 14x14 takes .76 ms by 3 vectors by 7 pixels on Zen 5
+    // and .86 by 2 by 14, 256->1024 .385 and .40.
+    const auto share = s.panels_outside && !target.cold_weights ? share_of_peak : share_beside_others;
+    // Cycles of a sum at the peak.
+    const double steps = static_cast<double>(problem.flops()) / 2 / (problem.y_elements() * target.core.fma_per_cycle);
+    const double of_peak = share(problem, axes, channels, s, target) * share_of_crowded_lines(problem, axes, s, target);
+    const double besides =
+        handing_on_cycles(s, target) + group_copy_cycles(problem, axes, s, target) + flattening_cycles(axes, s);
+    return s.lanes * of_peak / (1 + of_peak * besides / steps);
+}
+
 // The best tile whose vectors are channels, with all else as `like` has it.
 DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, const DirectSchedule &like,
                                       const TargetModel &target) {
@@ -93,36 +143,32 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
     const bool depthwise = problem.groups > 1 && problem.out_channels == problem.groups;
     const int most_vectors = most_vectors_of(problem, like, target);
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    // Weights of a far cache come the faster the fewer of them a step reads, those of memory the faster the more of
-    // them it asks for: with weights in no cache 1x1 1024->512 at 14x14 takes .76 ms by 3 vectors by 7 pixels on Zen 5
-    // and .86 by 2 by 14, 256->1024 .385 and .40.
-    const auto share = like.panels_outside && !target.cold_weights ? share_of_peak : share_beside_others;
-    // Cycles of a sum at the peak.
-    const double steps = static_cast<double>(problem.flops()) / 2 / (problem.y_elements() * target.core.fma_per_cycle);
     DirectSchedule best;
     double most = 0;
-    const auto try_tiles = [&](const DirectSchedule &panels) {
-        const auto with = [&panels](const RegisterTile &tile) {
+    const auto try_vectors = [&](const DirectSchedule &panels, int least, int vectors, int flattened_rows) {
+        const auto with = [&](const RegisterTile &tile) {
             DirectSchedule s = panels;
             s.vectors = tile.vectors;
             s.rows = tile.rows;
-            s.tile = ChannelLanes{tile.pixels};
+            s.tile = ChannelLanes{tile.pixels, flattened_rows};
             return s;
         };
-        const auto score = [&](const DirectSchedule &s) {
-            if (!depthwise && !is_panel_in_group(problem, s)) {
-                return 0.0;
-            }
-            const double of_peak =
-                share(problem, axes, channels, s, target) * share_of_crowded_lines(problem, axes, s, target);
-            const double besides = handing_on_cycles(s, target) + group_copy_cycles(problem, axes, s, target);
-            return s.lanes * of_peak / (1 + of_peak * besides / steps);
+        const auto score = [&](const RegisterTile &tile) {
+            return score_of_tile(problem, axes, channels, with(tile), target);
         };
-        const DirectSchedule s = with(
-            best_tile(1, most_vectors, height, width, [&](const RegisterTile &tile) { return score(with(tile)); }));
-        if (score(s) > most) {
-            most = score(s);
-            best = s;
+        const RegisterTile tile =
+            best_tile(least, vectors, flattened_rows > 1 ? 1 : height, width * flattened_rows, score);
+        if (score(tile) > most) {
+            most = score(tile);
+            best = with(tile);
+        }
+    };
+    const auto try_tiles = [&](DirectSchedule panels) {
+        try_vectors(panels, 1, most_vectors, 1);
+        for (panels.vectors = 1; panels.vectors <= most_vectors; panels.vectors++) {
+            for (const int rows : flattened_row_counts(problem, axes, panels, target)) {
+                try_vectors(panels, panels.vectors, panels.vectors, rows);
+            }
         }
     };
     // A panel stays within its group, so that its input is one broadcast: it divides the group or is filled up.
@@ -298,7 +344,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
             return rows;
         }
     }
-    best.chunk = best.panels_outside ? default_chunk(problem, best, target) : 0;
+    best.chunk = best.panels_outside && !best.flattens_tiles() ? default_chunk(problem, best, target) : 0;
     best.prefetch_panels = fetches_panels(problem, best, target);
     best.parallel = problem.flops() > 2e6;
     return best;

@@ -86,6 +86,9 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
+    if (schedule.flattens_tiles()) {
+        s.flattened_rows = FlattenedRows();
+    }
     s.input_channels = channels_read(problem, packed);
     define_input(s, problem, schedule, operands, target, type, copies_x);
     const Expr sum = define_sums(s, problem, schedule, packed, operands, type);

@@ -63,11 +63,12 @@ struct RowsOfGroups {
     int channels = 1;  // of a group
 };
 
-// Rows of x end to end, over (c, position, q of the other axes, n), and their sums, over (c, position, phase of each
-// axis, q of the others, n), of which y takes its rows.
+// Rows of x end to end, over (c, position, q of the other axes, n), where vectors run along them, and sums of rows end
+// to end, over (c, position, phase of each axis, q of the others, n), of which y takes its rows.
 struct FlattenedRows {
     Halide::Var position{"position"};
-    Halide::Func end_to_end, sums;
+    std::optional<Halide::Func> end_to_end;
+    Halide::Func sums;
 };
 
 // Sums in f16 over (c, q and phase of each axis, n, block of input channels, tap of each axis) of a block's products.
@@ -122,7 +123,7 @@ struct DirectStages {
     }
     Halide::Expr group() const { return splits_groups ? Halide::Expr(g) : Halide::Expr(0); }
     bool picks_from_product() const { return y.name() != product.name(); }
-    // What row lanes run along.
+    // Positions of a tile, along its row or the flattened rows.
     Halide::Var row_position() const { return flattened_rows ? flattened_rows->position : q[0]; }
 };
 

@@ -18,7 +18,7 @@ using Halide::Var;
 // Whether rows in the padding are skipped on axis `a`: not where a tile spans several rows. (On the innermost see
 // reads_row_ends().)
 bool skips_padding(const DirectSchedule &schedule, const std::vector<AxisMap> &axes, size_t a) {
-    if (!may_skip_padding(axes, a) || (a == 1 && schedule.rows > 1)) {
+    if (!may_skip_padding(axes, a) || (a == 1 && (schedule.rows > 1 || schedule.flattens_tiles()))) {
         return false;
     }
     if (schedule.with<AmxLanes>() == nullptr) {
@@ -35,7 +35,7 @@ bool skips_padding(const DirectSchedule &schedule, const std::vector<AxisMap> &a
 bool reads_row_ends(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const bool pads_others = std::find(s.pads.begin() + 1, s.pads.end(), true) != s.pads.end();
     return !pads_others && problem.x_layout == Layout::nxc && schedule.with<ChannelLanes>() != nullptr &&
-           s.axes[0].phases == 1 && s.axes[0].taps > 1;
+           !schedule.flattens_tiles() && s.axes[0].phases == 1 && s.axes[0].taps > 1;
 }
 
 // x as an operand of type `type`.
@@ -233,7 +233,7 @@ FlattenedRows flatten_rows(const DirectStages &s, const Operands &operands) {
     at.push_back(s.n);
     x.emplace_back(s.n);
     result.end_to_end = Func("end_to_end");
-    result.end_to_end(at) = operands.x(x);
+    (*result.end_to_end)(at) = operands.x(x);
     return result;
 }
 
@@ -254,7 +254,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     }
     if (schedule.with<FlattenedRowLanes>() != nullptr) {
         s.flattened_rows = flatten_rows(s, operands);
-        s.input = s.flattened_rows->end_to_end;
+        s.input = *s.flattened_rows->end_to_end;
         return;
     }
     // All lanes of a panel read one element of x at a time, if they are of one group: then it may lie anywhere.

@@ -28,33 +28,41 @@ TileNumbers numbers_of(const DirectSchedule &schedule) {
         numbers.flattened_rows = flattened->rows;
     } else {
         numbers.pixels = schedule.width();
+        numbers.flattened_rows = schedule.flattens_tiles() ? schedule.flattened_rows() : 0;
     }
     return numbers;
 }
 
 void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
-    if (numbers.channels == 0 && numbers.flattened_rows > 0) {
-        throw std::invalid_argument("schedule: \"flattened_rows\" must be 0 where \"channels\" is");
+    if (schedule.with<F16Lanes>() != nullptr && numbers.flattened_rows > 0) {
+        throw std::invalid_argument("schedule: \"flattened_rows\" must be 0 where sums are of float16");
     }
     if (numbers.prefetch_distance > 0 && (numbers.channels == 0 || numbers.flattened_rows > 0)) {
         throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: x is not read by vectors here");
     }
-    if (numbers.flattened_rows > 0) {
+    if (numbers.channels > 0 && numbers.flattened_rows > 0) {
         schedule.tile = FlattenedRowLanes{numbers.channels, numbers.flattened_rows};
     } else if (numbers.channels > 0) {
         schedule.tile = RowLanes{numbers.channels, numbers.prefetch_distance};
     } else if (schedule.with<F16Lanes>() != nullptr) {
         schedule.tile = F16Lanes{numbers.pixels};
     } else {
-        schedule.tile = ChannelLanes{numbers.pixels};
+        schedule.tile = ChannelLanes{numbers.pixels, std::max(numbers.flattened_rows, 1)};
     }
 }
 
 }  // namespace
 
 int DirectSchedule::flattened_rows() const {
+    if (const auto *channel = with<ChannelLanes>()) {
+        return channel->flattened_rows;
+    }
     const auto *flattened = with<FlattenedRowLanes>();
     return flattened != nullptr ? flattened->rows : 1;
+}
+
+bool DirectSchedule::flattens_tiles() const {
+    return with<ChannelLanes>() != nullptr && flattened_rows() > 1;
 }
 
 int DirectSchedule::panel() const {
@@ -111,6 +119,9 @@ void DirectSchedule::check(const Problem &problem) const {
     const bool flattens = with<FlattenedRowLanes>() != nullptr;
     if (flattens && (rows > 1 || !flattens_rows(problem))) {
         throw std::invalid_argument("schedule: \"flattened_rows\" must be 0: rows cannot be flattened here");
+    }
+    if (flattens_tiles() && (rows > 1 || chunk > 0 || !can_flatten_tiles(problem, *this))) {
+        throw std::invalid_argument("schedule: \"flattened_rows\" must be 0: tiles cannot go across rows here");
     }
     if (width() > axes[0].phase_extent * flattened_rows() || std::max(rows, flattened_rows()) > height) {
         throw std::invalid_argument("schedule: a tile of " + std::to_string(rows) + " x " + std::to_string(width()) +
@@ -178,10 +189,16 @@ bool flattens_rows(const Problem &problem) {
            });
 }
 
+bool can_flatten_tiles(const Problem &problem, const DirectSchedule &schedule) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    return axes.size() > 1 && has_one_phase(axes) && schedule.with<ChannelLanes>() != nullptr &&
+           !picks_output(problem, schedule);
+}
+
 bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule) {
     constexpr int most_copies = 4;
     const std::vector<AxisMap> axes = axis_maps(problem);
-    if (problem.traits().transposed) {
+    if (problem.traits().transposed || schedule.flattens_tiles()) {
         return false;
     }
     if (!schedule.has_row_lanes()) {
@@ -203,6 +220,13 @@ int tiles_of_panel(const Problem &problem, const DirectSchedule &schedule) {
     const auto in_chunk = [&](int iterations) {
         return schedule.chunk > 0 ? std::min(schedule.chunk, iterations) : iterations;
     };
+    if (schedule.flattens_tiles()) {
+        int blocks = ceil_div(axes[1].phase_extent, schedule.flattened_rows());
+        for (size_t a = 2; a < axes.size(); a++) {
+            blocks *= axes[a].phase_extent;
+        }
+        return blocks * ceil_div(axes[0].phase_extent * schedule.flattened_rows(), schedule.width());
+    }
     const int of_row = ceil_div(axes[0].phase_extent, schedule.width());
     if (axes.size() == 1) {
         return in_chunk(of_row);
@@ -219,13 +243,14 @@ int64_t panel_bytes(const Problem &problem, const DirectSchedule &schedule) {
 
 bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule) {
     const int step = schedule.panel() * schedule.dot_width * dot_types(problem, schedule.dot_width).w.bytes();
-    return schedule.panels_outside && schedule.with<ChannelLanes>() != nullptr && step % line_bytes == 0;
+    return schedule.panels_outside && schedule.with<ChannelLanes>() != nullptr && !schedule.flattens_tiles() &&
+           step % line_bytes == 0;
 }
 
 bool can_put_tiles_outside(const Problem &problem, const DirectSchedule &schedule) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     return axes.size() > 1 && has_one_phase(axes) && problem.y_layout == Layout::nxc && !schedule.panels_outside &&
-           schedule.with<ChannelLanes>() != nullptr;
+           schedule.with<ChannelLanes>() != nullptr && !schedule.flattens_tiles();
 }
 
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {

@@ -16,9 +16,11 @@ namespace kiln {
 
 // What the lanes of a register tile's vectors are, and what the tile is besides `vectors` of them and rows:
 //
-// output channels, by positions along the innermost axis;
+// output channels, by positions along the innermost axis or, where that is more than 1, of so many rows end to end, so
+// that tiles of a narrow image overlap little: can_flatten_tiles();
 struct ChannelLanes {
     int pixels = 1;
+    int flattened_rows = 1;
 };
 // positions along the innermost axis, by channels, so that rows of x are read where they are, or as a copy has them,
 // and rows of y written whole, while weights are broadcast: has_row_lanes();
@@ -71,10 +73,11 @@ struct DirectSchedule {
         return std::get_if<Lanes>(&tile);
     }
     bool has_row_lanes() const { return with<RowLanes>() != nullptr || with<FlattenedRowLanes>() != nullptr; }
-    int flattened_rows() const;  // 1 where none are
-    int panel() const;           // output channels of a tile
-    int width() const;           // of a tile, along the innermost axis
-    bool joins_taps() const;     // AmxLanes::joins_taps
+    int flattened_rows() const;   // 1 where none are
+    bool flattens_tiles() const;  // whether those are channel lanes'
+    int panel() const;            // output channels of a tile
+    int width() const;            // of a tile, along the innermost axis
+    bool joins_taps() const;      // AmxLanes::joins_taps
 
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless a tile fits into the problem's image.
@@ -91,6 +94,9 @@ bool copies_rows(const AxisMap &row);
 // Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
 // their length matter to its sums.
 bool flattens_rows(const Problem &problem);
+
+// Whether tiles of channel lanes may go across rows: of an image of two axes or more, whose positions are y's.
+bool can_flatten_tiles(const Problem &problem, const DirectSchedule &schedule);
 
 // Whether a padded copy of rows is made a row of tiles at a time, or of one long row a tile at a time, so that what it
 // reads stays in a near cache (rows of many channels of a copy of all of x fall into few sets of it): not where each

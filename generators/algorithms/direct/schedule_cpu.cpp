@@ -309,7 +309,7 @@ void bound_product(const DirectStages &s, const Problem &problem, int channels) 
 }
 
 TileLoops tile_loops(const DirectStages &s, const DirectSchedule &schedule, bool rows) {
-    TileLoops tile = {s.c, schedule.lanes, {}, {s.q[0]}};
+    TileLoops tile = {s.c, schedule.lanes, {}, {s.row_position()}};
     if (schedule.has_row_lanes()) {
         tile.along = s.row_position();
         tile.others = {s.c};
@@ -355,7 +355,8 @@ SharedPrefetches shared_panel_prefetches(const Problem &problem, const DirectSch
 
 SumSteps schedule_direct(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     if (s.flattened_rows) {
-        return schedule_flattened_rows(s, problem, schedule);
+        return schedule.flattens_tiles() ? schedule_tiles_across_rows(s, problem, schedule)
+                                         : schedule_flattened_rows(s, problem, schedule);
     }
     const ProductLoops loops = schedule_product(s, problem, schedule);
     SumSteps steps;

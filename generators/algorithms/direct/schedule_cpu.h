@@ -25,6 +25,9 @@ SumSteps schedule_row_sum(DirectStages &s, const DirectSchedule &schedule);
 // that heed no row's end.
 SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const DirectSchedule &schedule);
 
+// The same of channel lanes, by tiles whose positions go across rows.
+SumSteps schedule_tiles_across_rows(DirectStages &s, const Problem &problem, const DirectSchedule &schedule);
+
 // schedule_cpu_copies.cpp: whatever stages there are beside y, or the product, and the sums. `tile_rows`: the product's
 // loop over rows of tiles or, of one row, over tiles.
 void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,

@@ -1,8 +1,9 @@
-// The direct algorithm's register tiles of row lanes: their vectors run along channels-first rows, or along rows
-// flattened end to end.
+// The direct algorithm's register tiles of row lanes, whose vectors run along channels-first rows or along rows
+// flattened end to end, and those of channel lanes whose positions are of flattened rows.
 #include "algorithms/direct/schedule_cpu.h"
 #include "expressions/arithmetic.h"
 #include "lowering/prefetch.h"
+#include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 
 namespace kiln {
@@ -61,7 +62,7 @@ SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const 
         s.y.parallel(problem.batch > 1 ? VarOrRVar(s.n) : order[order.size() - 2]);
     }
 
-    Halide::Func &copy = rows_of_x.end_to_end, &sums = rows_of_x.sums;
+    Halide::Func &copy = *rows_of_x.end_to_end, &sums = rows_of_x.sums;
     copy.compute_at(s.y, rows).reorder_storage(position, s.c).reorder(position, s.c);
     copy.bound_extent(s.c, static_cast<int>(problem.in_channels)).bound_extent(position, positions);
     copy.vectorize(position, schedule.lanes, tail(positions, schedule.lanes));
@@ -74,6 +75,52 @@ SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const 
 
     s.acc.compute_at(sums, tile).store_in(Halide::MemoryType::Register);
     return schedule_row_sum(s, schedule);
+}
+
+SumSteps schedule_tiles_across_rows(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    FlattenedRows &rows_of_y = *s.flattened_rows;
+    const Var panel("panel"), rows("rows"), tile("tile");
+    const int channels = channels_in_panels(problem, schedule), height = s.axes[1].phase_extent;
+    const int rows_together = schedule.flattened_rows(), positions = s.axes[0].phase_extent * rows_together;
+    bound_product(s, problem, channels);
+    s.y.split(s.c, panel, s.c, schedule.panel(),
+              channels % schedule.panel() == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    s.y.split(s.q[1], rows, s.q[1], rows_together, tail(height, rows_together));
+    std::vector<VarOrRVar> order = unroll_tile(s.y, {s.c, schedule.lanes});
+    order.insert(order.end(), {s.q[0], s.q[1]});
+    std::vector<SharedLoop> panels = {{panel, ceil_div(channels, schedule.panel())}};
+    if (s.splits_groups) {
+        panels.push_back({s.g, static_cast<int>(problem.groups)});
+    }
+    std::vector<SharedLoop> loops = {{rows, ceil_div(height, rows_together)}};
+    for (size_t a = 2; a < s.axes.size(); a++) {
+        loops.push_back({s.q[a], s.axes[a].phase_extent});
+    }
+    loops.insert(schedule.panels_outside ? loops.end() : loops.begin(), panels.begin(), panels.end());
+    loops.push_back({s.n, static_cast<int>(problem.batch)});
+    const VarOrRVar innermost = loops.front().var;
+    for (const SharedLoop &loop : loops) {
+        order.push_back(loop.var);
+    }
+    s.y.reorder(order);
+    if (schedule.parallel && problem.batch > 1) {
+        s.y.parallel(s.n);
+    } else if (schedule.parallel) {
+        loops.pop_back();
+        share_loops(s.y, {loops.rbegin(), loops.rend() - 1}, pieces_worth(problem.flops()));
+    }
+    Halide::Func &sums = rows_of_y.sums;
+    sums.compute_at(Halide::LoopLevel(s.y, innermost));
+    sums.bound_extent(s.c, schedule.panel()).bound_extent(rows_of_y.position, positions);
+    sums.split(rows_of_y.position, tile, rows_of_y.position, schedule.width(), tail(positions, schedule.width()));
+    order = unroll_tile(sums, tile_loops(s, schedule, false));
+    order.push_back(tile);
+    sums.reorder(order);
+    s.acc.compute_at(sums, tile).store_in(Halide::MemoryType::Register);
+    const SumLoops steps = {loops_from(s.r, 1), schedule.unroll, s.r[0], schedule.dot_width};
+    const SumSteps result = schedule_tile_sum(s.acc, tile_loops(s, schedule, true), steps, TailStrategy::RoundUp);
+    schedule_copies(s, problem, schedule, rows);
+    return result;
 }
 
 }  // namespace kiln

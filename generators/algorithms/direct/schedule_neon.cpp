@@ -16,8 +16,8 @@ bool stages_inputs(const Problem &problem, const DirectSchedule &schedule, const
     const bool regular = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
         return axis.kernel >= axis.phases && axis.offset_is_bounded();
     });
-    return target.lane_indexed_fma && !schedule.has_row_lanes() && schedule.unroll > 1 && problem.groups == 1 &&
-           schedule.partial_sums == 1 && regular;
+    return target.lane_indexed_fma && !schedule.has_row_lanes() && !schedule.flattens_tiles() && schedule.unroll > 1 &&
+           problem.groups == 1 && schedule.partial_sums == 1 && regular;
 }
 
 void stage_inputs(DirectStages &s, const DirectSchedule &schedule, const Halide::RVar &steps) {

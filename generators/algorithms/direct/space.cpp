@@ -14,11 +14,12 @@ bool fits_registers(const ScheduleNumbers &n, int rows, int partial_sums, const 
 }
 
 // The same of a tile whose vectors are pixels, which must fit into the image too.
-bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, const TargetModel &target) {
+bool rows_suit(const ScheduleNumbers &n, const std::vector<AxisMap> &axes, bool may_flatten,
+               const TargetModel &target) {
     const int flattened_rows = n["flattened_rows"];
     const int broadcasts = flattened_rows > 0 ? n["channels"] : n["channels"] * axes[0].phases;
     const bool copied = flattened_rows > 0 || copies_rows(axes[0]);
-    return n["pixels"] == 1 && (!copied || n["prefetch_distance"] == 0) &&
+    return n["pixels"] == 1 && (flattened_rows == 0 || may_flatten) && (!copied || n["prefetch_distance"] == 0) &&
            n["lanes"] * n["vectors"] <= axes[0].phase_extent * std::max(flattened_rows, 1) &&
            (n["rows"] == 1 || (flattened_rows == 0 && !axes[1].reads_outside())) &&
            (flattened_rows == 0 || n["partial_sums"] == 1) &&
@@ -59,10 +60,11 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         channels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14};
         distances = halves(default_prefetch_distance(problem), default_prefetch_distance(problem) / 2);
         distances.insert(distances.begin(), 0);
-        if (flattens_rows(problem)) {
-            flattened_rows = divisors_among(height, {2, 4, 7, 8, 14, 16});
-            flattened_rows.insert(flattened_rows.begin(), 0);
-        }
+    }
+    const bool flattens = flattens_rows(problem), flattens_tiles = can_flatten_tiles(problem, DirectSchedule());
+    if ((flattens || flattens_tiles) && !target.lane_indexed_fma) {
+        flattened_rows = divisors_among(height, {2, 4, 7, 8, 14, 16});
+        flattened_rows.insert(flattened_rows.begin(), 0);
     }
     const std::vector<int> chunks =
         chunk == 0 ? std::vector<int>{0} : std::vector<int>{0, ceil_div(chunk, 2), chunk, 2 * chunk};
@@ -96,10 +98,13 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                     const bool outside = n["panels_outside"] != 0;  // of one long row alone
                     return n["transposed_x"] == 0 && n["prefetch_panels"] == 0 && n["tiles_outside"] == 0 &&
                            (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
-                           (outside || n["chunk"] == chunk) && rows_suit(n, axes, target) &&
+                           (outside || n["chunk"] == chunk) && rows_suit(n, axes, flattens, target) &&
                            stays_in_group(n, n["channels"]);
                 }
-                if (n["lanes"] > most_lanes || n["flattened_rows"] > 0 || n["prefetch_distance"] > 0) {
+                const bool flat = n["flattened_rows"] > 0;
+                if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 ||
+                    (flat && (!flattens_tiles || n["rows"] > 1 || n["chunk"] > 0 || n["prefetch_panels"] != 0 ||
+                              n["tiles_outside"] != 0))) {
                     return false;
                 }
                 DirectSchedule panels;
@@ -112,7 +117,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                     return false;
                 }
                 // Halide does not see that a fourth vector's bytes lie side by side.
-                return (n["panels_outside"] != 0 || n["chunk"] == chunk) &&  // which means nothing then
+                return (n["panels_outside"] != 0 || n["chunk"] == (flat ? 0 : chunk)) &&  // which means nothing then
                        fits_registers(n, n["rows"], n["partial_sums"], target) && gathers(n) &&
                        (n["partial_sums"] == 1 || n["dot_width"] == 1) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
                        stays_in_group(n, n["lanes"] * n["vectors"]) && (n["transposed_x"] == 0 || n["dot_width"] == 1);

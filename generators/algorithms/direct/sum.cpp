@@ -110,7 +110,12 @@ Expr position_in_row(DirectStages &s, const Expr &in) {
 // domain what it does not take.
 Expr input_position(DirectStages &s, size_t a, const Expr &j) {
     const AxisMap &axis = s.axes[a];
-    Expr in = s.q[a] * axis.stride + axis.offset(s.phase[a]) + j * axis.tap_step;
+    Expr q = s.q[a];
+    if (s.flattened_rows && a < 2) {
+        const int row = s.axes[0].phase_extent;
+        q = a == 0 ? s.flattened_rows->position % row : s.flattened_rows->position / row;
+    }
+    Expr in = q * axis.stride + axis.offset(s.phase[a]) + j * axis.tap_step;
     if (axis.has_uneven_phases()) {
         s.r.where(axis.is_tap(s.phase[a], j));
     }
@@ -172,6 +177,21 @@ Expr added_in_pairs(const Func &acc, const std::vector<Expr> &from, int count) {
     return sums[0];
 }
 
+// y's element of the sums of flattened rows, which are `finished`, of one phase.
+Expr of_flattened_rows(DirectStages &s, const Expr &finished) {
+    FlattenedRows &rows = *s.flattened_rows;
+    std::vector<Var> at = s.channel_vars();
+    at.push_back(rows.position);
+    std::vector<Var> others(s.q.begin() + 2, s.q.end());
+    append(at, others);
+    at.push_back(s.n);
+    rows.sums = Func("flattened_rows");
+    rows.sums(at) = finished;
+    std::vector<Expr> from(at.begin(), at.end());
+    from[s.channel_vars().size()] = s.q[0] + s.q[1] * s.axes[0].phase_extent;
+    return rows.sums(from);
+}
+
 // acc += weight * input, over q and phase of every axis.
 Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const PackedWeights &packed,
                               const Operands &operands, int f16_block) {
@@ -186,9 +206,16 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
                                                       : input_channel(s, problem, k)};
     std::vector<Expr> from(at.begin(), at.end());
     for (size_t a = 0; a < s.axes.size(); a++) {
-        at.insert(at.end(), {s.q[a], s.phase[a]});
         position.push_back(input_position(s, a, taps[a]));
-        from.insert(from.end(), {s.q[a], s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0)});
+        if (!s.flattened_rows || a > 1) {
+            at.push_back(s.q[a]);
+            from.emplace_back(s.q[a]);
+        } else if (a == 0) {
+            at.push_back(s.flattened_rows->position);
+            from.emplace_back(s.flattened_rows->position);
+        }
+        at.push_back(s.phase[a]);
+        from.push_back(s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0));
     }
     if (s.interleaved_input) {
         position.push_back(s.group() * (packed.reduction_channels / packed.dot_width) + s.r[1]);
@@ -222,7 +249,8 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
     } else {
         s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, s.input(position));
     }
-    return s.partial_sums > 1 ? added_in_pairs(s.acc, from, s.partial_sums) : s.acc(from);
+    const Expr finished = s.partial_sums > 1 ? added_in_pairs(s.acc, from, s.partial_sums) : s.acc(from);
+    return s.flattened_rows ? of_flattened_rows(s, finished) : finished;
 }
 
 // The same over flattened rows.
@@ -281,8 +309,9 @@ Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &
         s.accumulator_init = accumulator_init_of(s, problem, schedule, operands, amx->pixel_lanes);
     }
     s.acc = Func("acc");
-    return s.flattened_rows ? define_sums_of_rows(s, problem, packed, operands)
-                            : define_sums_of_positions(s, problem, packed, operands, f16_block);
+    return s.flattened_rows && s.flattened_rows->end_to_end
+               ? define_sums_of_rows(s, problem, packed, operands)
+               : define_sums_of_positions(s, problem, packed, operands, f16_block);
 }
 
 }  // namespace kiln
