@@ -13,9 +13,11 @@ namespace {
 
 // Whether the last panel's sums are only of the vectors that it needs: loops or LLVM part those from whole panels', if
 // vectors are whole, and tasks are not panels of chunks, and y does not pick from the product (schedule_cpu.cpp). By
-// AVX2, whose panels are of two or three vectors, what is gained was not seen.
+// AVX2, whose panels are of two or three vectors, what is gained was not seen. Where panels are outside, tasks of one
+// long row are whole panels; with warm weights that was not timed.
 bool cuts_last_panel(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
-    return s.with<ChannelLanes>() != nullptr && !s.panels_outside && !s.panels_of_groups &&
+    const bool outside = s.panels_outside && !(target.cold_weights && s.prefetch_panels && problem.rank == 1);
+    return s.with<ChannelLanes>() != nullptr && !outside && s.chunk == 0 && !s.panels_of_groups &&
            problem.out_channels % s.lanes == 0 && problem.x_type == DType::f32 && target.vector_bits == 512 &&
            !picks_output(problem, s);
 }
