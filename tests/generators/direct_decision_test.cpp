@@ -114,7 +114,8 @@ TEST(DirectDecision, panels_of_far_rows_go_one_by_one) {
                                                     {few, "x86-64-amx-fp16", outside},
                                                     {many, "x86-64-avx512", inside},
                                                     {near, "x86-64-avx512", inside},
-                                                    {few, "x86-64-zen4", inside}}) {
+                                                    {few, "x86-64-zen4", inside},
+                                                    {few, "x86-64-avx2", inside}}) {
         EXPECT_NE(decision(problem, target).find(expected), std::string::npos) << problem << " for " << target;
     }
 }
