@@ -41,6 +41,21 @@ TEST(Decision, default_tiles_fit_the_registers) {
     }
 }
 
+// One row of outputs of many taps, several outputs a group: where its positions are vectors, the direct algorithm's
+// sums do not wait for each other.
+TEST(Decision, leaves_rows_of_several_outputs_a_group_to_the_direct_algorithm) {
+    const std::string column = "conv2d-f32-n1-c8-i22x500-m16-o1x500-k22x1-s1x1-d1x1-p0x0,0x0-g8-";
+    const std::string several = "conv2d-f32-n1-c8-i44x500-m16-o23x500-k22x1-s1x1-d1x1-p0x0,0x0-g8-";
+    for (const char *name : {"x86-64-avx512", "x86-64-avx2"}) {
+        const auto algorithm = [&](const std::string &problem) {
+            return default_decision(parsed(problem), find_target(name)).algorithm;
+        };
+        EXPECT_EQ(algorithm(column + "ncx,ncx"), "direct") << name;
+        EXPECT_EQ(algorithm(column + "nxc,nxc"), "depthwise") << name;
+        EXPECT_EQ(algorithm(several + "ncx,ncx"), "depthwise") << name;
+    }
+}
+
 // What stands in for a kernel that does not compile, step by step to the operator's own definition.
 TEST(Decision, fallbacks_end_with_the_definition) {
     const std::pair<const char *, std::vector<std::string>> cases[] = {
