@@ -236,5 +236,17 @@ TEST(WinogradDecision, groups_that_fill_a_vector_are_interleaved) {
     }
 }
 
+// In a network numbers on their way between stages displace other layers' weights: fewer rows of tiles go together
+// then.
+TEST(WinogradDecision, displaces_little_where_weights_are_cold) {
+    const Problem problem = parsed("convtranspose2d-f32-n1-c48-i16x16-m32-o32x32-k4x4-s2x2-d1x1-p1x1,1x1-g1-nxc,nxc");
+    for (const auto &[name, chunks] : {std::pair("x86-64-amx-fp16", true), {"x86-64-zen4", false}}) {
+        TargetModel target = find_target(name);
+        EXPECT_EQ(default_winograd_schedule(problem, target).rows, 0) << name;
+        target.cold_weights = true;
+        EXPECT_EQ(default_winograd_schedule(problem, target).rows > 0, chunks) << name;
+    }
+}
+
 }  // namespace
 }  // namespace kiln
