@@ -21,6 +21,7 @@
 #include "lowering/gpu_module.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
+#include "lowering/lanes/transposed_blocks.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
 #include "lowering/prefetch.h"
@@ -139,6 +140,9 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
             function.body = use_byte_dot(function.body, byte_dot, byte_dots);
         }
         function.body = load_consecutive_lanes_densely(function.body);
+        if (request.target->vector_bits == 512) {
+            function.body = transpose_by_pairs(function.body);
+        }
         if (!request.target->masked_stores) {
             function.body = store_known_lanes_whole(function.body);
         }

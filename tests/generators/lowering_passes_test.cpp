@@ -13,6 +13,7 @@
 #include "lowering/false_assertions.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
+#include "lowering/lanes/transposed_blocks.h"
 #include "lowering/prefetch.h"
 
 namespace kiln {
@@ -193,6 +194,48 @@ TEST(LoweringPasses, known_lanes_are_stored_by_powers_of_two) {
     EXPECT_EQ(partial_stores([](const Expr &i) { return i >= 2 && i != 5; }),
               (Texts{"2 from 2", "1 from 4", "2 from 6"}));
     EXPECT_EQ(partial_stores([](const Expr &i) { return i < Halide::Param<int>("unknown"); }), (Texts{"[8 from 0]"}));
+}
+
+// Stores, and shuffles of two vectors, of a copy of 16 rows of 8 to columns in `name`.
+std::pair<int, int> stores_and_shuffles(const std::string &name) {
+    using namespace Halide::Internal;
+    std::vector<Expr> rows;
+    for (int row = 0; row < 16; row++) {
+        rows.push_back(Load::make(Halide::Float(32, 8), "x", Ramp::make(row * 100, 1, 8), Halide::Buffer<>(),
+                                  Halide::Parameter(), const_true(8), ModulusRemainder()));
+    }
+    const auto store = [](const std::string &to, const Expr &value) {
+        const int lanes = value.type().lanes();
+        return Store::make(to, value, Ramp::make(0, 1, lanes), Halide::Parameter(), const_true(lanes),
+                           ModulusRemainder());
+    };
+    const Expr column = Load::make(Halide::Float(32, 16), "block", Ramp::make(0, 1, 16), Halide::Buffer<>(),
+                                   Halide::Parameter(), const_true(16), ModulusRemainder());
+    const Stmt copy = Block::make(store("block", Shuffle::make_interleave(rows)), store(name, column));
+    class Count : public IRVisitor {
+      public:
+        int stores = 0, shuffles = 0;
+
+      protected:
+        using IRVisitor::visit;
+        void visit(const Store *op) override {
+            stores += op->name == "block" ? 1 : 0;
+            IRVisitor::visit(op);
+        }
+        void visit(const Shuffle *op) override {
+            shuffles += op->vectors.size() == 2 && !op->is_concat() ? 1 : 0;
+            IRVisitor::visit(op);
+        }
+    } count;
+    transpose_by_pairs(Allocate::make("block", Halide::Float(32), Halide::MemoryType::Stack, {128}, const_true(), copy))
+        .accept(&count);
+    return {count.stores, count.shuffles};
+}
+
+// A vector of the result takes three shuffles, for 8 is 2^3. Rows of y are left to LLVM.
+TEST(LoweringPasses, blocks_are_transposed_by_pairs) {
+    EXPECT_EQ(stores_and_shuffles("image"), std::pair(8, 24));
+    EXPECT_EQ(stores_and_shuffles("y$1"), std::pair(1, 0));
 }
 
 // The second of two stages, the first of which has so many elements where four are read.
