@@ -32,6 +32,16 @@ inline bool comes_from_far(const Problem &problem, const TargetModel &target) {
            bytes > 2 * static_cast<double>(target.core.l2.bytes);
 }
 
+// So many rows, each in a page of its own, a processor fetches ahead by itself.
+constexpr int fetched_rows = 32;
+
+// Cycles that a vector of channels-first rows waits for its line in the last cache where more rows than those are read
+// or written side by side, a vector of each.
+constexpr double plane_vector_wait(const CoreModel &core) {
+    constexpr double share = 0.12;  // of the latency
+    return share * core.last.latency;
+}
+
 // Whether panels of weights are worth fetching ahead: where the last cache is slow. It was not timed elsewhere.
 inline bool waits_for_panels(const TargetModel &target) {
     return !target.is_gpu() && !target.lane_indexed_fma && unhidden_cycles(target.core.last.read, target) > 0;

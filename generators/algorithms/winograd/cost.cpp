@@ -310,8 +310,12 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     }
     // Transforms are counted as if products waited for them.
     const bool beside = target.core.has_separate_adders() && problem.x_type == DType::f32;
-    // Transposed by both, which only this estimate counts.
-    if (problem.x_layout != Layout::nxc && !(beside && other.has_row_lanes())) {
+    const bool is_transposed = problem.x_layout != Layout::nxc && !(beside && other.has_row_lanes());
+    const bool is_known = problem.groups == 1 && problem.x_type == DType::f32 && !target.lane_indexed_fma;
+    if (is_transposed && other.has_row_lanes() && is_known) {
+        direct += direct_call_cycles(problem, other, target) - direct_cycles(problem, other, target);
+    } else if (is_transposed) {
+        // By both, which only this estimate counts.
         direct += image_cycles(problem, target.lanes(32)) + image_waits(problem, target);
     }
     return winograd_cycles(problem, target) < (beside ? most_beside_products : most_share) * direct;

@@ -27,11 +27,10 @@ int64_t bytes_of_plane(const std::vector<AxisMap> &axes, int AxisMap::*extent, i
 // six; those of 112x112 and 240x240 5, and none by two. Where tiles read copies of rows it was not seen (3x3 of three
 // channels at 224x224).
 double far_vector_cycles(int vectors, int64_t plane_bytes, const TargetModel &target) {
-    constexpr double wait = 0.12;  // of the last cache's latency
     const bool shares_sets = plane_bytes % page_bytes == 0;
     const int enough = !shares_sets ? 2 : target.vector_bits == 512 ? 4 : 3;
     const double waiting = vectors >= enough ? 0 : (vectors == 1 ? 1 : 0.5) - (shares_sets ? 0.25 : 0.5);
-    return wait * target.core.last.latency * waiting;
+    return plane_vector_wait(target.core) * waiting;
 }
 
 // Cycles that each vector of channels-first y beyond the second cache waits for where tiles of one long row go through
@@ -43,8 +42,8 @@ double far_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes,
                        const TargetModel &target) {
     constexpr double waiting_share = 0.4;  // of a line's cycles, besides as many products as there are
     const CacheModel &last = target.core.last;
-    if (axes.size() > 1 || problem.out_channels <= s.panel() || unhidden_cycles(last.write, target) == 0 ||
-        !comes_from_far(problem, target)) {
+    if (axes.size() > 1 || s.panels_outside || problem.out_channels <= s.panel() ||
+        unhidden_cycles(last.write, target) == 0 || !comes_from_far(problem, target)) {
         return 0;
     }
     const double line = s.lanes * sizeof(float) / last.write;
@@ -150,12 +149,16 @@ double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, co
     if (s.with<FlattenedRowLanes>() != nullptr) {
         return 0.3;
     }
-    if (!far || sweeps_row_by_panels(axes, s)) {
+    if (!far) {
         return 0;
     }
-    const double waits =
-        copies_rows(axes[0]) ? 0 : far_vector_cycles(s.vectors, bytes_of_plane(axes, &AxisMap::out, element), target);
-    return (waits + far_rows_cycles(problem, axes, s, target)) / s.lanes;
+    const double by_panels = far_rows_cycles(problem, axes, s, target) / s.lanes;
+    if (copies_rows(axes[0])) {
+        const bool waits = comes_from_far(problem, target);
+        return std::max(by_panels, waits ? element * unhidden_cycles(target.core.last.write, target) : 0);
+    }
+    const double planes = far_vector_cycles(s.vectors, bytes_of_plane(axes, &AxisMap::out, element), target);
+    return sweeps_row_by_panels(axes, s) ? 0 : planes / s.lanes + by_panels;
 }
 
 }  // namespace kiln

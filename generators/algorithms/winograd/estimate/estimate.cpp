@@ -225,7 +225,10 @@ double image_waits(const Problem &problem, const TargetModel &target) {
     if (cycles == 0 || unhidden_cycles(last.read, target) == 0 || !comes_from_far(problem, target)) {
         return 0;
     }
-    return std::max(0.0, 4.0 * problem.x_elements() * (1 / last.read + 1 / last.write) - cycles);
+    const double vectors = static_cast<double>(problem.x_elements()) / target.lanes(32);
+    const bool waits = problem.x_layout != Layout::nxc && problem.in_channels > fetched_rows;
+    const double planes = waits ? vectors * plane_vector_wait(target.core) : 0;
+    return std::max(0.0, 4.0 * problem.x_elements() * (1 / last.read + 1 / last.write) - cycles) + planes;
 }
 
 bool fetches_warm_panels(const WinogradShape &shape, const WinogradSchedule &schedule, const TargetModel &target) {
