@@ -21,6 +21,15 @@ double share_of_peak(const Problem &products, const Kn2rowSchedule &s, const Tar
            tile_fit(static_cast<int>(products.out_channels), s.channels);
 }
 
+// Cycles by which channels-last x is transposed more slowly ahead of all products, where the second cache does not hold
+// it with its copy: that is written to the last and read again. The direct algorithm copies such x with its padding.
+double far_copy_cycles(const Problem &problem, const TargetModel &target) {
+    const double bytes = static_cast<double>(problem.x_elements()) * sizeof(float);
+    const CacheModel &last = target.core.last;
+    const bool far = 2 * bytes > static_cast<double>(target.core.l2.bytes) && unhidden_cycles(last.read, target) > 0;
+    return problem.x_layout == Layout::nxc && far ? bytes * (1 / last.read + 1 / last.write) : 0;
+}
+
 }  // namespace
 
 double kn2row_call_cycles(const Problem &problem, const Kn2rowSchedule &s, const TargetModel &target) {
@@ -62,9 +71,10 @@ bool kn2row_is_profitable(const Problem &problem, const TargetModel &target) {
     const double direct = direct_cycles(problem, default_direct_schedule(problem, target), target);
     const double margin = target.lane_indexed_fma ? 0.9 : 0.98;  // measured on x86 alone
     // Winograd's estimate has what x takes to come from a slow last cache.
-    const double far = comes_from_far(problem, target)
-                           ? 4.0 * problem.x_elements() * unhidden_cycles(target.core.last.read, target)
-                           : 0;
+    const double far =
+        far_copy_cycles(problem, target) +
+        (comes_from_far(problem, target) ? 4.0 * problem.x_elements() * unhidden_cycles(target.core.last.read, target)
+                                         : 0);
     return axis_maps(problem)[0].kernel > 1 && cycles < margin * direct &&
            !(winograd_applies(problem) && winograd_cycles(problem, target) < 1.1 * (cycles + far));
 }
