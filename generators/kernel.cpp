@@ -16,6 +16,7 @@
 #include "lowering/byte_dot.h"
 #include "lowering/counts/accesses.h"
 #include "lowering/counts/innermost_loops.h"
+#include "lowering/embedded_broadcasts.h"
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
 #include "lowering/gpu_module.h"
@@ -265,6 +266,11 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         facts.packed_bytes = constant_value(packed);
         facts.worker_workspace_bytes = constant_value(scratch.worker_bytes);
         facts.workspace_bytes = constant_value(scratch.bytes) + facts.worker_workspace_bytes + in_workspace.bytes();
+    }
+    if (request.target->unlaminates_indexed_operands) {
+        for (Halide::Internal::LoweredFunc &function : module.functions()) {
+            function.body = address_broadcasts_by_one_register(function.body);
+        }
     }
     CollectLaunches collect;
     for (const Halide::Internal::LoweredFunc &function : kernel.functions()) {

@@ -39,7 +39,8 @@ constexpr TargetModel sapphire_rapids_target = {
     .vector_registers = 32,
     .core = sapphire_rapids,
     .int8_products = 4,
-    .masked_stores = true};
+    .masked_stores = true,
+    .unlaminates_indexed_operands = true};
 
 // The same with matrix tiles: `features` says of which types.
 constexpr TargetModel with_tiles(const char *name, uint64_t features) {
@@ -81,7 +82,8 @@ constexpr TargetModel models[] = {
      .vector_registers = 32,
      .core = xeon_512,
      .int8_products = 2,
-     .masked_stores = true},
+     .masked_stores = true,
+     .unlaminates_indexed_operands = true},
     // Intel since Alder Lake (Gracemont cores and N processors too) and AMD Zen 5 have dot products of bytes in AVX2's
     // own encoding. Halide tells LLVM of them beside AVX-512 only, whose feature here says no more than where its
     // runtime has the instruction's wrapper.

@@ -58,6 +58,10 @@ struct TargetModel {
     bool f64_vectors = true;
     // Whether an instruction stores some lanes of a vector, under a mask, as fast as all.
     bool masked_stores = false;
+    // Whether an instruction that repeats a number from memory in all lanes is two where the number's address is of two
+    // registers: Intel's processors un-laminate it (Intel 64 and IA-32 Architectures Optimization Reference Manual,
+    // "Micro-fusion").
+    bool unlaminates_indexed_operands = false;
     GpuModel gpu = {};
     // Of no row: whether whoever asks for a decision will find weights in no cache, as a network's layers do.
     bool cold_weights = false;
