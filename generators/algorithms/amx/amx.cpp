@@ -337,9 +337,10 @@ void schedule_matrix_tile_sums(DirectStages &s, const DirectSchedule &schedule, 
     s.acc.compute_at(s.interleave_buffer.value_or(s.product), around_tile).store_in(Halide::MemoryType::Stack);
     if (amx.pixel_lanes) {
         s.acc.reorder_storage({s.q[0], s.c});
-    } else {
-        s.acc.bound_extent(s.c, schedule.panel());  // of a panel in part too: sums lie at constant places
     }
+    // Of a panel in part too: sums lie at constant places, and LLVM finds the shape of tiles that code for whole panels
+    // and code for the last both end with, which it does not where these have tiles of their own.
+    s.acc.bound_extent(s.c, schedule.panel());
     const auto split = [&](Halide::Stage stage) {
         stage.split(s.c, vector, amx.pixel_lanes ? row : lane, schedule.lanes, TailStrategy::RoundUp);
         stage.split(s.q[0], block, amx.pixel_lanes ? lane : row, amx.pixels, TailStrategy::RoundUp);
