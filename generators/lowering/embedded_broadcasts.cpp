@@ -42,7 +42,8 @@ bool is_broadcast(const Halide::Type &type) {
 // What a loop's body reads of a tensor.
 struct Reads {
     const Load *first = nullptr;
-    bool moves = true;  // whether the pointer may: all loads are at constant distances, and nothing else is done with it
+    bool moves =
+        true;  // whether the pointer may: all loads are at constant distances, and nothing else is done with it
     std::map<int64_t, int> distances;  // from the first to each broadcast, and how often that is read
 };
 

@@ -17,13 +17,13 @@ namespace {
 
 using namespace Halide::Internal;
 
-// A tile of one vector: each number of x is read once in a step.
+// By default it has a tile of one vector: each number of x is read once in a step.
 TEST(EmbeddedBroadcasts, of_a_kernel_are_addressed_by_one_register) {
     const OwnFolder folder;
     const std::string file = folder.file("kernel.o");
     const Problem problem = parsed("conv2d-f32-n1-c3-i65x65-m16-o32x32-k3x3-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc");
     const TargetModel &target = find_target("x86-64-avx512");
-    generate_kernel({problem, {"direct", "lanes:16;vectors:1;pixels:16;rows:1;unroll:3"}, &target, "k", true}, file);
+    generate_kernel({problem, default_decision(problem, target), &target, "k", true}, file);
     std::stringstream listing;
     listing << std::ifstream(file + ".s").rdbuf();
     const std::string text = listing.str();
