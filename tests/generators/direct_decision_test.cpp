@@ -174,7 +174,10 @@ TEST(DirectDecision, small_panels_fetch_each_other_where_weights_are_cold) {
     const std::string stride_2 = "conv2d-f32-n1-c64-i14x14-m128-o7x7-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc";
     const std::string few = "conv1d-f32-n1-c32-i784-m192-o784-k1-s1-d1-p0,0-g1-nxc,nxc";
     const std::string large = "conv1d-f32-n1-c96-i3136-m384-o3136-k1-s1-d1-p0,0-g1-nxc,nxc";
-    for (const auto &[problem, fetches] : {std::pair(small, true), {stride_2, true}, {few, false}, {large, false}}) {
+    const std::string wide = "conv1d-f32-n1-c128-i784-m512-o784-k1-s1-d1-p0,0-g1-nxc,nxc";
+    const std::string residual = wide + "-residual";
+    for (const auto &[problem, fetches] :
+         {std::pair(small, true), {stride_2, true}, {few, false}, {large, false}, {wide, true}, {residual, false}}) {
         TargetModel target = find_target("x86-64-amx-fp16");
         EXPECT_FALSE(default_direct_schedule(parsed(problem), target).panels_outside) << problem;
         target.cold_weights = true;
