@@ -185,8 +185,8 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
 
 // The same or, where weights come from memory, panels outside that fetch each other, if the call waits less for them
 // so: of weights that the first cache would not hold from one tile to the next anyway, and x and y that the second
-// holds, or nearly so. On an Intel Xeon 1x1 layers of 6x6 to 28x28 take 3 to 40% less with cold weights, 3x3 with
-// stride 2 and few outputs 14 to 30%; with warm ones both take as long.
+// holds, or nearly so. On an Intel Xeon 1x1 layers of 6x6 to 28x28 take 2 to 34% less with cold weights, 3x3 with
+// stride 2 and few outputs 12 to 24%. With warm ones most take as long, those 3x3 up to 20% longer.
 DirectSchedule channel_lanes_or_panels(const Problem &problem, int64_t channels, const DirectSchedule &like,
                                        const TargetModel &target) {
     const DirectSchedule inside = channel_lanes_schedule(problem, channels, like, target);
