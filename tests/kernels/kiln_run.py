@@ -15,6 +15,12 @@ from targets import kiln, options
 NO_FALLBACK = "--no-fallback"
 
 
+def file_limit(kilobytes):
+    """A command that runs another, which writes no file of more than so many KB. The signal is ignored, as it is on a disk that
+    is full, so that writing fails."""
+    return ["bash", "-c", f'trap "" XFSZ; ulimit -f {kilobytes}; "$@"', "bash"]
+
+
 def target_option(target=None):
     """What selects a target, or the one that the environment variable KILN_TARGET names, if any, and how its programs are built
     and run here: KILN_CXX and KILN_RUNNER, else as targets.py has it."""
