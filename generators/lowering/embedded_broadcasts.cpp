@@ -1,6 +1,5 @@
 #include "lowering/embedded_broadcasts.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>

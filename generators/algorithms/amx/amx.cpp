@@ -310,15 +310,10 @@ ScheduleSpace amx_space(const Problem &problem, const TargetModel &) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const bool joins = can_join_taps(problem, axes);
-    const int steps = sum_steps(problem, axes, joins), lanes = lanes_of(problem);
-    const int channels = channels_of_group(problem);
-    // Of several panels, one in part: LLVM 21 cannot allocate the registers of some, and ends the process.
+    const int steps = sum_steps(problem, axes, joins);
     const auto constraint = [=, whole = sum_steps(problem, axes, false)](const ScheduleNumbers &n) {
-        const int panel = n["vectors"] * lanes, of_sum = n["joined_taps"] != 0 ? steps : whole;
-        if (n["steps"] > of_sum || (has_whole_steps(problem, n["joined_taps"] != 0) && of_sum % n["steps"] != 0)) {
-            return false;
-        }
-        return n["vectors"] == 1 || channels <= panel || channels % panel == 0;
+        const int of_sum = n["joined_taps"] != 0 ? steps : whole;
+        return n["steps"] <= of_sum && (!has_whole_steps(problem, n["joined_taps"] != 0) || of_sum % n["steps"] == 0);
     };
     return {{{"vectors", whole_range(1, 6)},
              {"rows", whole_range(1, std::min(height, 4))},
