@@ -119,11 +119,6 @@ class AddressByOneRegister : public IRMutator {
     using IRMutator::visit;
 
     Stmt visit(const For *op) override {
-        CollectReads collect;
-        op->body.accept(&collect);
-        if (collect.has_loops) {
-            return IRMutator::visit(op);
-        }
         loop_ = op->name;
         names_.clear();
         return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
@@ -131,7 +126,7 @@ class AddressByOneRegister : public IRMutator {
     }
 
   private:
-    std::string loop_;                                 // the innermost
+    std::string loop_;                                 // around a body
     std::vector<std::pair<std::string, Expr>> names_;  // that its body begins by giving values
 
     Stmt body_of(const Stmt &body) {
@@ -141,6 +136,9 @@ class AddressByOneRegister : public IRMutator {
         }
         CollectReads collect;
         body.accept(&collect);
+        if (collect.has_loops) {
+            return mutate(body);
+        }
         Stmt result = body;
         for (const auto &[tensor, reads] : collect.reads) {
             std::vector<int64_t> operands;  // what is read more often is kept in a register
