@@ -8,6 +8,7 @@
 
 #include "algorithms/algorithm.h"
 #include "axes/simplify_problem.h"
+#include "expressions/lets.h"
 #include "expressions/types.h"
 #include "function_arguments.h"
 #include "kiln/tensor.h"
@@ -214,11 +215,8 @@ class CollectLaunches : public Halide::Internal::IRVisitor {
     void visit(const Halide::Internal::Call *op) override {
         if (op->name == "halide_cuda_run" || op->name == "halide_opencl_run") {
             const auto number = [&](size_t i) {
-                Halide::Expr value = op->args[i];
-                for (size_t let = lets_.size(); let-- > 0;) {
-                    value = Halide::Internal::substitute(lets_[let].first, lets_[let].second, value);
-                }
-                return Halide::Internal::as_const_int(Halide::Internal::simplify(value)).value_or(0);
+                return Halide::Internal::as_const_int(Halide::Internal::simplify(without_lets(op->args[i], lets_)))
+                    .value_or(0);
             };
             const auto *entry = op->args[1].as<Halide::Internal::StringImm>();
             launches.push_back({entry->value, number(5) * number(6) * number(7), number(8)});
@@ -232,7 +230,7 @@ class CollectLaunches : public Halide::Internal::IRVisitor {
     }
 
   private:
-    std::vector<std::pair<std::string, Halide::Expr>> lets_;
+    Lets lets_;
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "expressions/lets.h"
+
 namespace kiln {
 namespace {
 
@@ -120,18 +122,18 @@ class AddressByOneRegister : public IRMutator {
 
     Stmt visit(const For *op) override {
         loop_ = op->name;
-        names_.clear();
+        lets_.clear();
         return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
                          body_of(op->body));
     }
 
   private:
-    std::string loop_;                                 // around a body
-    std::vector<std::pair<std::string, Expr>> names_;  // that its body begins by giving values
+    std::string loop_;  // around a body
+    Lets lets_;         // that its body begins by giving values
 
     Stmt body_of(const Stmt &body) {
         if (const auto *let = body.as<LetStmt>()) {
-            names_.emplace_back(let->name, let->value);
+            lets_.emplace_back(let->name, let->value);
             return LetStmt::make(let->name, let->value, body_of(let->body));
         }
         CollectReads collect;
@@ -158,10 +160,7 @@ class AddressByOneRegister : public IRMutator {
 
     // `body` with the pointer of a load's tensor at `begin`, where that is linear in the loop's variable.
     Stmt with_moving_pointer(const Stmt &body, const Load *load, const Expr &begin) const {
-        Expr index = begin;
-        for (auto name = names_.rbegin(); name != names_.rend(); ++name) {
-            index = substitute(name->first, name->second, index);
-        }
+        const Expr index = without_lets(begin, lets_);
         const Expr variable = Variable::make(Int(32), loop_);
         const auto step = as_const_int(simplify(substitute(loop_, variable + 1, index) - index));
         if (!step || *step == 0) {

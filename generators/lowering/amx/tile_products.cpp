@@ -87,9 +87,7 @@ class Nest {
     // The index in that iteration of one loop, the others being at their first. With the values of all names, whose
     // remainders are known then.
     Expr at(Expr index, const std::string &loop, int iteration) const {
-        for (size_t i = lets_.size(); i-- > 0;) {
-            index = substitute(lets_[i].first, lets_[i].second, index);
-        }
+        index = without_lets(index, lets_);
         for (const auto &[name, extent] : loops_) {
             index = substitute(name, Expr(name == loop ? iteration : 0), index);
         }

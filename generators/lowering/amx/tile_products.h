@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "expressions/lets.h"
+
 namespace kiln {
 
 using IrStmt = Halide::Internal::Stmt;  // Halide::Stmt is another thing
-
-// The values with names around a statement, the outermost first.
-using Lets = std::vector<std::pair<std::string, Halide::Expr>>;
 
 // The statements that are run one after the other, without those that do nothing.
 void flatten(const IrStmt &s, std::vector<IrStmt> &list);

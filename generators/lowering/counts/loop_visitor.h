@@ -5,9 +5,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
+
+#include "expressions/lets.h"
 
 namespace kiln {
 
@@ -24,11 +23,7 @@ class LoopVisitor : public Halide::Internal::IRVisitor {
 
     // In terms of variables of loops.
     Halide::Expr without_lets(const Halide::Expr &expr) const {
-        Halide::Expr value = expr;
-        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let) {
-            value = Halide::Internal::substitute(let->first, let->second, value);
-        }
-        return Halide::Internal::simplify(value);
+        return Halide::Internal::simplify(kiln::without_lets(expr, lets_));
     }
 
     // The most that an integer may be, by the ranges of loops.
@@ -41,7 +36,7 @@ class LoopVisitor : public Halide::Internal::IRVisitor {
     Halide::Internal::Scope<Halide::Internal::Interval> ranges_;  // of loops' variables
 
   private:
-    std::vector<std::pair<std::string, Halide::Expr>> lets_;
+    Lets lets_;
 };
 
 }  // namespace kiln

@@ -4,9 +4,7 @@
 
 #include <Halide.h>
 
-#include <string>
-#include <utility>
-#include <vector>
+#include "expressions/lets.h"
 
 namespace kiln {
 
@@ -21,21 +19,17 @@ class LanesMutator : public Halide::Internal::IRMutator {
 
     // A lane of a vector, simplified.
     Halide::Expr lane(const Halide::Expr &vector, int i) const {
-        Halide::Expr value = Halide::Internal::extract_lane(vector, i);
-        for (size_t let = values_.size(); let-- > 0;) {
-            value = Halide::Internal::substitute(values_[let].first, values_[let].second, value);
-        }
-        return Halide::Internal::simplify(value);
+        return Halide::Internal::simplify(without_lets(Halide::Internal::extract_lane(vector, i), lets_));
     }
 
   private:
-    std::vector<std::pair<std::string, Halide::Expr>> values_;  // of the names in scope, the outermost first
+    Lets lets_;
 
     template <typename Result, typename Node>
     Result within(const Node *op) {
-        values_.emplace_back(op->name, op->value);
+        lets_.emplace_back(op->name, op->value);
         Result result = IRMutator::visit(op);
-        values_.pop_back();
+        lets_.pop_back();
         return result;
     }
 };
