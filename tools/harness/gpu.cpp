@@ -1,10 +1,12 @@
 // The harness's side of kiln/gpu.h, for libraries of GPU targets alone.
 #include "kiln/gpu.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <type_traits>
 
+#include "harness/cuda_graph.h"
 #include "harness/gpu.h"
 #include "harness/tensors/data.h"
 
@@ -24,14 +26,24 @@ Status status_of(int32_t code) {
     }
 }
 
+// A GPU, and the stream that its runs are queued in where that is this program's.
+struct OpenGpu {
+    kiln_gpu *gpu = nullptr;
+    std::unique_ptr<CudaStream> stream;
+};
+
 // One for each interface, opened when it is first asked for and kept.
-Status open_gpu(int32_t api, kiln_gpu **gpu) {
-    static kiln_gpu *opened[3] = {};
+Status open_gpu(int32_t api, OpenGpu **opened) {
+    static auto *gpus = new OpenGpu[3];  // never closed: the driver may be gone when this program ends
+    OpenGpu &open = gpus[api];
+    *opened = &open;
+    if (open.gpu != nullptr) return {};
     const char *number = std::getenv("KILN_GPU");
-    if (opened[api] == nullptr)
-        KILN_RETURN_IF_ERROR(status_of(kiln_gpu_open(api, number != nullptr ? std::atoi(number) : 0, &opened[api])));
-    *gpu = opened[api];
-    return {};
+    const int32_t index = number != nullptr ? std::atoi(number) : 0;
+    if (api == kiln_gpu_cuda) open.stream = open_cuda_stream(index);
+    return status_of(open.stream != nullptr
+                         ? kiln_gpu_wrap_cuda(open.stream->context(), open.stream->stream(), &open.gpu)
+                         : kiln_gpu_open(api, index, &open.gpu));
 }
 
 class Run final : public GpuRun {
@@ -42,7 +54,10 @@ class Run final : public GpuRun {
     }
 
     Status place(const RunArguments &host) {
-        KILN_RETURN_IF_ERROR(open_gpu(plan_.kernel().gpu, &gpu_));
+        OpenGpu *opened = nullptr;
+        KILN_RETURN_IF_ERROR(open_gpu(plan_.kernel().gpu, &opened));
+        gpu_ = opened->gpu;
+        stream_ = opened->stream.get();
         const Problem &p = plan_.problem();
         arguments_ = host;
         arguments_.gpu = gpu_;
@@ -61,6 +76,18 @@ class Run final : public GpuRun {
 
     Status start() override { return plan_.run(arguments_); }
     Status finish() override { return status_of(kiln_gpu_finish(gpu_)); }
+    double seconds(int calls) override {
+        if (stream_ == nullptr) return NAN;
+        if (graph_ == nullptr || calls != calls_) {
+            calls_ = calls;
+            graph_ = stream_->capture([&] {
+                bool queued = true;
+                for (int i = 0; i < calls; ++i) queued = start().ok() && queued;
+                return queued;
+            });
+        }
+        return graph_ == nullptr ? NAN : graph_->seconds() / calls;
+    }
     Status read() override {
         return status_of(kiln_gpu_read(gpu_, y_, arguments_.y, bytes_of(plan_.problem(), Tensor::y)));
     }
@@ -83,6 +110,9 @@ class Run final : public GpuRun {
 
     const Plan plan_;
     kiln_gpu *gpu_ = nullptr;
+    CudaStream *stream_ = nullptr;  // null where runs are not timed by the GPU
+    std::unique_ptr<CudaGraph> graph_;
+    int calls_ = 0;  // of the graph
     RunArguments arguments_;
     void *y_ = nullptr;
     std::deque<void *> memories_;
@@ -98,9 +128,9 @@ Status place_on_gpu(const Plan &plan, const RunArguments &host, std::unique_ptr<
 }
 
 Status name_gpu(int32_t api, std::string *name) {
-    kiln_gpu *gpu = nullptr;
-    KILN_RETURN_IF_ERROR(open_gpu(api, &gpu));
-    *name = kiln_gpu_name(gpu);
+    OpenGpu *opened = nullptr;
+    KILN_RETURN_IF_ERROR(open_gpu(api, &opened));
+    *name = kiln_gpu_name(opened->gpu);
     return {};
 }
 

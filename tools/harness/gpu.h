@@ -15,7 +15,10 @@ class GpuRun {
     virtual ~GpuRun() = default;
     virtual Status start() = 0;   // queues a run
     virtual Status finish() = 0;  // waits for those that were queued
-    virtual Status read() = 0;    // copies y back
+    // The seconds of one run of `calls` that follow each other, by the GPU's own clock, what the processor takes to
+    // queue them left out; NaN where it cannot be asked.
+    virtual double seconds(int calls) = 0;
+    virtual Status read() = 0;  // copies y back
 };
 
 // Puts what `host` points to, all of it in the program's memory, onto the first GPU of the kernel's interface

@@ -72,7 +72,8 @@ double time_checks(const Job &job);
 
 // The seconds of one call: the best found in `budget` seconds, and in three samples at the least; of a budget of 0
 // those of a single call, which an emulator is given that counts rather than times. On a GPU, of calls that are queued
-// one after the other, tensors being there before and after. NaN where calls fail.
+// one after the other, tensors being there before and after: with CUDA the median of many by the GPU's own clock,
+// whatever the budget. NaN where calls fail.
 double time_calls(const Job &job, double budget);
 
 // Keeps a single-threaded measurement on the processor it runs on; where that is refused, it may move.
