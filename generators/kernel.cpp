@@ -11,6 +11,7 @@
 #include "expressions/lets.h"
 #include "expressions/types.h"
 #include "function_arguments.h"
+#include "kiln/kernel.h"
 #include "kiln/tensor.h"
 #include "lowering/amx/matrix_tiles.h"
 #include "lowering/bf16_instruction.h"
@@ -20,6 +21,7 @@
 #include "lowering/embedded_broadcasts.h"
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
+#include "lowering/gpu/half_conversions.h"
 #include "lowering/gpu_module.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
@@ -182,6 +184,10 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     }
     Halide::Pipeline pipeline = generator->build_pipeline();
     pipeline.add_custom_lowering_pass(in_workspace, [] {});
+    ConvertHalvesByLanes convert_halves;
+    if (request.target->gpu.api == kiln_gpu_cuda) {
+        pipeline.add_custom_lowering_pass(&convert_halves, [] {});
+    }
     std::vector<Halide::Argument> arguments;
     for (const auto &info : generator->arginfos()) {
         if (info.dir == ArgInfoDirection::Input) {

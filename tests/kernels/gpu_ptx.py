@@ -114,6 +114,14 @@ def table(found):
 
 
 class Ptx(unittest.TestCase):
+    def test_float16_is_converted(self):
+        """LLVM took the bits of float32 for vectors of float16 once, which no assembler notices."""
+        manifest, codes = compiled("NXC")
+        halves = [code for kernel, code in zip(manifest["kernels"], codes) if "-f16-" in kernel["problem"]]
+        self.assertGreater(len(halves), 3)
+        for code in halves:
+            self.assertIn(b"cvt.rn.f16", code)
+
     def test_suite(self):
         found = list(rows())
         self.assertGreaterEqual(len({row[0] for row in found}), 20)
