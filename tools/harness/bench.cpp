@@ -27,8 +27,9 @@
 namespace kiln::harness {
 namespace {
 
-constexpr int rounds = 5;
+constexpr int usual_rounds = 5;
 constexpr double peak_seconds = 0.005;  // for one measurement of the peak
+constexpr int times_in_a_row = 50;      // that all layers of a GPU run for one measurement of them together
 
 // The kernel that `problem` runs with: of target `kernel`, or whichever the library picks where that is "".
 Status pick(const kiln_library &library, const Problem &problem, const std::string &kernel, Plan *plan) {
@@ -98,6 +99,7 @@ class Bench {
     }
 
     void run() {
+        const int rounds = options_.rounds > 0 ? options_.rounds : usual_rounds;
         const int count = options_.seconds > 0 ? rounds : 1;
         for (int round = 1; round <= count; ++round) {
             std::fprintf(stderr, "round %d of %d\n", round, count);
@@ -110,6 +112,7 @@ class Bench {
             }
             for (const auto &[isa, peak] : highest) peaks_[isa].push_back(peak);
         }
+        time_in_a_row();
         for (auto &[problem, job] : jobs_) {
             if (options_.workers.empty() || job.on_gpu != nullptr) continue;
             progress_->layer = layers_.at(problem);
@@ -168,6 +171,20 @@ class Bench {
         rows_.push_back(row);
     }
 
+    // All layers on a GPU, one behind the other as a network's are, with nothing of the processor's between them.
+    void time_in_a_row() {
+        std::vector<GpuRun *> runs;
+        int32_t api = kiln_gpu_none;
+        for (const Row &row : rows_) {
+            if (row.job == nullptr || row.job->on_gpu == nullptr) continue;
+            api = row.job->plan.kernel().gpu;
+            runs.push_back(row.job->on_gpu.get());
+        }
+        if (runs.size() < 2 || options_.seconds <= 0) return;
+        if (const std::vector<double> seconds = gpu_support.time(api, runs, times_in_a_row); !seconds.empty())
+            seconds_in_a_row_ = median(seconds);
+    }
+
     // GFLOP/s that a job could do at the most. Vectors hold half as many float64.
     double peak(const Job &job) const {
         if (job.on_gpu != nullptr) return NAN;  // nothing here measures a GPU's
@@ -205,6 +222,7 @@ class Bench {
     std::vector<Row> rows_;
     std::map<Isa, std::vector<double>> peaks_;          // of each round
     std::map<const Job *, PieceTimes> pieces_;          // where simulated workers share them
+    double seconds_in_a_row_ = 0;                       // of all layers as one graph; 0 where there is none
     std::vector<double> plan_seconds_, check_seconds_;  // of each job: to make its plan, and what its run adds
 };
 
@@ -230,6 +248,9 @@ void Bench::print_table() const {
         std::printf("%zu layers, %zu problems: %.4f ms, %.3f GFLOP, %.2f GFLOP/s, %.1f%% of the peak\n", rows_.size(),
                     jobs_.size(), sum.seconds * 1e3, sum.flops * 1e-9, sum.flops / sum.seconds * 1e-9,
                     sum.seconds_at_peak / sum.seconds * 100);
+    if (seconds_in_a_row_ > 0)
+        std::printf("in a row, as one CUDA graph: %.4f ms; that is %+.2f us a layer\n", seconds_in_a_row_ * 1e3,
+                    (seconds_in_a_row_ - sum.seconds) / static_cast<double>(rows_.size()) * 1e6);
     if (!jobs_.empty())
         std::printf("packing all weights: %.2f ms; making a plan: %.1f us; a plan's run adds %.0f ns to its kernel's\n",
                     pack_seconds() * 1e3, median(plan_seconds_) * 1e6, median(check_seconds_) * 1e9);
@@ -293,6 +314,7 @@ std::string Bench::json() const {
     JsonObject calls;
     if (!jobs_.empty())
         calls.number("plan_us", median(plan_seconds_) * 1e6).number("run_adds_ns", median(check_seconds_) * 1e9);
+    if (seconds_in_a_row_ > 0) total.number("in_a_row_ms", seconds_in_a_row_ * 1e3);
     JsonObject all;
     all.raw("machine", machine.str())
         .raw("peak_gflops", peaks.str())

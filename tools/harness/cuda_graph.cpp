@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 
-#include <cmath>
+#include <type_traits>
 
 namespace kiln::harness {
 namespace {
@@ -61,30 +61,39 @@ bool load(Functions *cu) {
 
 class Graph final : public CudaGraph {
   public:
-    Graph(const Functions &cu, Handle stream, Handle exec) : cu_(cu), stream_(stream), exec_(exec) {
-        for (Handle &event : events_)
-            if (cu_.EventCreate(&event, 0) != 0) event = nullptr;
-    }
+    Graph(const Functions &cu, Handle stream, Handle exec) : cu_(cu), stream_(stream), exec_(exec) {}
     ~Graph() override {
         cu_.GraphExecDestroy(exec_);
-        for (const Handle event : events_)
-            if (event != nullptr) cu_.EventDestroy(event);
+        for (const Handle event : events_) cu_.EventDestroy(event);
     }
 
-    double seconds() override {
-        float milliseconds = 0;
-        if (events_[0] == nullptr || events_[1] == nullptr || cu_.EventRecord(events_[0], stream_) != 0 ||
-            cu_.GraphLaunch(exec_, stream_) != 0 || cu_.EventRecord(events_[1], stream_) != 0 ||
-            cu_.EventSynchronize(events_[1]) != 0 || cu_.EventElapsedTime(&milliseconds, events_[0], events_[1]) != 0) {
-            return NAN;
+    std::vector<double> seconds(int launches) override {
+        bool ok = make_events(launches + 1) && cu_.EventRecord(events_[0], stream_) == 0;
+        for (int i = 0; i < launches && ok; ++i)
+            ok = cu_.GraphLaunch(exec_, stream_) == 0 && cu_.EventRecord(events_[i + 1], stream_) == 0;
+        ok = ok && cu_.EventSynchronize(events_[launches]) == 0;
+        std::vector<double> result;
+        for (int i = 0; i < launches && ok; ++i) {
+            float milliseconds = 0;
+            ok = cu_.EventElapsedTime(&milliseconds, events_[i], events_[i + 1]) == 0;
+            result.push_back(milliseconds * 1e-3);
         }
-        return milliseconds * 1e-3;
+        return ok ? result : std::vector<double>();
     }
 
   private:
+    bool make_events(int count) {
+        while (static_cast<int>(events_.size()) < count) {
+            Handle event = nullptr;
+            if (cu_.EventCreate(&event, 0) != 0) return false;
+            events_.push_back(event);
+        }
+        return true;
+    }
+
     const Functions &cu_;
     const Handle stream_, exec_;
-    Handle events_[2] = {};
+    std::vector<Handle> events_;  // one before each launch, and one behind the last
 };
 
 class Stream final : public CudaStream {

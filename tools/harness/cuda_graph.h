@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "kiln/plan.h"
 
@@ -15,8 +16,9 @@ namespace kiln::harness {
 class CudaGraph {
   public:
     virtual ~CudaGraph() = default;
-    // Launches it, waits, and tells the seconds that it took. NaN where it failed.
-    virtual double seconds() = 0;
+    // Launches it so many times in a row, and tells the seconds of each; none where a launch failed. All are queued
+    // before the first is waited for, so that no time has the processor's in it.
+    virtual std::vector<double> seconds(int launches) = 0;
 };
 
 // A stream of this program's own in a device's primary context.

@@ -1,13 +1,13 @@
 // The harness's side of kiln/gpu.h, for libraries of GPU targets alone.
 #include "kiln/gpu.h"
 
-#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <type_traits>
 
 #include "harness/cuda_graph.h"
 #include "harness/gpu.h"
+#include "harness/machine/machine.h"
 #include "harness/tensors/data.h"
 
 namespace kiln::harness {
@@ -57,7 +57,6 @@ class Run final : public GpuRun {
         OpenGpu *opened = nullptr;
         KILN_RETURN_IF_ERROR(open_gpu(plan_.kernel().gpu, &opened));
         gpu_ = opened->gpu;
-        stream_ = opened->stream.get();
         const Problem &p = plan_.problem();
         arguments_ = host;
         arguments_.gpu = gpu_;
@@ -76,18 +75,6 @@ class Run final : public GpuRun {
 
     Status start() override { return plan_.run(arguments_); }
     Status finish() override { return status_of(kiln_gpu_finish(gpu_)); }
-    double seconds(int calls) override {
-        if (stream_ == nullptr) return NAN;
-        if (graph_ == nullptr || calls != calls_) {
-            calls_ = calls;
-            graph_ = stream_->capture([&] {
-                bool queued = true;
-                for (int i = 0; i < calls; ++i) queued = start().ok() && queued;
-                return queued;
-            });
-        }
-        return graph_ == nullptr ? NAN : graph_->seconds() / calls;
-    }
     Status read() override {
         return status_of(kiln_gpu_read(gpu_, y_, arguments_.y, bytes_of(plan_.problem(), Tensor::y)));
     }
@@ -110,13 +97,15 @@ class Run final : public GpuRun {
 
     const Plan plan_;
     kiln_gpu *gpu_ = nullptr;
-    CudaStream *stream_ = nullptr;  // null where runs are not timed by the GPU
-    std::unique_ptr<CudaGraph> graph_;
-    int calls_ = 0;  // of the graph
     RunArguments arguments_;
     void *y_ = nullptr;
     std::deque<void *> memories_;
 };
+
+// Launches of a graph before the first whose time counts: as many as take this long the first time, for an idle GPU
+// raises its clocks only after a while, and a few later.
+constexpr double first_warm_up_seconds = 0.2;
+constexpr int warm_up = 5;
 
 }  // namespace
 
@@ -132,6 +121,24 @@ Status name_gpu(int32_t api, std::string *name) {
     KILN_RETURN_IF_ERROR(open_gpu(api, &opened));
     *name = kiln_gpu_name(opened->gpu);
     return {};
+}
+
+std::vector<double> time_in_a_row(int32_t api, const std::vector<GpuRun *> &runs, int times) {
+    OpenGpu *opened = nullptr;
+    if (!open_gpu(api, &opened).ok() || opened->stream == nullptr) return {};
+    const auto graph = opened->stream->capture([&] {
+        bool queued = true;
+        for (GpuRun *run : runs) queued = run->start().ok() && queued;
+        return queued;
+    });
+    if (graph == nullptr) return {};
+    static bool is_first = true;
+    for (const double begin = now(); is_first && now() - begin < first_warm_up_seconds;)
+        if (graph->seconds(warm_up).empty()) return {};
+    is_first = false;
+    std::vector<double> seconds = graph->seconds(warm_up + times);
+    if (!seconds.empty()) seconds.erase(seconds.begin(), seconds.begin() + warm_up);
+    return seconds;
 }
 
 }  // namespace kiln::harness

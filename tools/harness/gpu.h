@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kiln/plan.h"
 
@@ -15,10 +16,7 @@ class GpuRun {
     virtual ~GpuRun() = default;
     virtual Status start() = 0;   // queues a run
     virtual Status finish() = 0;  // waits for those that were queued
-    // The seconds of one run of `calls` that follow each other, by the GPU's own clock, what the processor takes to
-    // queue them left out; NaN where it cannot be asked.
-    virtual double seconds(int calls) = 0;
-    virtual Status read() = 0;  // copies y back
+    virtual Status read() = 0;    // copies y back
 };
 
 // Puts what `host` points to, all of it in the program's memory, onto the first GPU of the kernel's interface
@@ -29,11 +27,17 @@ Status place_on_gpu(const Plan &plan, const RunArguments &host, std::unique_ptr<
 // The name of the GPU that place_on_gpu takes for an interface.
 Status name_gpu(int32_t api, std::string *name);
 
+// The seconds that runs which follow each other take together, by the GPU's own clock, what the processor takes to
+// queue them left out: of each of `times` times that all of them run, some before those left out. Empty where that
+// clock cannot be asked.
+std::vector<double> time_in_a_row(int32_t api, const std::vector<GpuRun *> &runs, int times);
+
 // Set by main.cpp to the functions above where the library's target is a GPU, so that other programs need nothing of
 // them; null otherwise.
 struct GpuSupport {
     decltype(&place_on_gpu) place = nullptr;
     decltype(&name_gpu) name = nullptr;
+    decltype(&time_in_a_row) time = nullptr;
 };
 extern GpuSupport gpu_support;
 

@@ -16,7 +16,7 @@ constexpr char usage_text[] =
     "usage: PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
     "               [--weights-dir DIR]\n"
     "       PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
-    "               [--seconds S] [--threads N] [--cold] [--workers N,N,...]\n"
+    "               [--seconds S] [--threads N] [--cold] [--workers N,N,...] [--rounds N]\n"
     "       PROGRAM run REQUESTS\n"
     "       PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N]\n"
     "               [--expected FILE] [--thorough] [--cold] [--size PROBLEM]...\n";
@@ -44,8 +44,8 @@ bool parse_numbers(const char *text, int high, std::vector<int> *values) {
     return true;
 }
 
-constexpr std::pair<const char *, int Options::*> tune_counts[] = {
-    {"--references", &Options::references}, {"--from", &Options::from}, {"--rounds", &Options::rounds}};
+constexpr std::pair<const char *, int Options::*> tune_counts[] = {{"--references", &Options::references},
+                                                                   {"--from", &Options::from}};
 
 // Reads one option with its value. Returns "" or what is wrong.
 std::string parse_option(const std::string &name, const char *value, const std::string &verb, Options *options) {
@@ -73,6 +73,9 @@ std::string parse_option(const std::string &name, const char *value, const std::
                count != std::end(tune_counts) && verb == "tune") {
         if (!parse_number(value, 0, 1e6, &number)) return name + " is " + value + ": it must be 0 to 1000000";
         options->*count->second = static_cast<int>(number);
+    } else if (name == "--rounds" && (verb == "bench" || verb == "tune")) {
+        if (!parse_number(value, 1, 1e6, &number)) return name + " is " + value + ": it must be 1 to 1000000";
+        options->rounds = static_cast<int>(number);
     } else if (name == "--seconds" && verb != "verify") {
         if (!parse_number(value, 0, 3600, &options->seconds)) return name + " is " + value + ": it must be 0 to 3600";
     } else if (name == "--threads" && verb == "bench") {

@@ -2,7 +2,7 @@
 //
 //     PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--weights-dir DIR]
 //     PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--seconds S]
-//                   [--threads N] [--cold] [--workers N,N,...]
+//                   [--threads N] [--cold] [--workers N,N,...] [--rounds N]
 //     PROGRAM run REQUESTS
 //     PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N] [--expected FILE] [--thorough]
 //                  [--cold] [--size PROBLEM]...
@@ -35,7 +35,7 @@ struct Options {
     std::string requests;             // run: the file
     int references = 1;               // tune: how many of the first kernels all others are timed beside
     int from = 0;                     // tune: the first kernel to look at, the references apart
-    int rounds = 7;                   // tune
+    int rounds = 0;                   // bench, tune: 0: as many as they take by themselves
     std::string expected;             // tune: where the reference's results are kept between programs; "": nowhere
     std::vector<std::string> sizes;   // tune: problems that kernels with open sizes are timed at; empty: their own
     bool thorough = false;            // tune: checks in every mode, as verify does

@@ -8,7 +8,7 @@
 
 int main(int argc, char **argv) {
 #ifdef KILN_HARNESS_GPU
-    kiln::harness::gpu_support = {kiln::harness::place_on_gpu, kiln::harness::name_gpu};
+    kiln::harness::gpu_support = {kiln::harness::place_on_gpu, kiln::harness::name_gpu, kiln::harness::time_in_a_row};
 #endif
 #ifdef KILN_HARNESS_COMMAND
     kiln::harness::Commands commands;

@@ -21,6 +21,7 @@ namespace {
 constexpr double hopeless = 1.3;
 
 constexpr double calibration_seconds = 0.02;
+constexpr int usual_rounds = 7;
 
 void print_line(const JsonObject &line) {
     std::printf("%s\n", line.str().c_str());
@@ -128,6 +129,7 @@ class Candidates {
     }
 
   private:
+    int rounds() const { return options_.rounds > 0 ? options_.rounds : usual_rounds; }
     int references() const { return std::min(options_.references, library_.kernel_count); }
 
     // The results of the reference are read from `expected`, or kept there; "": nowhere.
@@ -182,7 +184,7 @@ class Candidates {
         const int beside = std::min(k, references());
         for (int r = 0; r < beside; ++r) references_[r].forget_times();
         timed.forget_times();
-        for (int round = 0; round < options_.rounds; ++round) {
+        for (int round = 0; round < rounds(); ++round) {
             for (int r = 0; r < beside; ++r) references_[r].time_round(options_.seconds);
             timed.time_round(options_.seconds);
             if (round != 1 || beside == 0) continue;

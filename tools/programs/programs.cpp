@@ -203,7 +203,7 @@ std::vector<std::string> link_command(const ProgramParts &parts, const Toolchain
     if (!parts.archive.empty()) command.push_back(parts.archive);
     command.insert(command.end(), {"-Wl,--gc-sections", "-o", executable});
     // A runner may know no folder of the target's shared libraries.
-    if (!toolchain.runner.empty()) command.push_back("-static");
+    if (!toolchain.runner.empty() && !parts.loads_driver) command.push_back("-static");
     return command;
 }
 
@@ -288,6 +288,7 @@ class ProgramBuilder {
                               library_.archive,
                               {fmt::format("KILN_LIBRARY={}_library", library_.name)}};
         if (library_.on_gpu) parts.defines.emplace_back("KILN_HARNESS_GPU");
+        parts.loads_driver = library_.on_gpu;
         return link_command(parts, toolchain_, objects_, executable_);
     }
 

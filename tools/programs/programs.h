@@ -64,6 +64,7 @@ struct ProgramParts {
     std::string main;                  // a file in the folder of the sources
     std::string header, archive;       // of the library, or a header alone
     std::vector<std::string> defines;  // "KILN_NETWORK=net_network"
+    bool loads_driver = false;         // of a GPU, when it runs, which a static program cannot
 };
 Program build_program(const ProgramParts &parts, const Toolchain &toolchain, const std::string &folder, int jobs);
 

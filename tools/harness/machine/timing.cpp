@@ -16,19 +16,9 @@ namespace {
 // Calls are timed in groups that take about this long: on a GPU, until waiting for the last one counts for little.
 constexpr double sample_seconds = 50e-6, gpu_sample_seconds = 5e-3;
 
-// By a GPU's own clock: calls of a graph, and how often it is launched, the first few times to warm up.
-constexpr int gpu_calls = 20, gpu_samples = 50, gpu_warm_up = 5;
+// By a GPU's own clock: calls that follow each other, and how often those are timed.
+constexpr int gpu_calls = 20, gpu_samples = 50;
 
-// NaN where the GPU's clock cannot be asked.
-double time_on_gpu(GpuRun &run) {
-    std::vector<double> seconds;
-    for (int sample = -gpu_warm_up; sample < gpu_samples; ++sample) {
-        const double each = run.seconds(gpu_calls);
-        if (std::isnan(each)) return NAN;
-        if (sample >= 0) seconds.push_back(each);
-    }
-    return median(seconds);
-}
 constexpr int64_t line_bytes = 64;  // or more, of a cache
 
 // Takes memory out of all caches. Returns false where this processor lets no program do so.
@@ -120,7 +110,9 @@ double time_calls(const Job &job, double budget) {
     const double estimate = std::max(now() - begin, 1e-9);
     if (budget <= 0 && !job.cold) return succeeds ? estimate : NAN;
     if (job.on_gpu != nullptr && succeeds) {
-        if (const double seconds = time_on_gpu(*job.on_gpu); !std::isnan(seconds)) return seconds;
+        const std::vector<GpuRun *> runs(gpu_calls, job.on_gpu.get());
+        const std::vector<double> seconds = gpu_support.time(job.plan.kernel().gpu, runs, gpu_samples);
+        if (!seconds.empty()) return median(seconds) / gpu_calls;
     }
     const double group = job.on_gpu != nullptr ? gpu_sample_seconds : sample_seconds;
     const int calls = job.cold ? 1 : std::max(1, static_cast<int>(group / estimate));
