@@ -13,6 +13,8 @@ using IrStmt = Halide::Internal::Stmt;  // Halide::Stmt is another thing
 
 namespace {
 
+const char *const kept_condition = "kiln_kept_condition";
+
 Expr shifted(const Expr &index, int64_t offset) {
     return simplify(index + make_const(index.type(), offset));
 }
@@ -25,7 +27,14 @@ bool is_memory_call(const std::string &name) {
 
 }  // namespace
 
+Expr keeps_loops(const Expr &condition) {
+    return Call::make(condition.type(), kept_condition, {condition}, Call::PureExtern);
+}
+
 Expr PlaceInWorkspace::visit(const Call *op) {
+    if (op->name == kept_condition) {
+        return mutate(op->args[0]);
+    }
     return is_memory_call(op->name) || op->is_intrinsic(Call::register_destructor) ? make_zero(op->type)
                                                                                    : IRMutator::visit(op);
 }

@@ -12,6 +12,11 @@
 
 namespace kiln {
 
+// A condition that Halide takes as it stands. It would trim a loop whose body does nothing where a condition is false:
+// of a sum's loop over taps, which a thread's position says; the threads of a warp would wait for each other, and PoCL
+// 3.1 compiles such loops wrong where threads meet at a barrier behind them. PlaceInWorkspace leaves the condition.
+Halide::Expr keeps_loops(const Halide::Expr &condition);
+
 // A custom lowering pass, which Halide runs before it takes the kernels out: a stage that is computed by one kernel and
 // read by another lies in the tensor `workspace`, at an offset of its own. Halide would allocate device memory for it.
 // Nothing is copied: all tensors are on the device.

@@ -141,17 +141,38 @@ void define_sample(DeformableStages &s, const Problem &problem, const Deformable
     }
 }
 
-void define_sum(DeformableStages &s, const Problem &problem, int panel, const DeformableSizes &derived,
-                const Operands &operands) {
+// What a slice of a GPU's sum has of input channels and taps.
+struct Reduction {
+    Expr channel, tap;
+};
+Reduction take_slice(DeformableStages &s, const Problem &problem, const DeformableSchedule &schedule,
+                     const Var &slice) {
+    const SumSlices slices(static_cast<int>(problem.in_channels / problem.groups), schedule.unroll,
+                           static_cast<int>(problem.taps()), schedule.sliced.slices);
+    s.r = Halide::RDom({{0, slices.steps()}, {0, slices.taps()}}, "r");
+    for (const Expr &is_there : slices.conditions(slice, s.r.x, s.r.y)) {
+        s.r.where(is_there);
+    }
+    return {slices.step(slice, s.r.x), slices.tap(slice, s.r.y)};
+}
+
+void define_sum(DeformableStages &s, const Problem &problem, const DeformableSchedule &schedule,
+                const DeformableSizes &derived, const Operands &operands) {
     const Sizes &sizes = operands.sizes;
-    const bool splits = splits_groups(problem);
+    const bool splits = splits_groups(problem), is_sliced = schedule.sliced.slices > 1;
+    const int panel = schedule.panel();
+    const Var slice("slice");
     s.r = Halide::RDom({{0, sizes.reduction_channels()}, {0, derived.taps}}, "r");
-    Expr channel = s.r.x;
+    Reduction of = {s.r.x, s.r.y};
+    if (is_sliced) {
+        of = take_slice(s, problem, schedule, slice);
+    }
+    Expr channel = of.channel;
     if (splits) {
         channel += s.h * sizes.reduction_channels();
     } else if (problem.groups != 1) {
         const bool depthwise = problem.in_channels == problem.groups && problem.out_channels == problem.groups;
-        channel = depthwise ? Expr(s.c) : s.c / sizes.out_of_group() * sizes.reduction_channels() + s.r.x;
+        channel = depthwise ? Expr(s.c) : s.c / sizes.out_of_group() * sizes.reduction_channels() + of.channel;
         if (problem.out_channels == open_size || problem.out_channels % panel != 0) {
             // As samples are bounded; what the last panel's empty lanes read is stored, too (schedule_samples()).
             channel = Halide::unsafe_promise_clamped(channel, 0, sizes.in_channels - 1);
@@ -165,28 +186,39 @@ void define_sum(DeformableStages &s, const Problem &problem, int panel, const De
         at.push_back(s.h);
     }
     at.insert(at.end(), {s.p, s.n});
+    if (is_sliced) {
+        at.push_back(slice);
+    }
     s.acc = Func("acc");
     s.acc(at) = Halide::Internal::make_zero(sum_type(problem));
-    s.acc(at) += operands.packed(s.c % panel, s.r.x, s.r.y, s.c / panel, splits ? Expr(s.h) : Expr(0)) *
-                 s.sample(of_group, group, s.p, s.r.y, s.n);
+    s.acc(at) += operands.packed(s.c % panel, of.channel, of.tap, s.c / panel, splits ? Expr(s.h) : Expr(0)) *
+                 s.sample(of_group, group, s.p, of.tap, s.n);
+    if (is_sliced) {
+        s.sliced = define_sliced_sum(
+            s.acc, schedule.sliced,
+            {{0, static_cast<int>(problem.out_channels)}, {1, static_cast<int>(problem.out_points())}});
+    }
 }
 
 void define_output(DeformableStages &s, const Problem &problem, const Operands &operands) {
-    const std::vector<Var> vars = s.acc.args();
+    std::vector<Var> vars = s.acc.args();
+    if (s.sliced) {
+        vars.pop_back();
+    }
     const std::vector<Expr> at(vars.begin(), vars.end());
     const bool splits = splits_groups(problem);
     const Expr channel = splits ? s.h * operands.sizes.out_of_group() + s.c : Expr(s.c);
     s.y = Func("y");
     s.product = s.y;
-    Func sum = s.acc;
+    Expr sum = s.sliced ? sum_of_slices(*s.sliced, at) : s.acc(at);
     if (problem.y_layout == Layout::ncx && !splits && known(operands.sizes.out_channels)) {
         s.product = Func("product");
-        s.product(vars) = s.acc(at);
+        s.product(vars) = sum;
         s.blocks = Func("y_blocks");
         (*s.blocks)(vars) = s.product(at);
-        sum = *s.blocks;
+        sum = (*s.blocks)(at);
     }
-    s.y(vars) = epilogue(problem, sum(at), operands, at, channel);
+    s.y(vars) = epilogue(problem, sum, operands, at, channel);
 }
 
 }  // namespace
@@ -242,7 +274,7 @@ DeformableStages deformable(const Problem &problem, const DeformableSchedule &sc
     define_corners(s, problem, derived, operands.sizes, or_operand(s.offset, operands[Tensor::offset]),
                    or_operand(s.mask, operands[Tensor::mask]));
     define_sample(s, problem, derived, or_operand(s.image, operands.x));
-    define_sum(s, problem, schedule.panel(), derived, operands);
+    define_sum(s, problem, schedule, derived, operands);
     define_output(s, problem, operands);
     return s;
 }

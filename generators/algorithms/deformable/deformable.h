@@ -17,6 +17,7 @@
 #include "algorithms/algorithm.h"
 #include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
+#include "moves/sliced_sum.h"
 #include "targets/target_model.h"
 
 namespace kiln::deformable {
@@ -31,6 +32,7 @@ struct DeformableSchedule {
     int sample_lanes = 8;   // of a vector of samples: input channels; of positions: output points
     int unroll = 1;         // of the sum over input channels
     bool parallel = false;  // whether the caller's threads share the chunks
+    SlicedTile sliced;      // of GPUs, whose threads share sums where it has several slices; not in the text
 
     int panel() const { return lanes * vectors; }
     int block() const { return pixels * tiles; }
@@ -75,7 +77,8 @@ struct DeformableStages {
     Halide::Func corner;
     Halide::Func sample;  // (c, g, p, k, n): an expression of all its corners, or a sum over `rq` where they are many
     std::optional<Halide::RDom> rq;
-    Halide::Func acc;                    // (channel, p, n)
+    Halide::Func acc;                    // (channel, p, n) and, where a GPU's threads share sums, the slice
+    std::optional<SlicedSum> sliced;     // which adds those up
     Halide::Func product;                // (channel, p, n): the finished sums, a register tile at a time: y itself, or
     std::optional<Halide::Func> blocks;  // what is transposed to y, by these
     Halide::Func y;

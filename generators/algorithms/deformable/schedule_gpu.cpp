@@ -24,9 +24,14 @@ void DeformableGpuSchedule::list(ScheduleText &text) {
     text.number("threads_c", threads_c, 1, 1024);
     text.number("threads_p", threads_p, 1, 1024);
     text.number("unroll", unroll, 1, 64);
+    text.optional("slices", slices, 1);
 }
 
 namespace {
+
+int taps_of(const Problem &problem) {
+    return static_cast<int>(problem.taps());
+}
 
 // Of how many neighbouring channels a vector may hold some. Those of several groups sum samples that lie as far apart
 // as a group has input channels, and Halide loads all that is between them too: twelve numbers at once, for example,
@@ -46,17 +51,19 @@ void DeformableGpuSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: " + std::to_string(channels) + " channels a thread, " +
                                     std::to_string(vector) + " at once, of " + std::to_string(problem.out_channels));
     }
-    if (points > problem.out_points() || threads_c * threads_p > 1024) {
+    if (points > problem.out_points() || threads() > 1024) {
         throw std::invalid_argument("schedule: " + std::to_string(points) + " points a thread of " +
-                                    std::to_string(problem.out_points()) + ", " +
-                                    std::to_string(threads_c * threads_p) + " threads a block: 1024 is the most");
+                                    std::to_string(problem.out_points()) + ", " + std::to_string(threads()) +
+                                    " threads a block: 1024 is the most");
     }
+    check_slices(slices, static_cast<int>(problem.in_channels / problem.groups), unroll, taps_of(problem));
 }
 
 DeformableSchedule DeformableGpuSchedule::stages() const {
     DeformableSchedule result;
     result.lanes = channels * threads_c;
     result.unroll = unroll;
+    result.sliced = sliced();
     return result;
 }
 
@@ -82,10 +89,13 @@ ScheduleSpace deformable_gpu_space(const Problem &problem, const TargetModel &ta
              {"vector", divisors_among(of_group, {1, 2, 4})},
              {"threads_c", halves(lanes_around(of_group, 64), 1)},
              {"threads_p", halves(lanes_around(points, 64), 1)},
-             {"unroll", divisors_among(static_cast<int>(problem.in_channels / problem.groups), {1, 2, 4, 8})}},
+             {"unroll", divisors_among(static_cast<int>(problem.in_channels / problem.groups), {1, 2, 4, 8})},
+             {"slices", halves(32, 1)}},
             [=, &target](const ScheduleNumbers &n) {
+                const auto block = parse_schedule<DeformableGpuSchedule>(n.print());
                 return n["channels"] * n["points"] + n["channels"] + n["points"] <= target.gpu.registers &&
-                       n["threads_c"] * n["threads_p"] <= target.gpu.threads_per_block &&
+                       block.threads() <= target.gpu.threads_per_block &&
+                       (block.slices == 1 || block.sliced().shared_bytes() <= target.gpu.shared_bytes) &&
                        n["channels"] * n["threads_c"] < 2 * of_group;  // else half a block has nothing to do
             }};
 }
@@ -119,12 +129,20 @@ void schedule_deformable_gpu(DeformableStages &s, const Problem &problem, const 
     Func &f = s.y;
     f.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));
     f.bound(s.p, 0, static_cast<int>(problem.out_points()));
+    const TileLoops tile = {s.c, schedule.vector, {}, {s.p}};
+    const SumLoops sums = {loops_from(s.r, 0), schedule.unroll};
+    const bool nxc = problem.y_layout == Layout::nxc;
+    if (s.sliced) {
+        schedule_sliced_sum(*s.sliced, {f, {s.c, s.p}, {s.n}, nxc});
+        schedule_tile_sum(s.acc, tile, sums);
+        keep_loops_whole(s.acc);
+        return;
+    }
     // A thread's tile is whole: threads that would begin outside do nothing.
     f.split(s.c, tc, s.c, schedule.channels, TailStrategy::RoundUp).split(s.c, vector, s.c, schedule.vector);
     f.split(tc, panel, tc, schedule.threads_c, TailStrategy::GuardWithIf);
     f.split(s.p, tp, s.p, schedule.points, TailStrategy::ShiftInwards);
     f.split(tp, bp, tp, schedule.threads_p, TailStrategy::GuardWithIf);
-    const bool nxc = problem.y_layout == Layout::nxc;
     const Var first = nxc ? tc : tp, second = nxc ? tp : tc;
     f.reorder({s.c, vector, s.p, first, second, bp, s.n, panel});
     f.unroll(vector).unroll(s.p).gpu_threads(first, second).fuse(bp, s.n, block);
@@ -132,7 +150,7 @@ void schedule_deformable_gpu(DeformableStages &s, const Problem &problem, const 
     f.gpu_blocks(block, panel);
 
     s.acc.compute_at(f, first).store_in(Halide::MemoryType::Register);
-    schedule_tile_sum(s.acc, {s.c, schedule.vector, {}, {s.p}}, {loops_from(s.r, 0), schedule.unroll});
+    schedule_tile_sum(s.acc, tile, sums);
     keep_loops_whole(s.acc);
 }
 

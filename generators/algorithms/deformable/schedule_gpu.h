@@ -7,6 +7,7 @@
 #include "algorithms/schedule_space.h"
 #include "algorithms/schedule_text.h"
 #include "kiln/problem.h"
+#include "moves/sliced_sum.h"
 #include "targets/target_model.h"
 
 namespace kiln::deformable {
@@ -19,6 +20,10 @@ struct DeformableGpuSchedule {
     int threads_c = 1;  // a block has threads along the channels
     int threads_p = 1;  //   and along the points
     int unroll = 1;     // of the sum over input channels
+    int slices = 1;     // a power of 2: so many threads of a block share a tile, each sums some of the products
+
+    int threads() const { return threads_c * threads_p * slices; }  // of a block
+    SlicedTile sliced() const { return {{{channels, threads_c}, {points, threads_p}}, vector, slices}; }
 
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless tiles divide the channels and fit into the problem's image.

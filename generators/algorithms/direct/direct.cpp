@@ -83,6 +83,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     DirectStages s;
     s.splits_groups = schedule.panels_of_groups;
     s.partial_sums = schedule.partial_sums;
+    s.keeps_loops = target.is_gpu();
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());

@@ -17,6 +17,7 @@
 #include "expressions/zero_point_compensation.h"
 #include "kiln/problem.h"
 #include "lowering/prefetch.h"
+#include "moves/sliced_sum.h"
 #include "moves/tile_sum.h"
 #include "targets/target_model.h"
 
@@ -77,6 +78,9 @@ struct F16Sums {
     Halide::RDom block;
 };
 
+// The axis whose taps slices of a sum may be of, where input channels are few: the one that has the most.
+size_t sliced_axis(const std::vector<AxisMap> &axes);
+
 // The stages of the kernel, not scheduled. Dimensions: c, then the spatial axes innermost first, then the batch n.
 // Where groups have panels of their own, c is a channel of the group, and the group g follows it.
 struct DirectStages {
@@ -86,11 +90,14 @@ struct DirectStages {
     // Of a sum's partial sums, where it is of several: the last dimension of acc.
     Halide::Var part{"part"};
     int partial_sums = 1;
+    // Or, where a GPU's threads share a sum: `part` is then its slice.
+    std::optional<SlicedSum> sliced;
     std::vector<AxisMap> axes;
     Halide::RDom r;  // dot and step of the input channel, taps
     // How many channels of the input are read: more than it has, where pairs or grouped panels reach beyond it.
     int input_channels = 0;
-    std::vector<bool> pads;  // of each axis: whether the input goes beyond x there; else padding is skipped
+    std::vector<bool> pads;    // of each axis: whether the input goes beyond x there; else padding is skipped
+    bool keeps_loops = false;  // whether loops go over what is skipped too, and ask: keeps_loops() of a GPU
 
     Halide::Func input;  // what products read: x itself, or one of these copies of it
     std::optional<TransposedInput> transposed_input;

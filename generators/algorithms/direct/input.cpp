@@ -6,6 +6,7 @@
 #include "expressions/types.h"
 #include "expressions/vars.h"
 #include "lowering/amx/matrix_tiles.h"
+#include "lowering/gpu_module.h"
 
 namespace kiln {
 namespace {
@@ -113,10 +114,25 @@ void separate_remainders(PaddedInput &input, const DirectStages &s, const Direct
     input.padded(padded_at) = input.stored(from);
 }
 
+// `wide` inside bounds, else `zero`, for sums whose loops go over both.
+Expr zero_outside(const Func &wide, const Expr &zero, const Halide::Region &bounds, const std::vector<Expr> &at) {
+    std::vector<Expr> from = at;
+    Expr inside = Halide::Internal::const_true();
+    for (size_t d = 0; d < at.size(); d++) {
+        if (bounds[d].extent.defined()) {
+            const Expr last = bounds[d].min + bounds[d].extent - 1;
+            inside = inside && at[d] >= bounds[d].min && at[d] <= last;
+            from[d] = Halide::clamp(at[d], bounds[d].min, last);
+        }
+    }
+    return Halide::select(keeps_loops(inside), wide(from), zero);
+}
+
 // `wide`, with `zero` around it where the axes pad. `copies_rows`: channels are no whole vectors, and rows of the copy
-// are what is copied by vectors.
+// are what is copied by vectors. `is_copied`: whether there is a copy at all, or products look for padding themselves.
 PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Func &wide,
-                const Expr &zero, bool copies_rows) {
+                const Expr &zero, bool copies_rows, bool is_copied) {
+    const bool reads_padded = s.keeps_loops && !is_copied;
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     Halide::Region bounds = padded_bounds(s, problem);
     PaddedInput result;
@@ -143,8 +159,10 @@ PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSched
     } else {
         const bool pads =
             std::any_of(bounds.begin(), bounds.end(), [](const Halide::Range &r) { return r.extent.defined(); });
-        result.padded(at) = pads ? Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at)
-                                 : wide(std::vector<Expr>(at.begin(), at.end()));
+        const std::vector<Expr> same(at.begin(), at.end());
+        result.padded(at) = !pads          ? wide(same)
+                            : reads_padded ? zero_outside(wide, zero, bounds, same)
+                                           : Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at);
         result.stored = result.padded;
     }
     return result;
@@ -295,7 +313,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     const bool few_channels = s.input_channels % schedule.lanes != 0 && (!planes || s.input_channels < schedule.lanes);
     const bool copies_rows = by_vectors && (pads || separates) && s.input_channels == problem.in_channels &&
                              (few_channels || schedule.has_row_lanes());
-    s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows);
+    s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows, copies_x);
     s.input = s.padded_input->padded;
 }
 

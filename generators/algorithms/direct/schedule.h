@@ -10,6 +10,7 @@
 #include "algorithms/schedule_text.h"
 #include "axes/axis_map.h"
 #include "kiln/problem.h"
+#include "moves/sliced_sum.h"
 #include "targets/target_model.h"
 
 namespace kiln {
@@ -67,6 +68,7 @@ struct DirectSchedule {
     bool tiles_outside = false;     // where panels are inside, whether each tile, rather than each row of tiles, goes
                                     // through all panels: can_put_tiles_outside()
     int partial_sums = 1;           // of each sum, which take the innermost axis' taps in turn: sums_in_parts()
+    SlicedTile sliced;              // of GPUs, whose threads share sums where it has several slices; not in the text
 
     template <class Lanes>
     const Lanes *with() const {

@@ -7,6 +7,7 @@
 
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
+#include "expressions/vars.h"
 #include "moves/gpu_schedule.h"
 #include "moves/tile_sum.h"
 
@@ -36,12 +37,22 @@ int64_t input_bytes(const Problem &problem, const DirectGpuSchedule &schedule) {
     return bytes;
 }
 
+// Of a block's input, where it is copied, and of its slices.
+int64_t shared_bytes(const Problem &problem, const DirectGpuSchedule &schedule) {
+    return (schedule.in_shared ? input_bytes(problem, schedule) : 0) +
+           (schedule.slices > 1 ? schedule.sliced().shared_bytes() : 0);
+}
+
 // Whether the size of what a block reads is known.
 bool bounds_input(const std::vector<AxisMap> &axes) {
     return std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.offset_is_bounded(); });
 }
 
 }  // namespace
+
+SlicedTile DirectGpuSchedule::sliced() const {
+    return {{{channels, threads_c}, {pixels, threads_x}, {1, threads_y}}, vector, slices};
+}
 
 void DirectGpuSchedule::list(ScheduleText &text) {
     text.number("channels", channels, 1, 64);
@@ -52,6 +63,7 @@ void DirectGpuSchedule::list(ScheduleText &text) {
     text.number("threads_y", threads_y, 1, 1024);
     text.number("unroll", unroll, 1, 64);
     text.flag("in_shared", in_shared);
+    text.optional("slices", slices, 1);
 }
 
 void DirectGpuSchedule::check(const Problem &problem) const {
@@ -67,10 +79,10 @@ void DirectGpuSchedule::check(const Problem &problem) const {
     if (in_shared && !bounds_input(axes)) {
         throw std::invalid_argument("schedule: in_shared, of a transposed convolution with strides and dilations");
     }
-    if (threads_c * threads_x * threads_y > 1024) {
-        throw std::invalid_argument("schedule: a block of " + std::to_string(threads_c * threads_x * threads_y) +
-                                    " threads: 1024 is the most");
+    if (threads() > 1024) {
+        throw std::invalid_argument("schedule: a block of " + std::to_string(threads()) + " threads: 1024 is the most");
     }
+    check_slices(slices, static_cast<int>(problem.in_channels / problem.groups), unroll, axes[sliced_axis(axes)].taps);
 }
 
 // A thread sums each position of its tile in the order of the loops; rows in the padding are read as zeros.
@@ -80,6 +92,7 @@ DirectSchedule DirectGpuSchedule::stages() const {
     result.tile = ChannelLanes{pixels};
     result.rows = 2;
     result.unroll = unroll;
+    result.sliced = sliced();
     return result;
 }
 
@@ -130,16 +143,14 @@ ScheduleSpace direct_gpu_space(const Problem &problem, const TargetModel &target
              {"threads_x", halves(lanes_around(width, 64), 1)},
              {"threads_y", halves(lanes_around(height, 16), 1)},
              {"unroll", divisors_among(static_cast<int>(problem.in_channels / problem.groups), {1, 2, 4, 8})},
-             {"in_shared", whole_range(0, shares ? 1 : 0)}},
+             {"in_shared", whole_range(0, shares ? 1 : 0)},
+             {"slices", halves(32, 1)}},
             [=, &target](const ScheduleNumbers &n) {
-                DirectGpuSchedule block;
-                block.pixels = n["pixels"];
-                block.threads_x = n["threads_x"];
-                block.threads_y = n["threads_y"];
+                const auto block = parse_schedule<DirectGpuSchedule>(n.print());
                 return n["channels"] * n["pixels"] + n["channels"] + n["pixels"] <= target.gpu.registers &&
-                       n["threads_c"] * n["threads_x"] * n["threads_y"] <= target.gpu.threads_per_block &&
+                       block.threads() <= target.gpu.threads_per_block &&
                        n["channels"] * n["threads_c"] < 2 * channels &&  // else half a block has nothing to do
-                       (n["in_shared"] == 0 || input_bytes(problem, block) <= target.gpu.shared_bytes);
+                       shared_bytes(problem, block) <= target.gpu.shared_bytes;
             }};
 }
 
@@ -147,21 +158,40 @@ namespace {
 
 struct Blocks {
     Var thread;  // the innermost loop over threads
-    Var block;   // the innermost over blocks
+    Var block;   // the innermost over blocks, of the product
 };
+
+void bound_product(DirectStages &s, const Problem &problem) {
+    Func &f = s.product;
+    f.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        f.bound(s.q[a], 0, s.axes[a].phase_extent);
+        if (s.axes[a].phases > 1) {
+            f.bound(s.phase[a], 0, s.axes[a].phases);
+        }
+    }
+}
+
+// The product's loops of which blocks have one turn each.
+std::vector<Var> other_loops(const DirectStages &s) {
+    std::vector<Var> loops;
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        if (a > 1) {
+            loops.push_back(s.q[a]);
+        }
+        if (s.axes[a].phases > 1) {
+            loops.push_back(s.phase[a]);
+        }
+    }
+    loops.push_back(s.n);
+    return loops;
+}
 
 // Splits the product into tiles, threads and blocks.
 Blocks schedule_tiles(DirectStages &s, const Problem &problem, const DirectGpuSchedule &schedule) {
     const size_t rank = s.axes.size();
     const Var vector("vector"), panel("panel"), tc("tc"), tx("tx"), ty("ty"), bx("bx"), by("by");
     Func &f = s.product;
-    f.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));
-    for (size_t a = 0; a < rank; a++) {
-        f.bound(s.q[a], 0, s.axes[a].phase_extent);
-        if (s.axes[a].phases > 1) {
-            f.bound(s.phase[a], 0, s.axes[a].phases);
-        }
-    }
     // A thread's tile is whole: threads that would begin outside do nothing.
     f.split(s.c, tc, s.c, schedule.channels, TailStrategy::RoundUp).split(s.c, vector, s.c, schedule.vector);
     f.split(tc, panel, tc, schedule.threads_c, TailStrategy::GuardWithIf);
@@ -172,15 +202,7 @@ Blocks schedule_tiles(DirectStages &s, const Problem &problem, const DirectGpuSc
         f.split(s.q[1], by, ty, schedule.threads_y, TailStrategy::GuardWithIf);
         blocks.push_back(by);
     }
-    for (size_t a = 0; a < rank; a++) {
-        if (a > 1) {
-            blocks.push_back(s.q[a]);
-        }
-        if (s.axes[a].phases > 1) {
-            blocks.push_back(s.phase[a]);
-        }
-    }
-    blocks.push_back(s.n);
+    append(blocks, other_loops(s));
     const bool nxc = problem.y_layout == Layout::nxc;
     std::vector<VarOrRVar> order = {s.c, vector, s.q[0]};
     std::vector<Var> threads = nxc ? std::vector<Var>{tc, tx} : std::vector<Var>{tx, tc};
@@ -199,24 +221,52 @@ Blocks schedule_tiles(DirectStages &s, const Problem &problem, const DirectGpuSc
     }
     const Var block = fuse_all(Halide::Stage(f), blocks, "blocks");
     f.gpu_blocks(block, panel);
+    s.acc.compute_at(f, threads[0]).store_in(Halide::MemoryType::Register);
     return {threads[0], block};
 }
 
-void schedule_sums(DirectStages &s, const DirectGpuSchedule &schedule, const Var &thread) {
-    s.acc.compute_at(s.product, thread).store_in(Halide::MemoryType::Register);
+// The same where threads share tiles.
+Blocks schedule_slices(DirectStages &s, bool side_by_side) {
+    std::vector<Var> tiled = {s.c, s.q[0]};
+    if (s.axes.size() > 1) {
+        tiled.push_back(s.q[1]);
+    }
+    const SlicedLoops loops = schedule_sliced_sum(*s.sliced, {s.product, tiled, other_loops(s), side_by_side});
+    return {loops.thread, loops.block};
+}
+
+void schedule_sums(DirectStages &s, const DirectGpuSchedule &schedule) {
     schedule_tile_sum(s.acc, {s.c, schedule.vector, {}, {s.q[0]}}, {loops_from(s.r, 1), schedule.unroll, s.r[0]});
     keep_loops_whole(s.acc);
 }
 
 // The block's input, loaded by all its threads, neighbours by neighbours.
-void schedule_shared(DirectStages &s, const DirectGpuSchedule &schedule, const Blocks &blocks, bool nxc) {
+void schedule_shared(DirectStages &s, const Problem &problem, const DirectGpuSchedule &schedule, const Blocks &blocks) {
+    const bool nxc = problem.y_layout == Layout::nxc;
     Func &f = s.padded_input->padded;
     const std::vector<Var> at = f.args();
-    const Var tc("tc"), tx("tx"), ty("ty");
+    const Var tc("tc"), tx("tx"), ty("ty"), rest("rest");
     f.compute_at(s.product, blocks.block).store_in(Halide::MemoryType::GPUShared);
     const std::vector<int> tile = input_tile(s.axes, schedule);
     for (size_t a = 0; a < tile.size(); a++) {
         f.bound_extent(at[a + 1], tile[a]);
+    }
+    if (s.sliced) {  // one dimension of threads, as its other stages have
+        std::vector<Var> row = {at[0], at[1]};
+        if (problem.x_layout == Layout::ncx) {
+            std::swap(row[0], row[1]);
+        }
+        std::vector<VarOrRVar> order(row.begin(), row.end());
+        order.insert(order.end(), at.begin() + 2, at.end());
+        f.reorder(order);
+        const Var all = fuse_all(Halide::Stage(f), row, "row");
+        f.split(all, rest, all, schedule.threads(), TailStrategy::GuardWithIf);
+        std::vector<VarOrRVar> loops = {rest};
+        loops.insert(loops.end(), at.begin() + 2, at.end());
+        loops.emplace_back(all);
+        f.reorder(loops).gpu_threads(all);
+        keep_loops_whole(f);
+        return;
     }
     f.split(at[0], at[0], tc, schedule.threads_c, TailStrategy::GuardWithIf);
     f.split(at[1], at[1], tx, schedule.threads_x, TailStrategy::GuardWithIf);
@@ -236,10 +286,12 @@ void schedule_shared(DirectStages &s, const DirectGpuSchedule &schedule, const B
 }  // namespace
 
 void schedule_direct_gpu(DirectStages &s, const Problem &problem, const DirectGpuSchedule &schedule) {
-    const Blocks blocks = schedule_tiles(s, problem, schedule);
-    schedule_sums(s, schedule, blocks.thread);
+    bound_product(s, problem);
+    const bool side_by_side = problem.y_layout == Layout::nxc || s.picks_from_product();
+    const Blocks blocks = s.sliced ? schedule_slices(s, side_by_side) : schedule_tiles(s, problem, schedule);
+    schedule_sums(s, schedule);
     if (schedule.in_shared) {
-        schedule_shared(s, schedule, blocks, problem.y_layout == Layout::nxc);
+        schedule_shared(s, problem, schedule, blocks);
     }
     if (s.picks_from_product()) {
         s.product.compute_root();

@@ -20,8 +20,12 @@ struct DirectGpuSchedule {
     int threads_y = 1;       //   and along the next one
     int unroll = 1;          // of the sum over input channels
     bool in_shared = false;  // whether a block's input is copied to shared memory first, padding included
+    int slices = 1;          // a power of 2: so many threads of a block share a tile, each sums some of the products
 
     int panel() const { return channels * threads_c; }
+    int threads() const { return threads_c * threads_x * threads_y * slices; }  // of a block
+    // What threads that share tiles sum; without rows where there is one axis.
+    SlicedTile sliced() const;
 
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless tiles divide the channels and fit into the problem's image.

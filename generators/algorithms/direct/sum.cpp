@@ -6,6 +6,7 @@
 #include "algorithms/f16_accumulate/f16_accumulate.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
+#include "lowering/gpu_module.h"
 
 namespace kiln {
 namespace {
@@ -131,7 +132,8 @@ Expr input_position(DirectStages &s, size_t a, const Expr &j) {
         return position_in_row(s, in);
     }
     if (axis.reads_outside() && !s.pads[a]) {
-        s.r.where(in >= 0 && in < axis.in);
+        const Expr inside = in >= 0 && in < axis.in;
+        s.r.where(s.keeps_loops ? keeps_loops(inside) : inside);
         in = s.padded_input && s.padded_input->by_tile_rows ? in : Halide::clamp(in, 0, axis.in - 1);
     }
     return in;
@@ -192,15 +194,53 @@ Expr of_flattened_rows(DirectStages &s, const Expr &finished) {
     return rows.sums(from);
 }
 
+// The step of the sum that s.r has in a slice, of whose taps `taps` become those of the axis. Adds to the sum's domain
+// which there are.
+Expr take_slice(DirectStages &s, const DirectSchedule &schedule, const PackedWeights &packed, std::vector<Expr> &taps) {
+    const size_t axis = sliced_axis(s.axes);
+    const SumSlices slices(packed.steps(), schedule.unroll, packed.taps(axis), schedule.sliced.slices);
+    const Expr step = slices.step(s.part, s.r[1]), tap = slices.tap(s.part, taps[axis]);
+    for (const Expr &is_there : slices.conditions(s.part, s.r[1], taps[axis])) {
+        s.r.where(is_there);
+    }
+    taps[axis] = tap;
+    return step;
+}
+
+// acc's dimensions that a thread's tile of a GPU spans: channels, and positions along a row.
+std::vector<SlicedSum::Axis> tile_axes(const DirectStages &s, const Problem &problem) {
+    std::vector<SlicedSum::Axis> axes = {{0, static_cast<int>(problem.out_channels)}};
+    for (size_t a = 0; a < std::min<size_t>(s.axes.size(), 2); a++) {
+        axes.push_back({1 + 2 * a, s.axes[a].phase_extent});  // each axis' phase follows its position
+    }
+    return axes;
+}
+
+// What y is made of, of acc at `from`: where that has partial sums or slices, all of those together.
+Expr finished_sum(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                  const std::vector<Expr> &from) {
+    if (schedule.sliced.slices > 1) {
+        SlicedTile tile = schedule.sliced;
+        const std::vector<SlicedSum::Axis> axes = tile_axes(s, problem);
+        tile.axes.resize(axes.size());
+        s.sliced = define_sliced_sum(s.acc, tile, axes);
+        return sum_of_slices(*s.sliced, from);
+    }
+    const Expr finished = s.partial_sums > 1 ? added_in_pairs(s.acc, from, s.partial_sums) : s.acc(from);
+    return s.flattened_rows ? of_flattened_rows(s, finished) : finished;
+}
+
 // acc += weight * input, over q and phase of every axis.
-Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const PackedWeights &packed,
-                              const Operands &operands, int f16_block) {
+Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                              const PackedWeights &packed, const Operands &operands, int f16_block) {
     std::vector<Expr> taps = taps_of(s, s.r);
     if (s.partial_sums > 1) {
         taps[0] = taps[0] * s.partial_sums + s.part;
     }
     std::vector<Var> at = s.channel_vars();
-    const Expr k = s.r[1] * packed.dot_width + s.r[0];
+    const bool is_sliced = schedule.sliced.slices > 1;
+    const Expr step = is_sliced ? take_slice(s, schedule, packed, taps) : Expr(s.r[1]);
+    const Expr k = step * packed.dot_width + s.r[0];
     std::vector<Expr> position = {s.interleaved_input ? Expr(s.r[0])
                                   : s.rows_of_groups  ? k
                                                       : input_channel(s, problem, k)};
@@ -234,9 +274,9 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
         position[1] = s.q[0] + of_tap / row.stride;
         position.push_back(of_tap % row.stride);
     }
-    const std::vector<Expr> weight = packed.at(s.c, s.group(), s.r[0], s.r[1], taps, s.phase);
+    const std::vector<Expr> weight = packed.at(s.c, s.group(), s.r[0], step, taps, s.phase);
     const Halide::Type sum = sum_type(problem);
-    if (s.partial_sums > 1) {
+    if (s.partial_sums > 1 || is_sliced) {
         at.push_back(s.part);
     }
     s.acc(at) = start_of_sums(s, problem);
@@ -249,8 +289,7 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Pac
     } else {
         s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, s.input(position));
     }
-    const Expr finished = s.partial_sums > 1 ? added_in_pairs(s.acc, from, s.partial_sums) : s.acc(from);
-    return s.flattened_rows ? of_flattened_rows(s, finished) : finished;
+    return finished_sum(s, problem, schedule, from);
 }
 
 // The same over flattened rows.
@@ -280,6 +319,14 @@ Expr define_sums_of_rows(DirectStages &s, const Problem &problem, const PackedWe
 
 }  // namespace
 
+size_t sliced_axis(const std::vector<AxisMap> &axes) {
+    size_t most = 0;
+    for (size_t a = 0; a < axes.size(); a++) {
+        most = axes[a].taps > axes[most].taps ? a : most;
+    }
+    return most;
+}
+
 bool compensates_zero_point(const Problem &problem, Halide::Type type) {
     return type.bits() == 8 && narrow_zero_point(problem, type) != 0;
 }
@@ -297,9 +344,12 @@ bool sums_bias(const Problem &problem, const Operands &operands) {
 Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const PackedWeights &packed,
                  const Operands &operands, Halide::Type type) {
     const int f16_block = schedule.with<F16Lanes>() != nullptr ? f16_sum_block(problem) : 0;
-    Halide::Region domain = {{0, packed.dot_width}, {0, packed.steps() / std::max(f16_block, 1)}};
+    const size_t sliced = sliced_axis(s.axes);
+    const SumSlices slices(packed.steps(), schedule.unroll, packed.taps(sliced), schedule.sliced.slices);
+    Halide::Region domain = {{0, packed.dot_width}, {0, slices.steps() / std::max(f16_block, 1)}};
     for (size_t a = 0; a < s.axes.size(); a++) {
-        domain.emplace_back(0, a == 0 ? packed.taps(a) / s.partial_sums : packed.taps(a));
+        const int taps = a == sliced ? slices.taps() : packed.taps(a);
+        domain.emplace_back(0, a == 0 ? taps / s.partial_sums : taps);
     }
     s.r = RDom(domain, "r");
     if (compensates_zero_point(problem, type)) {
@@ -311,7 +361,7 @@ Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &
     s.acc = Func("acc");
     return s.flattened_rows && s.flattened_rows->end_to_end
                ? define_sums_of_rows(s, problem, packed, operands)
-               : define_sums_of_positions(s, problem, packed, operands, f16_block);
+               : define_sums_of_positions(s, problem, schedule, packed, operands, f16_block);
 }
 
 }  // namespace kiln

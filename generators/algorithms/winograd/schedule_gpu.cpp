@@ -76,6 +76,14 @@ void schedule_products(WinogradStages &s, const Problem &problem, const Winograd
     }
     append(blocks, s.j);
     append(blocks, s.several(s.p));
+    const SumLoops loops = {loops_from(s.products[0].r, 0), schedule.unroll};
+    if (s.products[0].sliced) {
+        blocks.erase(blocks.begin());
+        schedule_sliced_sum(*s.products[0].sliced, {f, {s.c, s.tile}, blocks});
+        schedule_tile_sum(acc, {s.c, schedule.vector, {}, {s.tile}}, loops);
+        keep_loops_whole(acc);
+        return;
+    }
     f.split(s.c, tc, s.c, schedule.channels, TailStrategy::RoundUp).split(s.c, vector, s.c, schedule.vector);
     f.split(tc, panel, tc, schedule.threads_c, TailStrategy::GuardWithIf);
     f.split(s.tile, tt, s.tile, schedule.tiles, TailStrategy::ShiftInwards);
@@ -88,7 +96,7 @@ void schedule_products(WinogradStages &s, const Problem &problem, const Winograd
     f.gpu_blocks(block, panel);
 
     acc.compute_at(f, tc).store_in(Halide::MemoryType::Register);
-    schedule_tile_sum(acc, {s.c, schedule.vector, {}, {s.tile}}, {loops_from(s.products[0].r, 0), schedule.unroll});
+    schedule_tile_sum(acc, {s.c, schedule.vector, {}, {s.tile}}, loops);
 }
 
 void schedule_outputs(WinogradStages &s, const Problem &problem) {
@@ -135,6 +143,7 @@ void WinogradGpuSchedule::list(ScheduleText &text) {
     text.number("unroll", unroll, 1, 64);
     text.number("tile_x", tile[0], 1, max_cook_toom_points);
     text.number("tile_y", tile[1], 1, max_cook_toom_points);
+    text.optional("slices", slices, 1);
 }
 
 WinogradSchedule WinogradGpuSchedule::stages() const {
@@ -142,6 +151,8 @@ WinogradSchedule WinogradGpuSchedule::stages() const {
     result.lanes = channels * threads_c;
     result.tile = {tile[0], tile[1], 1};
     result.clipped_tail = true;
+    result.unroll = unroll;
+    result.sliced = sliced();
     return result;
 }
 
@@ -162,14 +173,14 @@ void WinogradGpuSchedule::check(const Problem &problem) const {
     WinogradSchedule looped = stages();
     looped.clipped_tail = false;  // which of loops needs a y that is written in place
     looped.check(problem);
-    if (problem.out_channels % channels != 0 || channels % vector != 0 || threads_c * threads_t > 1024 ||
+    if (problem.out_channels % channels != 0 || channels % vector != 0 || threads() > 1024 ||
         tiles > tiles_of(problem, tile)) {
-        throw std::invalid_argument("schedule: " + std::to_string(channels) + " channels a thread, " +
-                                    std::to_string(vector) + " at once, by " + std::to_string(tiles) + " tiles, of " +
-                                    std::to_string(problem.out_channels) + " by " +
-                                    std::to_string(tiles_of(problem, tile)) + "; " +
-                                    std::to_string(threads_c * threads_t) + " threads a block");
+        throw std::invalid_argument(
+            "schedule: " + std::to_string(channels) + " channels a thread, " + std::to_string(vector) +
+            " at once, by " + std::to_string(tiles) + " tiles, of " + std::to_string(problem.out_channels) + " by " +
+            std::to_string(tiles_of(problem, tile)) + "; " + std::to_string(threads()) + " threads a block");
     }
+    check_slices(slices, static_cast<int>(problem.in_channels), unroll, 1);
 }
 
 bool winograd_gpu_applies(const Problem &problem) {
@@ -215,7 +226,8 @@ ScheduleSpace winograd_gpu_space(const Problem &problem, const TargetModel &targ
                      {"vector", divisors_among(channels, {1, 2, 4})},
                      {"threads_c", halves(lanes_around(channels, 64), 1)},
                      {"threads_t", halves(64, 1)},
-                     {"unroll", divisors_among(static_cast<int>(problem.in_channels), {1, 2, 4, 8})}};
+                     {"unroll", divisors_among(static_cast<int>(problem.in_channels), {1, 2, 4, 8})},
+                     {"slices", halves(32, 1)}};
     const char *names[] = {"tile_x", "tile_y"};
     for (size_t a = 0; a < axes.size(); a++) {
         const int most = axes[a].taps == 1 ? 1 : std::min(axes[a].length, std::max(7 - axes[a].taps, 1));
@@ -223,9 +235,11 @@ ScheduleSpace winograd_gpu_space(const Problem &problem, const TargetModel &targ
     }
     space.constraint = [=, &target](const ScheduleNumbers &n) {
         const std::vector<int> tile = {n["tile_x"], n["tile_y"]};
+        const auto block = parse_schedule<WinogradGpuSchedule>(n.print());
         return winograd_amplification(axes, tile) <= most_amplification &&
                n["channels"] * n["tiles"] + n["channels"] + n["tiles"] <= target.gpu.registers &&
-               n["threads_c"] * n["threads_t"] <= target.gpu.threads_per_block &&
+               block.threads() <= target.gpu.threads_per_block &&
+               (block.slices == 1 || block.sliced().shared_bytes() <= target.gpu.shared_bytes) &&
                n["channels"] * n["threads_c"] < 2 * channels;  // else half a block has nothing to do
     };
     return space;

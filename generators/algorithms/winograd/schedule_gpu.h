@@ -14,6 +14,7 @@
 #include "algorithms/schedule_text.h"
 #include "algorithms/winograd/winograd.h"
 #include "kiln/problem.h"
+#include "moves/sliced_sum.h"
 #include "targets/target_model.h"
 
 namespace kiln {
@@ -26,7 +27,11 @@ struct WinogradGpuSchedule {
     int threads_c = 1;               // a block has threads along the channels
     int threads_t = 1;               //   and along the tiles
     int unroll = 1;                  // of the sum over input channels
+    int slices = 1;                  // a power of 2: so many threads share a tile, each sums some of the products
     std::vector<int> tile = {1, 1};  // outputs m of a tile on each axis, the innermost first
+
+    int threads() const { return threads_c * threads_t * slices; }  // of a block that multiplies
+    SlicedTile sliced() const { return {{{channels, threads_c}, {tiles, threads_t}}, vector, slices}; }
 
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless the tiles suit the problem.

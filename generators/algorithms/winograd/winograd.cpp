@@ -361,18 +361,18 @@ Func padded_planes(const WinogradStages &s) {
     return Halide::BoundaryConditions::constant_exterior(s.transformed, zero_of(s.transformed), bounds);
 }
 
-// Where the product of point j and phase p at step r[0] and input phases r[1...] finds its weight and its input. Adds
+// Where the product of point j and phase p at this step and input phases r[1...] finds its weight and its input. Adds
 // to the sum's domain which input phases it has.
 struct Factors {
     std::vector<Expr> weight, input;
 };
 
-Factors factors_of(const WinogradStages &s, const Problem &problem, UpdateLoops &r) {
+Factors factors_of(const WinogradStages &s, const Problem &problem, UpdateLoops &r, const Expr &step) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const Expr channel = r[0] * (shape.dot_width * shape.interleaved) + s.c % shape.interleaved;
+    const Expr channel = step * (shape.dot_width * shape.interleaved) + s.c % shape.interleaved;
     const Expr group = s.c / (shape.group_panels * shape.panel);
-    Factors f = {{s.c % shape.panel * shape.dot_width, r[0]},
+    Factors f = {{s.c % shape.panel * shape.dot_width, step},
                  {problem.groups == 1 ? channel + 0 : group * shape.reduction_channels + channel}};
     for (size_t a = 0; a < rank; a++) {
         f.weight.push_back(r[a + 1]);
@@ -404,10 +404,13 @@ Factors factors_of(const WinogradStages &s, const Problem &problem, UpdateLoops 
     return f;
 }
 
-void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
+void define_products(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
     const WinogradShape &shape = s.shape;
+    const bool by_point = schedule.by_point, is_sliced = schedule.sliced.slices > 1;
     const Func planes = by_point ? padded_planes(s) : s.transformed;
-    std::vector<int> extents = {shape.steps()};
+    const SumSlices slices(shape.steps(), schedule.unroll, 1, schedule.sliced.slices);
+    const Var slice("slice");
+    std::vector<int> extents = {slices.steps()};
     for (size_t a = 0; a < shape.axes.size(); a++) {
         extents.push_back(shape.input_phases(a));
     }
@@ -424,14 +427,29 @@ void define_products(WinogradStages &s, const Problem &problem, bool by_point) {
             continue;
         }
         UpdateLoops r(extents, 1, "r");
-        const Factors factors = factors_of(s, problem, r);
-        WinogradStages::Product product = {tail_mask,   s.transformed,   r.domain(),
-                                           Func("acc"), Func("product"), std::nullopt};
+        const Expr step = is_sliced ? slices.step(slice, r[0]) : r[0];
+        if (is_sliced) {
+            for (const Expr &is_there : slices.conditions(slice, r[0], 0)) {
+                r.domain().where(is_there);
+            }
+        }
+        const Factors factors = factors_of(s, problem, r, step);
+        WinogradStages::Product product = {tail_mask,       s.transformed, r.domain(),  Func("acc"),
+                                           Func("product"), std::nullopt,  std::nullopt};
         if (by_point) {
             product.outer = {Func(), gather_planes(s, product, planes)};
         }
-        define_sum(product.acc, at, shape.dot_width, product.transformed, factors.input, s.packed, factors.weight);
-        product.product(at) = product.acc(std::vector<Expr>(at.begin(), at.end()));
+        std::vector<Var> summed = at;
+        if (is_sliced) {
+            summed.push_back(slice);
+        }
+        define_sum(product.acc, summed, shape.dot_width, product.transformed, factors.input, s.packed, factors.weight);
+        const std::vector<Expr> finished(at.begin(), at.end());
+        if (is_sliced) {
+            product.sliced = define_sliced_sum(product.acc, schedule.sliced,
+                                               {{0, static_cast<int>(problem.out_channels)}, {1, shape.tiles(0)}});
+        }
+        product.product(at) = is_sliced ? sum_of_slices(*product.sliced, finished) : product.acc(finished);
         s.products.push_back(product);
     }
 }
@@ -502,7 +520,7 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
         define_inputs(s, define_image(s, problem, schedule, operands), schedule.by_point);
     }
     s.packed = operands.packed;
-    define_products(s, problem, schedule.by_point);
+    define_products(s, problem, schedule);
     if (schedule.by_point) {
         define_outer(s);
     }

@@ -44,6 +44,7 @@
 #include "expressions/epilogue.h"
 #include "kiln/problem.h"
 #include "lowering/prefetch.h"
+#include "moves/sliced_sum.h"
 #include "targets/target_model.h"
 
 namespace kiln {
@@ -68,6 +69,7 @@ struct WinogradSchedule {
     bool clipped_tail =
         false;  // whether tiles are of one size and those that reach beyond y are clipped, to write it in place
     bool parallel = false;  // whether the caller's threads share the work
+    SlicedTile sliced;      // of GPUs, whose threads share sums where it has several slices; not in the text
 
     int panel() const { return lanes * vectors; }
     // Whether phases may be taken one after the other: y is written in place, by tiles of one size.
@@ -235,6 +237,7 @@ struct WinogradStages {
         Halide::Func transformed;  // what it multiplies
         Halide::RDom r;            // of what its sums add: input channels, input phases
         Halide::Func acc, product;
+        std::optional<SlicedSum> sliced;  // where a GPU's threads share sums: acc's last dimension is then the slice
         std::optional<OuterTransform> outer;
     };
     int channels = 0;                   // input channels that `transformed` holds: whole vectors
