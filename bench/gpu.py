@@ -95,7 +95,7 @@ class Kiln:
 
 
 def add_round(rows, kiln, seconds):
-    """A round of Kiln's in one layout. Returns what all layers take in a row."""
+    """A round of Kiln's in one layout. Returns what all layers take in a row, or None."""
     found, total = kiln.round(seconds)
     for row in rows:
         told, ours = found.get(row["layer"], {}), row["kiln"][kiln.layout]
@@ -104,9 +104,7 @@ def add_round(rows, kiln, seconds):
             ours |= {"algorithm": told["algorithm"], "schedule": told["schedule"]}
         elif ours["verdict"] == "ok":
             ours["verdict"] = told.get("error", "not compiled")
-    if not total.get("in_a_row_ms"):
-        return None
-    return {"us": total["in_a_row_ms"] * 1e3, "alone_us": total["ms"] * 1e3, "layers": len(found)}
+    return {**total["in_a_row"], "alone_ms": total["ms"]} if "in_a_row" in total else None
 
 
 def measure(options, layers):

@@ -99,8 +99,10 @@ def facts(result):
     if told:
         lines.append(f"Its own ceilings, measured beside: {', '.join(told)}.")
     for layout, row in result.get("in_a_row", {}).items():
-        lines.append(f"All layers in a row, {layout}, as one CUDA graph: {row['us']:.1f} us; the sum of each by itself is "
-                     f"{row['alone_us']:.1f}: {(row['us'] - row['alone_us']) / row['layers']:+.2f} us a layer.")  # fmt: skip
+        told = [f"{row[key] * 1e3:.1f} us {words} ({(row[key] - row['alone_ms']) / row['layers'] * 1e3:+.2f} a layer)"
+                for key, words in (("captured_ms", "as one CUDA graph"), ("queued_ms", "queued one by one")) if key in row]  # fmt: skip
+        lines.append(f"All {row['layers']} layers in a row, {layout}: {', '.join(told)}; the sum of each by itself is "
+                     f"{row['alone_ms'] * 1e3:.1f} us.")  # fmt: skip
     return lines
 
 

@@ -26,7 +26,7 @@ RESULT = {
               "clocks.max.mem": "2619"},
     "versions": {"PyTorch": "9.9", "torchvision": None},
     "ceilings": {"fma_tflops": 60.0, "matmul_f32_tflops": 50.0, "copy_gb_s": 2500.0},
-    "in_a_row": {"NXC": {"us": 120.0, "alone_us": 110.0, "layers": 4}},
+    "in_a_row": {"NXC": {"captured_ms": 0.12, "queued_ms": 0.15, "alone_ms": 0.11, "layers": 4}},
     "rows": [row("fast", [100.0, 90.0, 101.0], [200.0], first=[150.0, 50.0, 200.0], last=[160.0]),
              row("slow", [50.0], [40.0], first=[36.0]),
              row("far", [50.0], [40.0], first=[20.0]),
@@ -51,7 +51,8 @@ class GpuReport(unittest.TestCase):
         text = gpu_report.text(RESULT)
         for words in ("a GPU, driver 1.2, PyTorch 9.9.", "300 and 500 MHz before, 1900 and 2600 MHz after; at most 1980 and 2619",
                       "60.0 TFLOP/s in float32 (a loop of FMAs), products of matrices 50.0 in float32",
-                      "All layers in a row, NXC, as one CUDA graph: 120.0 us; the sum of each by itself is 110.0: +2.50 us a layer",
+                      "All 4 layers in a row, NXC: 120.0 us as one CUDA graph (+2.50 a layer), 150.0 us queued one by one "
+                      "(+10.00 a layer); the sum of each by itself is 110.0 us.",
                       "WRONG: half NCX: not timed"):  # fmt: skip
             self.assertIn(words, text)
         self.assertEqual(len(gpu_report.failures(RESULT)), 1)
