@@ -114,20 +114,29 @@ int SumSlices::part(int all, int slices, int unroll) {
     return slices == 1 ? all : round_up(ceil_div(all, slices), unroll);
 }
 
+Expr SumSlices::slice_of_steps(const Expr &slice) const {
+    return of_taps_ == 1 ? slice : slice % of_steps_;
+}
+
 Expr SumSlices::step(const Expr &slice, const Expr &step) const {
-    const Expr of_all = slice % of_steps_ * steps() + step;
-    return steps() * of_steps_ > steps_ ? Halide::unsafe_promise_clamped(of_all, 0, steps_ - 1) : of_all;
+    const Expr of_all = slice_of_steps(slice) * steps() + step;
+    if (steps() * of_steps_ == steps_) {
+        return of_all;
+    }
+    // A turn beyond the last is read as the last, whole and as vectors, though not summed.
+    return steps_ % unroll_ == 0 ? Halide::min(of_all / unroll_ * unroll_, steps_ - unroll_) + of_all % unroll_
+                                 : Halide::min(of_all, steps_ - 1);
 }
 
 Expr SumSlices::tap(const Expr &slice, const Expr &tap) const {
     const Expr of_all = slice / of_steps_ * taps() + tap;
-    return taps() * of_taps_ > taps_ ? Halide::unsafe_promise_clamped(of_all, 0, taps_ - 1) : of_all;
+    return taps() * of_taps_ > taps_ ? Halide::min(of_all, taps_ - 1) : of_all;
 }
 
 std::vector<Expr> SumSlices::conditions(const Expr &slice, const Expr &step, const Expr &tap) const {
     std::vector<Expr> result;
     if (steps() * of_steps_ > steps_) {
-        const Expr of_all = slice % of_steps_ * steps() + step;
+        const Expr of_all = slice_of_steps(slice) * steps() + step;
         // One condition for all steps of an unrolled turn, where all of them are there or none.
         result.push_back(keeps_loops(steps_ % unroll_ == 0 ? of_all / unroll_ * unroll_ < steps_ : of_all < steps_));
     }
@@ -238,6 +247,8 @@ SlicedLoops schedule_sliced_sum(SlicedSum &s, SlicedProduct product) {
     }
     const Var thread = fuse_all(Halide::Stage(f), threads, "threads");
     f.gpu_threads(thread);
+    keep_loops_whole(f);
+    keep_loops_whole(product.f);
     const std::vector<Var> sums = s.acc.args();
     std::vector<int> extents(sums.size(), 1);
     for (size_t a = 0; a < s.axes.size(); a++) {

@@ -34,7 +34,8 @@ class SumSlices {
     // Those of a slice,
     int steps() const { return part(steps_, of_steps_, unroll_); }
     int taps() const { return part(taps_, of_taps_, 1); }
-    // which are these of all.
+    bool parts_taps() const { return of_taps_ > 1; }
+    // which are these of all, within them.
     Halide::Expr step(const Halide::Expr &slice, const Halide::Expr &step) const;
     Halide::Expr tap(const Halide::Expr &slice, const Halide::Expr &tap) const;
     // Whether there are such; none where all slices are whole.
@@ -46,6 +47,7 @@ class SumSlices {
     int of_steps_ = 1, of_taps_ = 1;  // a slice's number: which of steps + which of taps * of_steps_
 
     friend int most_slices(int steps, int unroll, int taps);
+    Halide::Expr slice_of_steps(const Halide::Expr &slice) const;
     static int part(int all, int slices, int unroll);
 };
 

@@ -38,6 +38,18 @@ w = [8, 3, 7, 7]
 strides = [2, 2]
 layouts = { x = "NCX", y = "NXC" }
 [[layer]]
+name = "turns"
+operator = "Conv"
+x = [1, 20, 6, 12]
+w = [8, 20, 2, 1]
+strides = [1, 2]
+[[layer]]
+name = "pointwise"
+operator = "Conv"
+x = [1, 18, 6, 8]
+w = [8, 18, 1, 1]
+layouts = { x = "NCX", y = "NCX" }
+[[layer]]
 name = "grouped"
 operator = "Conv"
 x = [1, 24, 10, 8]
@@ -93,6 +105,8 @@ CASES = {
                               DIRECT.format(1, 1, 1, 16, 4, 1, 1, 0, 2), DIRECT.format(2, 2, 2, 2, 1, 1, 8, 0, 32)],
     ("odd", "gpu_direct"): [DIRECT.format(4, 4, 4, 2, 2, 2, 1, 0, 8), DIRECT.format(3, 2, 1, 4, 2, 2, 3, 1, 4)],
     ("stem", "gpu_direct"): [DIRECT.format(8, 2, 4, 1, 4, 2, 3, 0, 4), DIRECT.format(4, 3, 4, 2, 2, 2, 1, 1, 8)],
+    ("turns", "gpu_direct"): [DIRECT.format(4, 3, 4, 2, 2, 2, 4, 0, 4), DIRECT.format(8, 2, 4, 1, 3, 2, 2, 1, 8)],
+    ("pointwise", "gpu_direct"): [DIRECT.format(4, 4, 4, 2, 4, 1, 2, 0, 4), DIRECT.format(8, 8, 4, 1, 3, 1, 2, 0, 1)],
     ("grouped", "gpu_direct"): [DIRECT.format(4, 4, 4, 2, 2, 2, 4, 0, 2), DIRECT.format(8, 1, 4, 2, 4, 2, 2, 0, 4)],
     ("row", "gpu_direct"): [DIRECT.format(8, 4, 4, 2, 4, 1, 4, 1, 4), DIRECT.format(4, 5, 4, 4, 2, 1, 8, 0, 8)],
     ("volume", "gpu_direct"): [DIRECT.format(4, 3, 4, 2, 2, 2, 4, 0, 4), DIRECT.format(8, 2, 4, 1, 2, 4, 2, 1, 4)],
@@ -113,15 +127,15 @@ class GpuSlices(unittest.TestCase):
 
     def kiln(self, layer, algorithm, schedule, *command):
         self.decisions.write_text(json.dumps({"problem": "*", "algorithm": algorithm, "schedule": schedule}) + "\n")
-        return subprocess.run([kiln_run.kiln(), *command, self.spec, "--layer", layer, "--decisions", self.decisions,
-                               kiln_run.NO_FALLBACK], capture_output=True, text=True, check=False)  # fmt: skip
+        return subprocess.run([kiln_run.kiln(), *command, self.spec, "--layer", layer, "--decisions", self.decisions],
+                              capture_output=True, text=True, check=False)  # fmt: skip
 
     def test_slices(self):
         for (layer, algorithm), schedules in CASES.items():
             for name in [layer, f"{layer}_float16"][: 2 if layer in ("plain", "odd") else 1]:
                 for schedule in schedules:
                     with self.subTest(layer=name, algorithm=algorithm, schedule=schedule):
-                        done = self.kiln(name, algorithm, schedule, "verify", "--target", "opencl")
+                        done = self.kiln(name, algorithm, schedule, "verify", "--target", "opencl", kiln_run.NO_FALLBACK)
                         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                         self.assertIn("1 checks, 0 failed, 0 skipped", done.stdout)
 

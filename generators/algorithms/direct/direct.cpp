@@ -84,6 +84,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     s.splits_groups = schedule.panels_of_groups;
     s.partial_sums = schedule.partial_sums;
     s.keeps_loops = target.is_gpu();
+    s.step_vector = target.is_gpu() ? gpu_step_vector(problem, schedule, copies_x) : StepVector();
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());

@@ -81,6 +81,13 @@ struct F16Sums {
 // The axis whose taps slices of a sum may be of, where input channels are few: the one that has the most.
 size_t sliced_axis(const std::vector<AxisMap> &axes);
 
+// schedule_gpu.cpp: how many elements of x side by side a GPU's thread may load at once in a step of its sum, of
+// neighbouring input channels or of neighbouring positions; 1 where it loads one by one.
+struct StepVector {
+    int channels = 1, positions = 1;
+};
+StepVector gpu_step_vector(const Problem &problem, const DirectSchedule &schedule, bool copies_x);
+
 // The stages of the kernel, not scheduled. Dimensions: c, then the spatial axes innermost first, then the batch n.
 // Where groups have panels of their own, c is a channel of the group, and the group g follows it.
 struct DirectStages {
@@ -98,6 +105,7 @@ struct DirectStages {
     int input_channels = 0;
     std::vector<bool> pads;    // of each axis: whether the input goes beyond x there; else padding is skipped
     bool keeps_loops = false;  // whether loops go over what is skipped too, and ask: keeps_loops() of a GPU
+    StepVector step_vector;
 
     Halide::Func input;  // what products read: x itself, or one of these copies of it
     std::optional<TransposedInput> transposed_input;
@@ -113,6 +121,9 @@ struct DirectStages {
     // lanes, over (lane, c, phase of each axis), all lanes alike.
     std::optional<Halide::Func> accumulator_init;
     std::optional<F16Sums> f16_sums;
+    // What a GPU's thread reads of the input in a step of its sum, over (channel of the input, acc's dimensions but c,
+    // tap of each axis of the sum's domain): by vectors (gpu_step_vector()).
+    std::optional<Halide::Func> operand;
     Halide::Func acc;  // (c, q and phase of each axis, n)
 
     // The finished sums, a register tile at a time: y itself, over (c, q and, where there are several, phase of each

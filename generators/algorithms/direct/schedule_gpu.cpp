@@ -3,6 +3,7 @@
 #include "algorithms/direct/schedule_gpu.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include "expressions/arithmetic.h"
@@ -94,6 +95,30 @@ DirectSchedule DirectGpuSchedule::stages() const {
     result.unroll = unroll;
     result.sliced = sliced();
     return result;
+}
+
+StepVector gpu_step_vector(const Problem &problem, const DirectSchedule &schedule, bool copies_x) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    // Each position and tap that the loops go over is read, whether it is summed or not: so it must be there.
+    const bool regular = std::none_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+        return axis.has_uneven_phases() || axis.kernel < axis.phases;
+    });
+    const bool one_group =
+        problem.groups == 1 || problem.out_channels / problem.groups % schedule.sliced.axes[0].elements == 0;
+    const int64_t of_group = problem.in_channels / problem.groups;
+    const SumSlices slices(static_cast<int>(of_group), schedule.unroll, axes[sliced_axis(axes)].taps,
+                           schedule.sliced.slices);
+    // Of slices of taps too Halide does not see which channels a step reads.
+    if (!regular || !one_group || slices.parts_taps()) {
+        return {};
+    }
+    if (copies_x || problem.x_layout == Layout::nxc) {
+        const int side_by_side = vector_of(static_cast<int>(std::gcd(of_group, problem.in_channels)));
+        return {vector_of(std::gcd(side_by_side, schedule.unroll)), 1};
+    }
+    const AxisMap &row = axes[0];
+    const bool as_x = row.taps == 1 && row.phases == 1 && row.stride == 1 && row.in == row.out && !row.reads_outside();
+    return {1, as_x ? vector_of(std::gcd(row.in, schedule.width())) : 1};
 }
 
 DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const TargetModel &target) {
@@ -235,9 +260,29 @@ Blocks schedule_slices(DirectStages &s, bool side_by_side) {
     return {loops.thread, loops.block};
 }
 
+// What a step of the sum reads of the input, in registers.
+void schedule_operand(DirectStages &s, const DirectGpuSchedule &schedule, const Halide::RVar &steps) {
+    Func &f = *s.operand;
+    const Var vector("vector");
+    const std::vector<Var> at = f.args();
+    f.compute_at(s.acc, steps).store_in(Halide::MemoryType::Register);
+    for (size_t d = 0; d < at.size(); d++) {
+        f.bound_extent(at[d], d == 0 ? schedule.unroll : d == 1 ? schedule.pixels : 1);
+    }
+    const size_t along = s.step_vector.channels > 1 ? 0 : 1;
+    f.reorder(at[along], at[1 - along]);
+    f.split(at[along], vector, at[along], std::max(s.step_vector.channels, s.step_vector.positions));
+    f.vectorize(at[along]).unroll(vector).unroll(at[1 - along]);
+    keep_loops_whole(f);
+}
+
 void schedule_sums(DirectStages &s, const DirectGpuSchedule &schedule) {
-    schedule_tile_sum(s.acc, {s.c, schedule.vector, {}, {s.q[0]}}, {loops_from(s.r, 1), schedule.unroll, s.r[0]});
+    const SumSteps loops =
+        schedule_tile_sum(s.acc, {s.c, schedule.vector, {}, {s.q[0]}}, {loops_from(s.r, 1), schedule.unroll, s.r[0]});
     keep_loops_whole(s.acc);
+    if (s.operand) {
+        schedule_operand(s, schedule, loops.steps);
+    }
 }
 
 // The block's input, loaded by all its threads, neighbours by neighbours.
@@ -290,6 +335,7 @@ void schedule_direct_gpu(DirectStages &s, const Problem &problem, const DirectGp
     const bool side_by_side = problem.y_layout == Layout::nxc || s.picks_from_product();
     const Blocks blocks = s.sliced ? schedule_slices(s, side_by_side) : schedule_tiles(s, problem, schedule);
     schedule_sums(s, schedule);
+    keep_loops_whole(s.product);
     if (schedule.in_shared) {
         schedule_shared(s, problem, schedule, blocks);
     }

@@ -216,6 +216,33 @@ std::vector<SlicedSum::Axis> tile_axes(const DirectStages &s, const Problem &pro
     return axes;
 }
 
+// The input at `position`, of acc at `at`: where it is loaded by vectors, from what a step of the sum loads.
+Expr input_of_step(DirectStages &s, const std::vector<Var> &at, std::vector<Expr> position) {
+    if (s.step_vector.channels == 1 && s.step_vector.positions == 1) {
+        return s.input(position);
+    }
+    const Var channel("channel");
+    const std::vector<Var> tap = vars("tap", s.axes.size());
+    std::vector<Var> of_step = {channel};
+    of_step.insert(of_step.end(), at.begin() + 1, at.end());
+    std::vector<Expr> from(of_step.begin(), of_step.end());
+    from[0] = position[0];
+    position[0] = channel;
+    std::map<std::string, Expr> instead;
+    for (size_t a = 0; a < tap.size(); a++) {
+        const Halide::RVar of_sum = s.r[static_cast<int>(a) + 2];
+        instead[of_sum.name()] = tap[a];
+        of_step.push_back(tap[a]);
+        from.emplace_back(of_sum);
+    }
+    for (Expr &e : position) {
+        e = Halide::Internal::substitute(instead, e);
+    }
+    s.operand = Func("operand");
+    (*s.operand)(of_step) = s.input(position);
+    return (*s.operand)(from);
+}
+
 // What y is made of, of acc at `from`: where that has partial sums or slices, all of those together.
 Expr finished_sum(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
                   const std::vector<Expr> &from) {
@@ -287,7 +314,7 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Dir
         append(block_at, taps);
         s.acc(at) += Halide::cast(sum, s.f16_sums->sums(block_at));
     } else {
-        s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, s.input(position));
+        s.acc(at) += Halide::cast(sum, operands.packed(weight)) * Halide::cast(sum, input_of_step(s, at, position));
     }
     return finished_sum(s, problem, schedule, from);
 }
