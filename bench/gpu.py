@@ -13,6 +13,7 @@ that of a copy's bytes that x, w and y have. Kernels are verified first. Exits w
 """
 
 import argparse
+import ctypes
 import json
 import os
 import shutil
@@ -50,6 +51,13 @@ def native_ceilings(folder):
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         print(f"no ceilings by nvcc: {error}", file=sys.stderr)
         return {}
+
+
+def require_cuda():
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        sys.exit("not run: there is no CUDA driver here")
 
 
 class Kiln:
@@ -116,7 +124,7 @@ def measure(options, layers):
         folder = Path(name)
         kilns = [] if options.peers_only else [Kiln(options, layers, layout, folder, max(1, options.jobs // 2))
                                                for layout in gpu_report.LAYOUTS]  # fmt: skip
-        peers = None
+        found = peers = None
         if options.target == "cuda":
             result["ceilings"] = native_ceilings(folder)
             found = None if options.kiln_only else gpu_peers.load()
@@ -125,9 +133,11 @@ def measure(options, layers):
             if found:
                 result["versions"] = gpu_peers.versions(*found)
                 result["ceilings"] = {**gpu_peers.ceilings(found[0]), **result["ceilings"]}
-                peers = gpu_peers.Peers(*found, layers)
         for kiln in kilns:
             kiln.wait()
+        if found:  # now that the processors are idle: cuDNN chooses by timings
+            peers = gpu_peers.Peers(*found, layers)
+        for kiln in kilns:
             if options.verify:
                 kiln.start_verifying()
         for kiln in kilns:
@@ -166,6 +176,8 @@ def main():
     if options.from_json:
         result = json.loads(Path(options.from_json).read_text())
     else:
+        if options.target == "cuda":
+            require_cuda()
         layers = gpu_layers.load()
         names = options.layers.split(",") if options.layers else [layer["name"] for layer in layers]
         unknown = set(names) - {layer["name"] for layer in layers}

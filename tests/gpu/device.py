@@ -132,6 +132,7 @@ def tests(options, folder, jobs):
         decisions[algorithm] = folder / f"{algorithm}.jsonl"
         decisions[algorithm].write_text(json.dumps({"problem": "*", "algorithm": algorithm}) + "\n")
     listed = [
+        Test("smoke", [*verify, "--layer", "pointwise"], verified()),
         Test("cases", verify, verified()),
         Test("cases_winograd", [*verify, "--decisions", decisions["gpu_winograd"], *(word for name in WINOGRAD for word in ("--layer", name))],
              verified("gpu_winograd")),
@@ -174,6 +175,16 @@ def lacks(options):
     return done.stdout.strip() if done.returncode == NOT_RUN else ""
 
 
+def report(result, logs):
+    """Tells what a test came to, with the end of its output where it failed. Returns whether it is well."""
+    name, is_well, told = result
+    print(f"{'ok' if is_well else 'FAILED':8}{name:20}{told}", flush=True)
+    if not is_well:
+        lines = (logs / f"{name}.log").read_text(errors="replace").splitlines()[-25:]
+        print("".join(f"    {line}\n" for line in lines), flush=True)
+    return is_well
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="cuda", choices=["cuda", "opencl"])
@@ -199,15 +210,16 @@ def main():
             return NOT_RUN
         if options.only:
             listed = [test for test in listed if test.name in options.only.split(",")]
-        failed = []
+        left, wells = list(listed), {}
+        if left and left[0].name == "smoke":
+            # Alone at first: what it builds of the harness is kept for the others, and where it fails they are not tried.
+            wells["smoke"] = report(left.pop(0).run(logs, options.seconds), logs)
         with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs // 2)) as pool:
-            for done in concurrent.futures.as_completed([pool.submit(test.run, logs, options.seconds) for test in listed]):
-                name, is_well, told = done.result()
-                print(f"{'ok' if is_well else 'FAILED':8}{name:20}{told}", flush=True)
-                if not is_well:
-                    failed.append(name)
-                    print("".join(f"    {line}\n" for line in (logs / f"{name}.log").read_text(errors="replace").splitlines()[-25:]), flush=True)
-        print(f"{len(listed) - len(failed)} of {len(listed)} passed" + (f"; FAILED: {', '.join(sorted(failed))}" if failed else ""))
+            runs = [pool.submit(test.run, logs, options.seconds) for test in left if all(wells.values())]
+            for done in concurrent.futures.as_completed(runs):
+                wells[done.result()[0]] = report(done.result(), logs)
+        failed = sorted(name for name, well in wells.items() if not well)
+        print(f"{len(wells) - len(failed)} of {len(listed)} passed" + (f"; FAILED: {', '.join(failed)}" if failed else ""))
         return 1 if failed or not listed else 0
 
 
