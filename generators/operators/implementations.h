@@ -368,6 +368,7 @@ struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
 struct DirectGpu : PackedLike<Direct, DirectGpuSchedule> {
     static constexpr auto space = direct_gpu_space;
     static constexpr auto default_schedule = default_direct_gpu_schedule;
+    static constexpr auto cycles = direct_gpu_cycles;
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         DirectStages stages = direct(problem, schedule.stages(), operands, target, schedule.in_shared);

@@ -22,10 +22,30 @@ constexpr CrossTools riscv_64_linux = {.compiler = "riscv64-linux-gnu-g++",
 
 // Blocks of 256 threads, shared memory and 64 numbers a thread is what every CUDA GPU since Ampere and nearly every
 // OpenCL device has.
-constexpr GpuModel cuda = {
-    .api = kiln_gpu_cuda, .threads_per_block = 256, .shared_bytes = 48 << 10, .registers = 64, .warp = 32};
-constexpr GpuModel opencl = {
-    .api = kiln_gpu_opencl, .threads_per_block = 256, .shared_bytes = 32 << 10, .registers = 64, .warp = 32};
+constexpr GpuModel cuda = {.api = kiln_gpu_cuda,
+                           .threads_per_block = 256,
+                           .shared_bytes = 48 << 10,
+                           .registers = 64,
+                           .warp = 32,
+                           .multiprocessors = 132,
+                           .resident_threads = 2048,
+                           .file_registers = 64 << 10,
+                           .multiprocessor_shared_bytes = 227 << 10,
+                           .staging_cycles = 1000,
+                           .launch_cycles = 2500,
+                           .cache_bytes = 2500};
+constexpr GpuModel opencl = {.api = kiln_gpu_opencl,
+                             .threads_per_block = 256,
+                             .shared_bytes = 32 << 10,
+                             .registers = 64,
+                             .warp = 32,
+                             .multiprocessors = 64,
+                             .resident_threads = 2048,
+                             .file_registers = 64 << 10,
+                             .multiprocessor_shared_bytes = 64 << 10,
+                             .staging_cycles = 1000,
+                             .launch_cycles = 5000,
+                             .cache_bytes = 1000};
 
 constexpr TargetModel sapphire_rapids_target = {
     .name = "x86-64-sapphire-rapids",

@@ -17,6 +17,15 @@ struct GpuModel {
     int shared_bytes = 0;       // of a block, that every such GPU has
     int registers = 0;          // of a thread, 32 bits each, that sums and operands may take
     int warp = 0;               // threads that run in step, whose loads of neighbouring elements are one
+    // What estimates know of a GPU: how many multiprocessors it has, and of each
+    int multiprocessors = 0;
+    int schedulers = 4;                   // that issue an instruction of a warp a cycle,
+    int resident_threads = 0;             // the most threads
+    int file_registers = 0;               //   and their registers, 32 bits each,
+    int multiprocessor_shared_bytes = 0;  //   and their blocks' shared memory
+    // Cycles from loading what is in the last cache until all threads of a block have it in shared memory; of starting
+    // a kernel after another; and bytes a cycle that all multiprocessors together get from that cache.
+    int staging_cycles = 0, launch_cycles = 0, cache_bytes = 0;
 };
 
 // How programs for a target are built and run on a machine of another architecture.

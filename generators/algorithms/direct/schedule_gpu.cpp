@@ -121,35 +121,8 @@ StepVector gpu_step_vector(const Problem &problem, const DirectSchedule &schedul
     return {1, as_x ? vector_of(std::gcd(row.in, schedule.width())) : 1};
 }
 
-DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const TargetModel &target) {
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const int64_t of_group = problem.out_channels / problem.groups;
-    const bool one_to_one = problem.in_channels == problem.groups && of_group == 1;
-    const int64_t channels = one_to_one || problem.groups == 1 ? problem.out_channels : of_group;
-    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    DirectGpuSchedule s;
-    // Half the registers hold sums: the rest is operands and addresses. Depthwise sums share no operand, so a few do.
-    const int sums = one_to_one ? 8 : target.gpu.registers / 2;
-    s.channels = largest_divisor(channels, 8);
-    s.vector = vector_of(s.channels);
-    s.channels = one_to_one ? s.vector : s.channels;
-    s.pixels = std::clamp(sums / s.channels, 1, std::min(width, 8));
-    while (s.pixels > 1 && width % s.pixels > 0 && width / s.pixels < 4) {
-        s.pixels--;  // a short row: the last tile would be mostly a second time
-    }
-    // A warp's threads read neighbouring elements: channels where y has them innermost, else positions of a row.
-    const bool nxc = problem.y_layout == Layout::nxc;
-    const int across = ceil_div(width, s.pixels);
-    s.threads_c = lanes_around(ceil_div<int64_t>(channels, s.channels), nxc ? 16 : 4);
-    // Half a block along the row at the most where rows are all there is.
-    const int row = target.gpu.threads_per_block / 2 / s.threads_c;
-    s.threads_x = lanes_around(across, height > 1 ? std::min(row, nxc ? 4 : 32) : row);
-    const int rest = std::max(1, target.gpu.threads_per_block / (s.threads_c * s.threads_x));
-    s.threads_y = lanes_around(height, std::min(rest, 8));
-    s.unroll = largest_divisor(problem.in_channels / problem.groups, 4);
-    s.in_shared = bounds_input(axes) && problem.groups == 1 && problem.out_channels >= 8 && problem.taps() > 1 &&
-                  input_bytes(problem, s) <= target.gpu.shared_bytes;
-    return s;
+bool may_share_input(const Problem &problem) {
+    return bounds_input(axis_maps(problem));
 }
 
 // A thread's sums fit its registers beside one position's channels and one channel's positions, and a block's threads

@@ -34,6 +34,12 @@ struct DirectGpuSchedule {
     DirectSchedule stages() const;
 };
 
+// Whether what a block reads of the input is known to be as much everywhere, so that it may be in shared memory.
+bool may_share_input(const Problem &problem);
+
+// estimate/gpu.cpp: what a kernel by a schedule is estimated to take, in cycles of the GPU; and what is taken where
+// nobody tuned.
+double direct_gpu_cycles(const Problem &problem, const DirectGpuSchedule &schedule, const TargetModel &target);
 DirectGpuSchedule default_direct_gpu_schedule(const Problem &problem, const TargetModel &target);
 ScheduleSpace direct_gpu_space(const Problem &problem, const TargetModel &target);
 
