@@ -112,7 +112,8 @@ Dimensions dimensions_of(const TensorTraits &row, const Problem &problem, const 
             if (merged > 1) {
                 y_out[0] = simplify(out[0] / merged);
             }
-            return data(sizes.y_is_nxc, simplify(channels * merged), groups, y_out,
+            // Of channels-first y they are that of its one channel.
+            return data(merged > 1 ? Expr(1) : sizes.y_is_nxc, simplify(channels * merged), groups, y_out,
                         implementation.output_phases(problem, sizes), sizes.batch);
         }
         case TensorShape::samples:

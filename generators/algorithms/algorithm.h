@@ -33,8 +33,8 @@ class Implementation {
     // In how many phases build() sees each axis of y, the innermost first: an axis whose phases are not the constant 1
     // is two dimensions, its position being q * phases + phase; the residual is seen likewise.
     virtual std::vector<Halide::Expr> output_phases(const Problem &problem, const Sizes &sizes) const = 0;
-    // How many phases of the innermost axis build() sees as channels, which they are in channels-last y: channel of the
-    // first phase, of the second ...
+    // How many phases of the innermost axis build() sees as channels, which they are in channels-last y and in that of
+    // one channel: channel of the first phase, of the second ...
     virtual int phases_as_channels(const Problem &) const { return 1; }
     // Whether build() sees channels of y and the residual so, by group.
     virtual bool splits_groups(const Problem &problem) const { return kiln::splits_groups(problem); }

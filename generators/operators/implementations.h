@@ -26,6 +26,8 @@
 #include "algorithms/strassen/strassen.h"
 #include "algorithms/winograd/schedule_gpu.h"
 #include "algorithms/winograd/winograd.h"
+#include "axes/joined_phases.h"
+#include "expressions/epilogue.h"
 #include "expressions/types.h"
 #include "moves/gpu_schedule.h"
 #include "operators/definition.h"
@@ -365,14 +367,40 @@ struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
     }
 };
 
-struct DirectGpu : PackedLike<Direct, DirectGpuSchedule> {
-    static constexpr auto space = direct_gpu_space;
-    static constexpr auto default_schedule = default_direct_gpu_schedule;
-    static constexpr auto cycles = direct_gpu_cycles;
+// Of a transposed convolution's phases that read the same input as channels.
+struct DirectGpu {
+    using Schedule = DirectGpuSchedule;
+    using Base = PackedLike<Direct, DirectGpuSchedule>;
+    static constexpr auto phases_as_channels = joined_phases;
+    static ScheduleSpace space(const Problem &problem, const TargetModel &target) {
+        return direct_gpu_space(join_phases(problem), target);
+    }
+    static Schedule default_schedule(const Problem &problem, const TargetModel &target) {
+        return default_direct_gpu_schedule(join_phases(problem), target);
+    }
+    static double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target) {
+        return direct_gpu_cycles(join_phases(problem), schedule, target);
+    }
+    static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        return Base::output_phases(join_phases(problem), schedule, sizes);
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        return Base::packed_extents(join_phases(problem), schedule, sizes);
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return Base::pack(join_phases(problem), schedule, sizes, join_weights(problem, w));
+    }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        DirectStages stages = direct(problem, schedule.stages(), operands, target, schedule.in_shared);
-        schedule_direct_gpu(stages, problem, schedule);
+        const Problem joined = join_phases(problem);
+        Operands of_columns = operands;
+        if (joined.out_channels != problem.out_channels) {
+            const Halide::Var c("column");
+            of_columns = copy_channel_operands(operands, c, c % static_cast<int>(problem.out_channels)).operands;
+        }
+        DirectStages stages = direct(joined, schedule.stages(), of_columns, target, schedule.in_shared);
+        schedule_direct_gpu(stages, joined, schedule);
         return stages.y;
     }
 };

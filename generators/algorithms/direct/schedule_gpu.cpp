@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "axes/joined_phases.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
@@ -67,7 +68,8 @@ void DirectGpuSchedule::list(ScheduleText &text) {
     text.optional("slices", slices, 1);
 }
 
-void DirectGpuSchedule::check(const Problem &problem) const {
+void DirectGpuSchedule::check(const Problem &given) const {
+    const Problem problem = join_phases(given);
     const std::vector<AxisMap> axes = axis_maps(problem);
     if (problem.out_channels % channels != 0 || channels % vector != 0) {
         throw std::invalid_argument("schedule: " + std::to_string(channels) + " channels a thread, " +
