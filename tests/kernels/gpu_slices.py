@@ -50,6 +50,13 @@ x = [1, 18, 6, 8]
 w = [8, 18, 1, 1]
 layouts = { x = "NCX", y = "NCX" }
 [[layer]]
+name = "pairs"
+operator = "Conv"
+x = [1, 3, 4, 2]
+w = [5, 3, 1, 1]
+pads = [1, 0, 0, 0]
+layouts = { x = "NCX", y = "NCX" }
+[[layer]]
 name = "grouped"
 operator = "Conv"
 x = [1, 24, 10, 8]
@@ -92,7 +99,7 @@ mask = true
 
 [[variant]]
 dtype = "float16"
-layers = ["plain", "odd"]
+layers = ["plain", "odd", "pairs"]
 """
 
 DIRECT = "channels:{};pixels:{};vector:{};threads_c:{};threads_x:{};threads_y:{};unroll:{};in_shared:{};slices:{}"
@@ -107,6 +114,7 @@ CASES = {
     ("stem", "gpu_direct"): [DIRECT.format(8, 2, 4, 1, 4, 2, 3, 0, 4), DIRECT.format(4, 3, 4, 2, 2, 2, 1, 1, 8)],
     ("turns", "gpu_direct"): [DIRECT.format(4, 3, 4, 2, 2, 2, 4, 0, 4), DIRECT.format(8, 2, 4, 1, 3, 2, 2, 1, 8)],
     ("pointwise", "gpu_direct"): [DIRECT.format(4, 4, 4, 2, 4, 1, 2, 0, 4), DIRECT.format(8, 8, 4, 1, 3, 1, 2, 0, 1)],
+    ("pairs", "gpu_direct"): [DIRECT.format(1, 2, 1, 4, 1, 4, 3, 0, 1)],
     ("grouped", "gpu_direct"): [DIRECT.format(4, 4, 4, 2, 2, 2, 4, 0, 2), DIRECT.format(8, 1, 4, 2, 4, 2, 2, 0, 4)],
     ("row", "gpu_direct"): [DIRECT.format(8, 4, 4, 2, 4, 1, 4, 1, 4), DIRECT.format(4, 5, 4, 4, 2, 1, 8, 0, 8)],
     ("volume", "gpu_direct"): [DIRECT.format(4, 3, 4, 2, 2, 2, 4, 0, 4), DIRECT.format(8, 2, 4, 1, 2, 4, 2, 1, 4)],
@@ -132,7 +140,7 @@ class GpuSlices(unittest.TestCase):
 
     def test_slices(self):
         for (layer, algorithm), schedules in CASES.items():
-            for name in [layer, f"{layer}_float16"][: 2 if layer in ("plain", "odd") else 1]:
+            for name in [layer, f"{layer}_float16"][: 2 if layer in ("plain", "odd", "pairs") else 1]:
                 for schedule in schedules:
                     with self.subTest(layer=name, algorithm=algorithm, schedule=schedule):
                         done = self.kiln(name, algorithm, schedule, "verify", "--target", "opencl", kiln_run.NO_FALLBACK)

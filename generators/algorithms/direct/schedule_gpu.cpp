@@ -246,6 +246,9 @@ void schedule_operand(DirectStages &s, const DirectGpuSchedule &schedule, const 
     }
     const size_t along = s.step_vector.channels > 1 ? 0 : 1;
     f.reorder(at[along], at[1 - along]);
+    std::vector<Var> stored = at;
+    std::swap(stored[0], stored[along]);  // vectors lie whole: Halide would weave others, OpenCL has not all widths
+    f.reorder_storage(stored);
     f.split(at[along], vector, at[along], std::max(s.step_vector.channels, s.step_vector.positions));
     f.vectorize(at[along]).unroll(vector).unroll(at[1 - along]);
     keep_loops_whole(f);

@@ -2,8 +2,10 @@
 #include "algorithms/winograd/schedule_gpu.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
+#include "algorithms/direct/schedule_gpu.h"
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "expressions/arithmetic.h"
 #include "expressions/vars.h"
@@ -65,6 +67,24 @@ void schedule_inputs(WinogradStages &s) {
     }
 }
 
+// What a step of the sum reads of transformed tiles, whose channels lie side by side, by vectors.
+void load_tiles(const WinogradStages &s, const WinogradGpuSchedule &schedule, const SumSteps &loops) {
+    const WinogradStages::Product &product = s.products[0];
+    const int lanes = vector_of(std::gcd(schedule.unroll, s.shape.reduction_channels));
+    if (lanes == 1) {
+        return;
+    }
+    const Var vector("vector");
+    Func transformed = product.transformed, f = transformed.in(product.acc);
+    f.compute_at(product.acc, loops.steps).store_in(Halide::MemoryType::Register);
+    for (const Var &v : f.args()) {
+        const bool is_tile = v.name() == s.tile.name(), is_channel = v.name() == s.c.name();
+        f.bound_extent(v, is_channel ? schedule.unroll : is_tile ? schedule.tiles : 1);
+    }
+    f.split(s.c, vector, s.c, lanes).vectorize(s.c).unroll(vector).unroll(s.tile);
+    keep_loops_whole(f);
+}
+
 void schedule_products(WinogradStages &s, const Problem &problem, const WinogradGpuSchedule &schedule) {
     const Var vector("vector"), panel("panel"), tc("tc"), tt("tt"), bt("bt");
     Func &f = s.products[0].product, &acc = s.products[0].acc;
@@ -80,7 +100,7 @@ void schedule_products(WinogradStages &s, const Problem &problem, const Winograd
     if (s.products[0].sliced) {
         blocks.erase(blocks.begin());
         schedule_sliced_sum(*s.products[0].sliced, {f, {s.c, s.tile}, blocks});
-        schedule_tile_sum(acc, {s.c, schedule.vector, {}, {s.tile}}, loops);
+        load_tiles(s, schedule, schedule_tile_sum(acc, {s.c, schedule.vector, {}, {s.tile}}, loops));
         keep_loops_whole(acc);
         return;
     }
@@ -96,7 +116,8 @@ void schedule_products(WinogradStages &s, const Problem &problem, const Winograd
     f.gpu_blocks(block, panel);
 
     acc.compute_at(f, tc).store_in(Halide::MemoryType::Register);
-    schedule_tile_sum(acc, {s.c, schedule.vector, {}, {s.tile}}, loops);
+    load_tiles(s, schedule, schedule_tile_sum(acc, {s.c, schedule.vector, {}, {s.tile}}, loops));
+    keep_loops_whole(f);
 }
 
 void schedule_outputs(WinogradStages &s, const Problem &problem) {
@@ -183,6 +204,29 @@ void WinogradGpuSchedule::check(const Problem &problem) const {
     check_slices(slices, static_cast<int>(problem.in_channels), unroll, 1);
 }
 
+namespace {
+
+Problem products_of(const Problem &problem, const std::vector<int> &tile) {
+    Problem products;
+    products.op = Operator::conv;
+    products.rank = 1;
+    products.x_type = products.w_type = products.y_type = DType::f32;  // transformed
+    products.x_layout = products.y_layout = Layout::nxc;
+    products.in_channels = problem.in_channels;
+    products.out_channels = problem.out_channels;
+    products.groups = 1;
+    products.in[0] = products.out[0] = tiles_of(problem, tile);
+    products.kernel[0] = products.stride[0] = products.dilation[0] = 1;
+    products.batch = 1;
+    const std::vector<WinogradAxis> axes = winograd_axes(problem);
+    for (size_t a = 0; a < axes.size(); a++) {
+        products.batch *= (tile[a] + axes[a].taps - 1) * axes[a].phases;
+    }
+    return products;
+}
+
+}  // namespace
+
 bool winograd_gpu_applies(const Problem &problem) {
     if (!winograd_applies(problem) || problem.is_quantized() || problem.groups != 1 || problem.rank > 2) {
         return false;
@@ -205,13 +249,15 @@ WinogradGpuSchedule default_winograd_gpu_schedule(const Problem &problem, const 
     while (winograd_amplification(axes, s.tile) > most_amplification) {
         *std::max_element(s.tile.begin(), s.tile.end()) -= 1;
     }
-    s.channels = largest_divisor(problem.out_channels, 8);
-    s.vector = vector_of(s.channels);
-    s.tiles = static_cast<int>(std::min<int64_t>(tiles_of(problem, s.tile), target.gpu.registers / 2 / s.channels));
-    s.threads_c = lanes_around(problem.out_channels / s.channels, 16);
-    s.threads_t = lanes_around(ceil_div<int64_t>(tiles_of(problem, s.tile), s.tiles),
-                               target.gpu.threads_per_block / 2 / s.threads_c);
-    s.unroll = largest_divisor(problem.in_channels, 4);
+    // Products are those of a pointwise convolution of all tiles, for each point and phase.
+    const DirectGpuSchedule block = default_direct_gpu_schedule(products_of(problem, s.tile), target);
+    s.channels = block.channels;
+    s.tiles = block.pixels;
+    s.vector = block.vector;
+    s.threads_c = block.threads_c;
+    s.threads_t = block.threads_x;
+    s.unroll = block.unroll;
+    s.slices = block.slices;
     return s;
 }
 
