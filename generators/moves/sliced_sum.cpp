@@ -115,7 +115,7 @@ int SumSlices::part(int all, int slices, int unroll) {
 }
 
 Expr SumSlices::slice_of_steps(const Expr &slice) const {
-    return of_taps_ == 1 ? slice : slice % of_steps_;
+    return of_taps_ == 1 ? slice : slice / of_taps_;
 }
 
 Expr SumSlices::step(const Expr &slice, const Expr &step) const {
@@ -129,7 +129,7 @@ Expr SumSlices::step(const Expr &slice, const Expr &step) const {
 }
 
 Expr SumSlices::tap(const Expr &slice, const Expr &tap) const {
-    const Expr of_all = slice / of_steps_ * taps() + tap;
+    const Expr of_all = slice % of_taps_ * taps() + tap;
     return taps() * of_taps_ > taps_ ? Halide::min(of_all, taps_ - 1) : of_all;
 }
 
@@ -141,7 +141,7 @@ std::vector<Expr> SumSlices::conditions(const Expr &slice, const Expr &step, con
         result.push_back(keeps_loops(steps_ % unroll_ == 0 ? of_all / unroll_ * unroll_ < steps_ : of_all < steps_));
     }
     if (taps() * of_taps_ > taps_) {
-        result.push_back(keeps_loops(slice / of_steps_ * taps() + tap < taps_));
+        result.push_back(keeps_loops(slice % of_taps_ * taps() + tap < taps_));
     }
     return result;
 }

@@ -34,7 +34,6 @@ class SumSlices {
     // Those of a slice,
     int steps() const { return part(steps_, of_steps_, unroll_); }
     int taps() const { return part(taps_, of_taps_, 1); }
-    bool parts_taps() const { return of_taps_ > 1; }
     // which are these of all, within them.
     Halide::Expr step(const Halide::Expr &slice, const Halide::Expr &step) const;
     Halide::Expr tap(const Halide::Expr &slice, const Halide::Expr &tap) const;
@@ -44,7 +43,8 @@ class SumSlices {
 
   private:
     int steps_, unroll_, taps_;
-    int of_steps_ = 1, of_taps_ = 1;  // a slice's number: which of steps + which of taps * of_steps_
+    // A slice's number: which of taps + which of steps * of_taps_. Halide sees which steps such a number stands for.
+    int of_steps_ = 1, of_taps_ = 1;
 
     friend int most_slices(int steps, int unroll, int taps);
     Halide::Expr slice_of_steps(const Halide::Expr &slice) const;

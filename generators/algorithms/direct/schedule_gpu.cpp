@@ -108,10 +108,7 @@ StepVector gpu_step_vector(const Problem &problem, const DirectSchedule &schedul
     const bool one_group =
         problem.groups == 1 || problem.out_channels / problem.groups % schedule.sliced.axes[0].elements == 0;
     const int64_t of_group = problem.in_channels / problem.groups;
-    const SumSlices slices(static_cast<int>(of_group), schedule.unroll, axes[sliced_axis(axes)].taps,
-                           schedule.sliced.slices);
-    // Of slices of taps too Halide does not see which channels a step reads.
-    if (!regular || !one_group || slices.parts_taps()) {
+    if (!regular || !one_group) {
         return {};
     }
     if (copies_x || problem.x_layout == Layout::nxc) {

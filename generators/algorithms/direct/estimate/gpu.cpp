@@ -23,8 +23,8 @@ constexpr int other_registers = 32;
 // How much of what is not the busiest part of a multiprocessor's work shows, as a share of its time.
 constexpr double unhidden_share = 0.3;
 // Cycles until what a turn loads has come, mostly from the second cache; and how much longer a thread's turns take
-// where tiles do not divide a row, so that those at its end begin anywhere. Kernels of one slice on an H100 take from
-// .9 to 1.5 times what so is estimated.
+// where tiles do not divide a row, so that those at its end begin anywhere. Grouped kernels
+// on an H100 take .77 to 1.33 times what so is estimated, dense ones of one slice 1 to 2 times.
 constexpr double turn_latency = 480, uneven_tiles = 1.6;
 // Cycles of a block before its sums and after: addresses, the epilogue and, where there are slices, a barrier.
 constexpr double block_cycles = 800, slice_cycles = 400;
