@@ -22,6 +22,7 @@
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
 #include "lowering/gpu/half_conversions.h"
+#include "lowering/gpu/thread_registers.h"
 #include "lowering/gpu_module.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
@@ -184,6 +185,8 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     }
     Halide::Pipeline pipeline = generator->build_pipeline();
     pipeline.add_custom_lowering_pass(in_workspace, [] {});
+    KeepThreadsRegisters keep_registers;
+    pipeline.add_custom_lowering_pass(&keep_registers, [] {});
     ConvertHalvesByLanes convert_halves;
     if (request.target->gpu.api == kiln_gpu_cuda) {
         pipeline.add_custom_lowering_pass(&convert_halves, [] {});

@@ -23,6 +23,8 @@
 #include "algorithms/f16_accumulate/f16_accumulate.h"
 #include "algorithms/kn2row/kn2row.h"
 #include "algorithms/schedule_text.h"
+#include "algorithms/staged/samples.h"
+#include "algorithms/staged/staged.h"
 #include "algorithms/strassen/strassen.h"
 #include "algorithms/winograd/schedule_gpu.h"
 #include "algorithms/winograd/winograd.h"
@@ -368,40 +370,98 @@ struct DepthwiseGpu : PackedLike<Depthwise, depthwise::DepthwiseGpuSchedule> {
 };
 
 // Of a transposed convolution's phases that read the same input as channels.
-struct DirectGpu {
-    using Schedule = DirectGpuSchedule;
-    using Base = PackedLike<Direct, DirectGpuSchedule>;
+// Of a GPU's algorithm A for convolutions of one phase along the row: transposed ones too, whose phases are channels
+// there (axes/joined_phases.h).
+template <class A>
+struct JoiningPhases {
+    using Schedule = typename A::Schedule;
     static constexpr auto phases_as_channels = joined_phases;
     static ScheduleSpace space(const Problem &problem, const TargetModel &target) {
-        return direct_gpu_space(join_phases(problem), target);
+        return A::space(join_phases(problem), target);
     }
     static Schedule default_schedule(const Problem &problem, const TargetModel &target) {
-        return default_direct_gpu_schedule(join_phases(problem), target);
+        return A::default_schedule(join_phases(problem), target);
     }
     static double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target) {
-        return direct_gpu_cycles(join_phases(problem), schedule, target);
+        return A::cycles(join_phases(problem), schedule, target);
     }
     static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
-        return Base::output_phases(join_phases(problem), schedule, sizes);
+        return A::output_phases(join_phases(problem), schedule, sizes);
     }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
-        return Base::packed_extents(join_phases(problem), schedule, sizes);
+        return A::packed_extents(join_phases(problem), schedule, sizes);
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
                              const Halide::Func &w) {
-        return Base::pack(join_phases(problem), schedule, sizes, join_weights(problem, w));
+        return A::pack(join_phases(problem), schedule, sizes, join_weights(problem, w));
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         const Problem joined = join_phases(problem);
-        Operands of_columns = operands;
-        if (joined.out_channels != problem.out_channels) {
-            const Halide::Var c("column");
-            of_columns = copy_channel_operands(operands, c, c % static_cast<int>(problem.out_channels)).operands;
+        if (joined.out_channels == problem.out_channels) {
+            return A::build(joined, schedule, operands, target);
         }
-        DirectStages stages = direct(joined, schedule.stages(), of_columns, target, schedule.in_shared);
-        schedule_direct_gpu(stages, joined, schedule);
+        const Halide::Var c("column");
+        const Halide::Expr channel = c % static_cast<int>(problem.out_channels);
+        return A::build(joined, schedule, copy_channel_operands(operands, c, channel).operands, target);
+    }
+};
+
+struct DirectGpu : PackedLike<Direct, DirectGpuSchedule> {
+    static constexpr auto space = direct_gpu_space;
+    static constexpr auto default_schedule = default_direct_gpu_schedule;
+    static constexpr auto cycles = direct_gpu_cycles;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &target) {
+        DirectStages stages = direct(problem, schedule.stages(), operands, target, schedule.in_shared);
+        schedule_direct_gpu(stages, problem, schedule);
         return stages.y;
+    }
+};
+
+struct StagedGpu {
+    using Schedule = staged::Schedule;
+    static constexpr auto space = staged::space;
+    static constexpr auto default_schedule = staged::default_schedule;
+    static constexpr auto cycles = staged::cycles;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return constants(whole_phases(problem));
+    }
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        staged::Stages stages = staged::define(problem, schedule, operands);
+        staged::schedule_gpu(stages, problem, schedule);
+        return stages.y;
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        return constants(staged::packed_extents(problem, schedule));
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return staged::pack(problem, schedule, w);
+    }
+};
+
+struct StagedSamplesGpu {
+    using Schedule = staged::Schedule;
+    static ScheduleSpace space(const Problem &problem, const TargetModel &target) {
+        return staged::space(staged::product_of_samples(problem), target);
+    }
+    static Schedule default_schedule(const Problem &problem, const TargetModel &target) {
+        return staged::default_schedule(staged::product_of_samples(problem), target);
+    }
+    static double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target) {
+        return staged::cycles(staged::product_of_samples(problem), schedule, target);
+    }
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        return staged::build_samples(problem, schedule, operands);
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        return constants(staged::packed_extents(staged::product_of_samples(problem), schedule));
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return staged::pack_samples(problem, schedule, w);
     }
 };
 

@@ -107,15 +107,26 @@ constexpr Algorithm list[] = {
                        .summary = "each channel by itself, its taps unrolled, a tile of positions a thread",
                        .applies = depthwise::applies,
                        .runs_on = is_gpu}),
-    row<DirectGpu>({.name = "gpu_direct",
-                    .summary = "a tile of channels and pixels a thread, products summed in order",
-                    .applies = is_fixed_conv,
-                    .runs_on = is_gpu}),
-    row<DirectGpu>(
+    row<JoiningPhases<StagedGpu>>(
+        {.name = "gpu_staged",
+         .summary = "chunks of weights and input in shared memory, sums of a block in its threads' registers",
+         .applies =
+             [](const Problem &p) { return (is_fixed_conv(p) || is_fixed_conv_transpose(p)) && staged::applies(p); },
+         .runs_on = is_gpu}),
+    row<JoiningPhases<DirectGpu>>({.name = "gpu_direct",
+                                   .summary = "a tile of channels and pixels a thread, products summed in order",
+                                   .applies = is_fixed_conv,
+                                   .runs_on = is_gpu}),
+    row<JoiningPhases<DirectGpu>>(
         {.name = "gpu_polyphase",
          .revision = 2,
          .summary = "stride-1 direct convolutions of output phases, which are channels where they read alike",
          .applies = is_fixed_conv_transpose,
+         .runs_on = is_gpu}),
+    row<StagedSamplesGpu>(
+        {.name = "gpu_staged_samples",
+         .summary = "samples gathered into the workspace, times weights by chunks in shared memory",
+         .applies = [](const Problem &p) { return is_fixed(p, Operator::deform_conv) && staged::samples_apply(p); },
          .runs_on = is_gpu}),
     row<DeformableGpu>({.name = "gpu_deformable",
                         .former_name = "gpu_sampled",

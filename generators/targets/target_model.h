@@ -22,10 +22,11 @@ struct GpuModel {
     int schedulers = 4;                   // that issue an instruction of a warp a cycle,
     int resident_threads = 0;             // the most threads
     int file_registers = 0;               //   and their registers, 32 bits each,
-    int multiprocessor_shared_bytes = 0;  //   and their blocks' shared memory
-    // Cycles from loading what is in the last cache until all threads of a block have it in shared memory; of starting
-    // a kernel after another; and bytes a cycle that all multiprocessors together get from that cache.
-    int staging_cycles = 0, launch_cycles = 0, cache_bytes = 0;
+    int multiprocessor_shared_bytes = 0;  //   and their blocks' shared memory.
+    // Cycles: of starting a kernel after another; from loading what is in the last cache until it is in shared memory;
+    // and from a product to the next, of a thread that waits for shared memory.
+    int launch_cycles = 0, staging_cycles = 0, product_cycles = 0;
+    int cache_bytes = 0;  // that all multiprocessors together get from the last cache in a cycle
 };
 
 // How programs for a target are built and run on a machine of another architecture.

@@ -39,7 +39,8 @@ class GpuTuning(unittest.TestCase):
         records = [json.loads(line) for line in (self.folder / "t.jsonl").read_text().splitlines()]
         self.assertEqual({record["verdict"] for record in records}, {"ok"})
         self.assertEqual({record["algorithm"] for record in records},
-                         {"gpu_direct", "gpu_polyphase", "gpu_depthwise", "gpu_winograd", "gpu_deformable"})
+                         {"gpu_direct", "gpu_polyphase", "gpu_depthwise", "gpu_winograd", "gpu_deformable", "gpu_staged",
+                          "gpu_staged_samples"})
         for problem in answer["problems"]:
             self.assertEqual(problem["tried"], 3)
             tried = {candidate["schedule"] for candidate in problem["candidates"]}

@@ -57,6 +57,8 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"gpu_empty", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_depthwise", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_direct", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gpu_staged_samples", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gpu_staged", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_polyphase", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_winograd", winograd_growth, Mixed::channel},
     {"gpu_deformable", [](const Problem &) { return 1.0; }, Mixed::none},

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "expressions/arithmetic.h"
+#include "expressions/vars.h"
 #include "moves/gpu_schedule.h"
 #include "moves/tile_sum.h"
 
@@ -100,15 +101,27 @@ ScheduleSpace deformable_gpu_space(const Problem &problem, const TargetModel &ta
             }};
 }
 
-namespace {
-
-// Corners for all channels of an offset group together, then the samples: neighbours' threads are neighbours in memory.
-void schedule_samples(DeformableStages &s) {
+void schedule_samples_gpu(DeformableStages &s, int offset_channels) {
+    if (s.image) {
+        s.image->result.compute_root();
+        schedule_elements_gpu(s.image->result);
+    }
     s.corner.compute_root();
     schedule_elements_gpu(s.corner);
     s.sample.compute_root();
-    schedule_elements_gpu(s.sample);
-    if (s.sample.has_update_definition()) {
+    if (!s.sample.has_update_definition()) {
+        // Channels share their corners: a thread takes a vector of them.
+        const Var vectors("vectors"), block("block"), thread("thread");
+        std::vector<Var> loops = s.sample.args();
+        s.sample.bound(s.c, 0, offset_channels).split(s.c, vectors, s.c, vector_of(offset_channels));
+        loops[0] = vectors;
+        std::vector<VarOrRVar> order = {s.c};
+        append(order, loops);
+        s.sample.reorder(order).vectorize(s.c);
+        const Var all = fuse_all(Halide::Stage(s.sample), loops, "all");
+        s.sample.gpu_tile(all, block, thread, 128, TailStrategy::GuardWithIf);
+    } else {
+        schedule_elements_gpu(s.sample);
         const Var block("block"), thread("thread");
         Halide::Stage sum = s.sample.update();
         std::vector<VarOrRVar> order = {(*s.rq)[0]};
@@ -121,10 +134,8 @@ void schedule_samples(DeformableStages &s) {
     }
 }
 
-}  // namespace
-
 void schedule_deformable_gpu(DeformableStages &s, const Problem &problem, const DeformableGpuSchedule &schedule) {
-    schedule_samples(s);
+    schedule_samples_gpu(s, static_cast<int>(problem.in_channels / problem.offset_groups));
     const Var vector("vector"), panel("panel"), tc("tc"), tp("tp"), bp("bp"), block("block");
     Func &f = s.y;
     f.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));

@@ -35,6 +35,10 @@ struct DeformableGpuSchedule {
 DeformableGpuSchedule default_deformable_gpu_schedule(const Problem &problem, const TargetModel &target);
 ScheduleSpace deformable_gpu_space(const Problem &problem, const TargetModel &target);
 
+// x with its channels innermost, corners for all channels of an offset group together, and the samples, by a kernel
+// each: neighbours' threads are neighbours in memory. `offset_channels`: input channels of an offset group.
+void schedule_samples_gpu(DeformableStages &stages, int offset_channels);
+
 void schedule_deformable_gpu(DeformableStages &stages, const Problem &problem, const DeformableGpuSchedule &schedule);
 
 }  // namespace kiln::deformable

@@ -1,0 +1,179 @@
+// How long the staged algorithm takes on a GPU, by what the target's row says of it; and which schedule is taken where
+// nobody tuned it: the one that is estimated to be fastest. docs/GPU.md tells how estimates compare with timings.
+#include <algorithm>
+#include <cmath>
+
+#include "algorithms/staged/staged.h"
+#include "expressions/arithmetic.h"
+#include "moves/gpu_schedule.h"
+
+namespace kiln::staged {
+namespace {
+
+// Of a warp, for an element that each of its threads copies to shared memory: most of them for its place. Weights are
+// copied as they lie.
+constexpr double copy_instructions = 29, copy_weights_instructions = 1;
+// Of a sum's instructions, those that only move registers.
+constexpr double moves_share = 0.44;
+// So many copies of a thread are on their way at a time (schedule_gpu.cpp).
+constexpr int copies_together = 8;
+// Registers of a thread besides its sums, a product's operands included.
+constexpr int other_registers = 48;
+// Of a call: its first loads and its last stores, which nothing hides.
+constexpr double call_cycles = 8400;
+// Shared memory that a block takes besides its own.
+constexpr int reserved_shared_bytes = 1024;
+
+// What a problem and a schedule make of a GPU's work.
+struct Work {
+    double blocks = 1;              // of all slices
+    double products = 1;            // of one of them, for each sum
+    double weights = 1, input = 1;  // numbers that it stages at a time
+    int row_stride = 1;             // of the input, between neighbouring sums
+};
+
+Work work_of(const Problem &problem, const Schedule &s) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    Work work;
+    work.row_stride = axes[0].stride;
+    work.blocks = s.slices * static_cast<double>(problem.batch) *
+                  static_cast<double>(ceil_div<int64_t>(problem.out_channels, s.panel()));
+    double taps = 1;
+    for (size_t a = 0; a < axes.size(); a++) {
+        const int tile = a == 0 ? s.pixels * s.threads_x : a == 1 ? s.threads_y : 1;
+        work.blocks *= ceil_div(axes[a].phase_extent, tile) * axes[a].phases;
+        taps *= axes[a].taps;
+    }
+    work.products = s.chunk * taps * s.chunks(problem);
+    work.weights = s.chunk * taps * s.panel();
+    work.input = static_cast<double>(shared_bytes(problem, s)) / sizeof(float) - work.weights;
+    return work;
+}
+
+// How many blocks a multiprocessor holds at once.
+int resident_blocks(const Problem &problem, const Schedule &s, const GpuModel &gpu) {
+    constexpr int most = 32;
+    const int registers = round_up(s.channels * s.pixels + other_registers, 8);
+    const int64_t shared = shared_bytes(problem, s) + reserved_shared_bytes;
+    const int threads = round_up(s.threads(), gpu.warp);
+    return std::max(1, std::min({most, gpu.resident_threads / threads, gpu.file_registers / (registers * threads),
+                                 static_cast<int>(gpu.multiprocessor_shared_bytes / shared)}));
+}
+
+// In how many turns shared memory gives a warp the operands of a product: 32 numbers in each.
+double shared_turns(const Schedule &s, const Work &work, const GpuModel &gpu, bool nxc) {
+    const int along_row = nxc ? std::max(1, gpu.warp / s.threads_c) : gpu.warp;
+    const int positions = std::min(along_row, s.threads_x), channels = std::min(gpu.warp, s.threads_c);
+    return s.pixels * ceil_div(positions * work.row_stride, gpu.warp) +
+           s.channels / s.vector * ceil_div(channels * s.vector, gpu.warp);
+}
+
+}  // namespace
+
+double cycles(const Problem &problem, const Schedule &s, const TargetModel &target) {
+    const GpuModel &gpu = target.gpu;
+    const Work work = work_of(problem, s);
+    const double warps = ceil_div(s.threads(), gpu.warp), rounds = std::ceil(warps / gpu.schedulers);
+    const double issued = s.channels * s.pixels * (1 + moves_share) + s.pixels + s.channels / s.vector;
+    const double turns = shared_turns(s, work, gpu, problem.y_layout == Layout::nxc);
+    const double inputs = std::ceil(work.input / s.threads());
+    const double weights = std::ceil(work.weights / vector_of(s.panel()) / s.threads());
+    const double copies = inputs * copy_instructions + weights * copy_weights_instructions;
+    const double batches = std::ceil(inputs / copies_together) + std::ceil(weights / copies_together);
+    const double chunks = s.chunks(problem);
+    // What a block takes of a multiprocessor that others keep busy, and what it takes by itself.
+    const double busy =
+        warps * (work.products * std::max(issued / gpu.schedulers, turns) + chunks * copies / gpu.schedulers);
+    const double alone = chunks * (gpu.staging_cycles * batches + rounds * copies) +
+                         work.products * std::max<double>({rounds * issued, warps * turns, double(gpu.product_cycles)});
+    const double of_one = std::ceil(work.blocks / gpu.multiprocessors);
+    const double together = std::min<double>(of_one, resident_blocks(problem, s, gpu));
+    const double computing = std::ceil(of_one / together) * std::max(alone, together * busy);
+    const double loading = work.blocks * chunks * sizeof(float) * (work.weights + work.input) / gpu.cache_bytes;
+    const double adding = s.slices == 1
+                              ? 0
+                              : gpu.launch_cycles + sizeof(float) * static_cast<double>(problem.y_elements()) *
+                                                        (s.slices + 2) / gpu.cache_bytes;
+    return gpu.launch_cycles + call_cycles + std::max(computing, loading) + adding;
+}
+
+namespace {
+
+// Numbers of a schedule and the values that are compared.
+struct Choice {
+    int Schedule::*number;
+    std::vector<int> values;
+};
+
+template <typename F>
+void for_each_schedule(const std::vector<Choice> &choices, size_t from, Schedule &schedule, const F &call) {
+    if (from == choices.size()) {
+        return call(schedule);
+    }
+    for (const int value : choices[from].values) {
+        schedule.*choices[from].number = value;
+        for_each_schedule(choices, from + 1, schedule, call);
+    }
+}
+
+// 1, 2, 4 ... up to `most`.
+std::vector<int> powers_of_2(int most) {
+    std::vector<int> result;
+    for (int value = 1; value <= most; value *= 2) {
+        result.push_back(value);
+    }
+    return result;
+}
+
+// Most of the channels, half of them, a quarter ...
+std::vector<int> chunks_of(int channels) {
+    std::vector<int> result = {std::min(channels, 64)};
+    while (result.back() > 1) {
+        result.push_back(ceil_div(result.back(), 2));
+    }
+    return result;
+}
+
+}  // namespace
+
+Schedule default_schedule(const Problem &problem, const TargetModel &target) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int channels = static_cast<int>(problem.out_channels);
+    const int in = static_cast<int>(problem.in_channels);
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    // The vectors follow from the channels, and the unrolled part of a chunk from that.
+    const std::vector<Choice> choices = {
+        {&Schedule::channels, divisors_among(channels, {1, 2, 4, 8, 16})},
+        {&Schedule::pixels, whole_range(1, std::min(width, 8))},
+        {&Schedule::threads_c, powers_of_2(32)},
+        {&Schedule::threads_x, powers_of_2(64)},
+        {&Schedule::threads_y, powers_of_2(16)},
+        {&Schedule::chunk, chunks_of(in)},
+        {&Schedule::slices, powers_of_2(32)},
+    };
+    const auto is_worth_it = [&](const Schedule &s) {
+        // No half of a block has nothing to do, and no slice.
+        const bool is_used = s.panel() < 2 * channels && s.pixels * s.threads_x < 2 * width + s.pixels &&
+                             s.threads_y < 2 * height && s.chunk * s.slices < in + s.chunk;
+        const int least_threads =
+            static_cast<int>(std::min<int64_t>(target.gpu.warp, int64_t{channels} * width * height));
+        return is_used && s.threads() >= least_threads && s.threads() <= target.gpu.threads_per_block &&
+               s.channels * s.pixels <= target.gpu.registers && shared_bytes(problem, s) <= target.gpu.shared_bytes;
+    };
+    Schedule best, schedule;
+    double least = INFINITY;
+    for_each_schedule(choices, 0, schedule, [&](const Schedule &s) {
+        if (!is_worth_it(s)) {
+            return;
+        }
+        if (const double found = cycles(problem, s, target); found < least) {
+            least = found;
+            best = s;
+        }
+    });
+    best.vector = vector_of(best.channels);
+    best.unroll = largest_divisor(best.chunk, 8);
+    return best;
+}
+
+}  // namespace kiln::staged

@@ -1,0 +1,25 @@
+// A DeformConv's products by the staged algorithm: samples are gathered into the workspace as the deformable algorithm
+// does, and what is left is a 1x1 convolution of them, whose input channels are those of all taps.
+//
+// Applies to DeformConv of one group. Multiplications and error: the deformable algorithm's.
+#pragma once
+
+#include <Halide.h>
+
+#include "algorithms/staged/staged.h"
+#include "expressions/operands.h"
+#include "kiln/problem.h"
+
+namespace kiln::staged {
+
+bool samples_apply(const Problem &problem);
+
+// That 1x1 convolution: over points, of float32 with channels innermost.
+Problem product_of_samples(const Problem &problem);
+
+// y over (channel, point, n), scheduled.
+Halide::Func build_samples(const Problem &problem, const Schedule &schedule, const Operands &operands);
+
+Halide::Func pack_samples(const Problem &problem, const Schedule &schedule, const Halide::Func &w);
+
+}  // namespace kiln::staged

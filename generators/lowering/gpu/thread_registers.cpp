@@ -1,0 +1,147 @@
+#include "lowering/gpu/thread_registers.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+using IrStmt = Halide::Internal::Stmt;  // Halide::Stmt is another thing
+
+namespace {
+
+// A loop over a block's threads.
+struct ThreadLoop {
+    std::string name;
+    int64_t count;
+};
+
+// Replaces the indices of accesses to an array by what they are in the first thread.
+class WithinThread : public IRMutator {
+  public:
+    WithinThread(std::string name, Lets lets, ThreadLoop threads)
+        : name_(std::move(name)), lets_(std::move(lets)), threads_(std::move(threads)) {}
+
+    int64_t elements() const { return elements_; }
+    using IRMutator::mutate;
+
+  protected:
+    using IRMutator::visit;
+    Expr visit(const Load *op) override {
+        if (op->name != name_) {
+            return IRMutator::visit(op);
+        }
+        return Load::make(op->type, op->name, within(op->index), op->image, op->param, mutate(op->predicate),
+                          ModulusRemainder());
+    }
+    IrStmt visit(const Store *op) override {
+        if (op->name != name_) {
+            return IRMutator::visit(op);
+        }
+        return Store::make(op->name, mutate(op->value), within(op->index), op->param, mutate(op->predicate),
+                           ModulusRemainder());
+    }
+    IrStmt visit(const LetStmt *op) override {
+        lets_.emplace_back(op->name, op->value);
+        IrStmt result = IRMutator::visit(op);
+        lets_.pop_back();
+        return result;
+    }
+    Expr visit(const Let *op) override {
+        lets_.emplace_back(op->name, op->value);
+        Expr result = IRMutator::visit(op);
+        lets_.pop_back();
+        return result;
+    }
+
+  private:
+    Expr within(const Expr &index) {
+        const auto *ramp = index.as<Ramp>();
+        const Expr first = simplify(without_lets(ramp != nullptr ? ramp->base : index, lets_));
+        const Expr own = in_thread(first, 0);
+        const auto constant = as_const_int(own);
+        if (!constant || !begins_as_others(simplify(first - own)) || (ramp != nullptr && !is_const_one(ramp->stride))) {
+            throw Halide::InternalError("a thread's element of " + name_ + " is not known: " + to_text(index) + " is " +
+                                        to_text(first));
+        }
+        elements_ = std::max(elements_, *constant + index.type().lanes());
+        return ramp != nullptr ? Ramp::make(own, ramp->stride, ramp->lanes) : own;
+    }
+
+    Expr in_thread(const Expr &index, int64_t number) const {
+        return simplify(substitute(threads_.name, Expr(static_cast<int>(number)), index));
+    }
+
+    // Whether a thread's part of the array begins, by this access, where it does by those seen before. Terms that are
+    // the same may be written in several ways, so they are compared thread by thread.
+    bool begins_as_others(const Expr &begin) {
+        if (std::any_of(same_.begin(), same_.end(), [&](const Expr &other) { return equal(begin, other); })) {
+            return true;
+        }
+        for (int64_t thread = 0; thread < threads_.count; thread++) {
+            const auto at = as_const_int(in_thread(begin, thread));
+            if (!at || (!same_.empty() && *at != begins_[static_cast<size_t>(thread)])) {
+                return false;
+            }
+            if (same_.empty()) {
+                begins_.push_back(*at);
+            }
+        }
+        same_.push_back(begin);
+        return true;
+    }
+
+    static std::string to_text(const Expr &e) {
+        std::ostringstream text;
+        text << e;
+        return text.str();
+    }
+
+    const std::string name_;
+    Lets lets_;
+    const ThreadLoop threads_;
+    std::vector<Expr> same_;       // where a thread's part begins, in the ways that were seen
+    std::vector<int64_t> begins_;  // that, of each thread
+    int64_t elements_ = 0;
+};
+
+// The loops over threads in a statement.
+class FindThreads : public IRVisitor {
+  public:
+    std::vector<ThreadLoop> loops;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const For *op) override {
+        if (op->for_type == ForType::GPUThread && !is_const_one(op->extent)) {
+            loops.push_back({op->name, as_const_int(op->extent).value_or(0)});
+        }
+        IRVisitor::visit(op);
+    }
+};
+
+}  // namespace
+
+IrStmt KeepThreadsRegisters::visit(const Allocate *op) {
+    FindThreads inside;
+    op->body.accept(&inside);
+    if (op->memory_type != Halide::MemoryType::Register || inside.loops.empty()) {
+        return IRMutator::visit(op);  // a thread's own
+    }
+    if (inside.loops.size() > 1) {
+        throw Halide::InternalError("threads of " + op->name + " are of several dimensions");
+    }
+    WithinThread within(op->name, lets_, inside.loops[0]);
+    const IrStmt body = within.mutate(op->body);
+    return Allocate::make(op->name, op->type, op->memory_type, {static_cast<int>(within.elements())}, op->condition,
+                          mutate(body));
+}
+
+IrStmt KeepThreadsRegisters::visit(const LetStmt *op) {
+    lets_.emplace_back(op->name, op->value);
+    IrStmt result = IRMutator::visit(op);
+    lets_.pop_back();
+    return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,27 @@
+// Sums that a block's threads keep in registers while the block goes through a loop.
+#pragma once
+
+#include <Halide.h>
+
+#include "expressions/lets.h"
+
+namespace kiln {
+
+// A custom lowering pass. A Func that a block computes and stores in registers, by loops over threads of its own, is
+// an array of the whole block's elements to Halide, of which each thread has its own copy and accesses a part: at
+// indices that are a term of the thread's number, the same at all accesses, plus a constant. The array becomes that
+// part, at the constants alone, which registers can hold. Throws Halide::InternalError where an access is not so.
+class KeepThreadsRegisters : public Halide::Internal::IRMutator {
+  public:
+    using IRMutator::mutate;
+
+  protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::Allocate *op) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt *op) override;
+
+  private:
+    Lets lets_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,90 @@
+// The passes over a GPU's kernels, on statements made by hand.
+#include <gtest/gtest.h>
+
+#include "lowering/gpu/half_conversions.h"
+#include "lowering/gpu/thread_registers.h"
+
+namespace kiln {
+namespace {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+using Halide::Internal::Stmt;
+
+const Expr thread = Variable::make(Halide::Int(32), "thread");
+
+Expr load(const Expr &index) {
+    return Load::make(Halide::Float(32, index.type().lanes()), "sums", index, Halide::Buffer<>(), Halide::Parameter(),
+                      const_true(index.type().lanes()), ModulusRemainder());
+}
+
+Stmt store(const std::string &name, const Expr &value, const Expr &index) {
+    return Store::make(name, value, index, Halide::Parameter(), const_true(index.type().lanes()), ModulusRemainder());
+}
+
+// A block of 8 threads, whose loops Halide has made one, that computes an array of 64 sums and then does `second`.
+Stmt block(const Stmt &first, const Stmt &second) {
+    const Stmt loop = For::make("thread", 0, 8, ForType::GPUThread, Halide::Partition::Auto, Halide::DeviceAPI::CUDA,
+                                Block::make(first, second));
+    return Allocate::make("sums", Halide::Float(32), Halide::MemoryType::Register, {64}, const_true(), loop);
+}
+
+// What all stores and loads of `sums` have for an index.
+class Indices : public IRVisitor {
+  public:
+    std::vector<Expr> found;
+    int64_t allocated = 0;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const Load *op) override {
+        found.push_back(op->index);
+        IRVisitor::visit(op);
+    }
+    void visit(const Store *op) override {
+        if (op->name == "sums") {
+            found.push_back(op->index);
+        }
+        IRVisitor::visit(op);
+    }
+    void visit(const Allocate *op) override {
+        allocated = *as_const_int(op->extents[0]);
+        IRVisitor::visit(op);
+    }
+};
+
+TEST(ThreadRegisters, keeps_what_a_thread_accesses) {
+    // Vectors of four sums, two for each thread, 32 apart; what reads them writes the thread's number otherwise.
+    const Expr same = (thread / 4) * 16 + (thread % 4) * 4;
+    const Stmt first = Block::make(store("sums", Broadcast::make(0.0f, 4), Ramp::make(thread * 4, 1, 4)),
+                                   store("sums", Broadcast::make(1.0f, 4), Ramp::make(thread * 4 + 32, 1, 4)));
+    const Stmt second =
+        LetStmt::make("base", same, store("y", load(Variable::make(Halide::Int(32), "base") + 33), thread));
+    Indices indices;
+    KeepThreadsRegisters().mutate(block(first, second)).accept(&indices);
+    EXPECT_EQ(indices.allocated, 36);
+    ASSERT_EQ(indices.found.size(), 3);
+    EXPECT_TRUE(equal(indices.found[0], Ramp::make(0, 1, 4)));
+    EXPECT_TRUE(equal(indices.found[1], Ramp::make(32, 1, 4)));
+    EXPECT_TRUE(equal(indices.found[2], 33));
+}
+
+TEST(ThreadRegisters, refuses_what_another_thread_wrote) {
+    const Stmt first = store("sums", 0.0f, thread);
+    EXPECT_THROW(KeepThreadsRegisters().mutate(block(first, store("y", load(7 - thread), thread))),
+                 Halide::InternalError);
+    EXPECT_NO_THROW(KeepThreadsRegisters().mutate(block(first, store("y", load(thread), thread))));
+}
+
+TEST(HalfConversions, are_made_lane_by_lane) {
+    const Expr wide = Variable::make(Halide::Float(32, 4), "wide");
+    const Expr made = ConvertHalvesByLanes().mutate(Cast::make(Halide::Float(16, 4), wide));
+    EXPECT_EQ(made.type(), Halide::Float(16, 4));
+    EXPECT_EQ(made.as<Cast>(), nullptr);
+    // A number by itself is converted as it was.
+    const Expr one = Cast::make(Halide::Float(16), Variable::make(Halide::Float(32), "one"));
+    EXPECT_TRUE(equal(ConvertHalvesByLanes().mutate(one), one));
+}
+
+}  // namespace
+}  // namespace kiln
