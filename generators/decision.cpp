@@ -17,9 +17,11 @@ namespace {
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
 std::string unsupported_part(const Problem &problem, const TargetModel &target) {
-    if (target.is_gpu() && problem.x_type != DType::f32 && problem.x_type != DType::f16) {
+    const bool has_gpu_kernels =
+        problem.x_type == DType::f32 || problem.x_type == DType::f16 || problem.x_type == DType::bf16;
+    if (target.is_gpu() && !has_gpu_kernels) {
         return std::string("type ") + to_string(problem.x_type) + " has no kernels on " + target.name +
-               ": float32 and float16 have";
+               ": float32, float16 and bfloat16 have";
     }
     if (target.is_gpu() && problem.has_open_sizes()) {
         return std::string("sizes left open (\"?\") have no kernels on ") + target.name;

@@ -89,7 +89,7 @@ class Kernel : public Halide::Generator<Kernel> {
                                                       ? kiln::pack_tensors(simplification, *implementation, sizes)
                                                       : kiln::kernel_tensors(problem, *implementation, sizes);
         for (kiln::TensorLayout &tensor : tensors) {
-            if (half_bits() && tensor.type == Halide::Float(16)) {
+            if (is_bits(tensor.type)) {
                 tensor.type = Halide::UInt(16);
             }
         }
@@ -114,7 +114,8 @@ class Kernel : public Halide::Generator<Kernel> {
                                    .scale = problem.rescales() ? numbers : Func(),
                                    .slope = slope,
                                    .y_scale = y_scale,
-                                   .half_bits = half_bits()};
+                                   .f16_bits = is_bits(Halide::Float(16)),
+                                   .bf16_bits = is_bits(Halide::BFloat(16))};
         for (const kiln::TensorTraits &row : kiln::tensor_traits) {
             if (row.tensor != kiln::Tensor::x && row.tensor != kiln::Tensor::scale) {
                 operands[row.tensor] = func(row.name);
@@ -131,8 +132,12 @@ class Kernel : public Halide::Generator<Kernel> {
         }
     }
 
-    // OpenCL has float16 as an option that few devices offer; weights are packed on the processor.
-    bool half_bits() const { return part.value() == "kernel" && kiln::find_target(model).gpu.api == kiln_gpu_opencl; }
+    // Whether the kernel has numbers of a type as their bits. OpenCL has float16 as an option that few devices offer, and
+    // Halide has bfloat16 for no GPU; weights are packed on the processor.
+    bool is_bits(Halide::Type type) const {
+        const int api = part.value() == "kernel" ? kiln::find_target(model).gpu.api : 0;
+        return (type == Halide::Float(16) && api == kiln_gpu_opencl) || (type == Halide::BFloat(16) && api != 0);
+    }
 
     // Undefined where there is no such input.
     Func func(const std::string &name) const {
@@ -141,12 +146,14 @@ class Kernel : public Halide::Generator<Kernel> {
             return Func();
         }
         const Func tensor = *input->second;
-        if (!half_bits() || tensor.type() != Halide::UInt(16)) {
+        if (tensor.type() != Halide::UInt(16)) {
             return tensor;
         }
         const std::vector<Halide::Var> at = kiln::vars("i", static_cast<size_t>(tensor.dimensions()));
         Func wide(name + "_float32");
-        wide(at) = Halide::Internal::float16_to_float32(tensor(std::vector<Expr>(at.begin(), at.end())));
+        const Expr bits = tensor(std::vector<Expr>(at.begin(), at.end()));
+        wide(at) = problem.x_type == kiln::DType::bf16 ? Halide::Internal::bfloat16_to_float32(bits)
+                                                       : Halide::Internal::float16_to_float32(bits);
         return wide;
     }
 

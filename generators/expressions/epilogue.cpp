@@ -79,8 +79,11 @@ Expr epilogue(const Problem &problem, const Expr &sum, const Operands &operands,
         v = add_if(sizes.has_residual, v, operands[Tensor::residual](at));
     }
     v = activate(problem, operands, v, channel);
-    if (operands.half_bits && problem.y_type == DType::f16) {
+    if (operands.f16_bits && problem.y_type == DType::f16) {
         return float16_bits(v);
+    }
+    if (operands.bf16_bits && problem.y_type == DType::bf16) {
+        return bf16_bits(v);
     }
     if (operands.bf16_instruction && problem.y_type == DType::bf16) {
         return to_bf16(v);

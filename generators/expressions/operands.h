@@ -21,9 +21,9 @@ struct Operands {
     std::array<Halide::Func, tensor_count> others{};
     // The parts of kernel.h's scale[], all float32: two over output channels, the last of no dimension.
     Halide::Func scale{}, slope{}, y_scale{};
-    // Whether float16 is read and written as its bits, 16-bit integers, by arithmetic on them: the target has no such
-    // type. The Funcs above are float32 then.
-    bool half_bits = false;
+    // Whether float16, or bfloat16, is read and written as its bits, 16-bit integers, by arithmetic on them: the target
+    // has no such type. The Funcs above are float32 then.
+    bool f16_bits = false, bf16_bits = false;
     bool bf16_instruction = false;  // whether float32 is rounded to bfloat16 by one (bf16_instruction.h)
 
     const Halide::Func &operator[](Tensor tensor) const { return others[static_cast<size_t>(tensor)]; }

@@ -81,7 +81,7 @@ int dot_products(const Problem &problem, const TargetModel &target) {
 }
 
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {
-    if (problem.x_type == DType::bf16) {
+    if (x.type().is_bfloat()) {
         // Not a cast: on ARM Halide rounds a product of casts to bf16.
         return Halide::reinterpret<float>(Halide::cast<uint32_t>(Halide::reinterpret<uint16_t>(x)) << 16);
     }

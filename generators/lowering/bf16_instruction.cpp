@@ -17,15 +17,6 @@ constexpr const char *marker = "kiln_bf16_bits";
 constexpr const char *instruction = "vcvtne2ps2bf16";
 constexpr int fewest_lanes = 9;
 
-// Round half to even, by arithmetic on the bits: of vectors so short that time does not matter.
-Expr rounded_bits(const Expr &v) {
-    const Expr bits = Halide::reinterpret(UInt(32, v.type().lanes()), v);
-    const auto constant = [&bits](int value) { return make_const(bits.type(), value); };
-    const Expr rounded = (bits + constant(0x7fff) + ((bits >> constant(16)) & constant(1))) >> constant(16);
-    const Expr is_nan = (bits & constant(0x7fffffff)) > constant(0x7f800000);
-    return Halide::cast(UInt(16, v.type().lanes()), Halide::select(is_nan, constant(0x7fc0), rounded));
-}
-
 class UseInstruction : public IRMutator {
   protected:
     using IRMutator::visit;
@@ -35,13 +26,22 @@ class UseInstruction : public IRMutator {
         }
         const Expr v = mutate(op->args[0]);
         if (op->type.lanes() < fewest_lanes) {
-            return rounded_bits(v);
+            return bf16_bits(v);  // so short that time does not matter
         }
         return Call::make(op->type, instruction, {v}, Call::PureExtern);
     }
 };
 
 }  // namespace
+
+// Rounds half to even.
+Expr bf16_bits(const Expr &v) {
+    const Expr bits = Halide::reinterpret(UInt(32, v.type().lanes()), v);
+    const auto constant = [&bits](int value) { return make_const(bits.type(), value); };
+    const Expr rounded = (bits + constant(0x7fff) + ((bits >> constant(16)) & constant(1))) >> constant(16);
+    const Expr is_nan = (bits & constant(0x7fffffff)) > constant(0x7f800000);
+    return Halide::cast(UInt(16, v.type().lanes()), Halide::select(is_nan, constant(0x7fc0), rounded));
+}
 
 Expr to_bf16(const Expr &v) {
     return Halide::reinterpret(Halide::BFloat(16), Call::make(UInt(16), marker, {v}, Call::PureExtern));

@@ -10,6 +10,9 @@ namespace kiln {
 // use_bf16_instruction() then.
 Halide::Expr to_bf16(const Halide::Expr &v);
 
+// The same, subnormal numbers being what they are, and as bits: by arithmetic on those of v.
+Halide::Expr bf16_bits(const Halide::Expr &v);
+
 // The lowered statement with those roundings as instructions, of a target that has them.
 Halide::Internal::Stmt use_bf16_instruction(const Halide::Internal::Stmt &statement);
 
