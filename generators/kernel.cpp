@@ -22,6 +22,7 @@
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
 #include "lowering/gpu/half_conversions.h"
+#include "lowering/gpu/mma.h"
 #include "lowering/gpu/thread_registers.h"
 #include "lowering/gpu_module.h"
 #include "lowering/lanes/consecutive_loads.h"
@@ -188,8 +189,10 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     KeepThreadsRegisters keep_registers;
     pipeline.add_custom_lowering_pass(&keep_registers, [] {});
     ConvertHalvesByLanes convert_halves;
+    CallMma call_mma;
     if (request.target->gpu.api == kiln_gpu_cuda) {
         pipeline.add_custom_lowering_pass(&convert_halves, [] {});
+        pipeline.add_custom_lowering_pass(&call_mma, [] {});
     }
     std::vector<Halide::Argument> arguments;
     for (const auto &info : generator->arginfos()) {
@@ -200,7 +203,10 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
             }
         }
     }
-    return without_false_assertions([&] { return pipeline.compile_to_module(arguments, name, target); });
+    Halide::Module module =
+        without_false_assertions([&] { return pipeline.compile_to_module(arguments, name, target); });
+    use_mma(module);
+    return module;
 }
 
 // Whether y may lie where the residual does. An element of y is a sum with one of the residual, which is therefore read

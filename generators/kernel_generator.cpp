@@ -115,7 +115,9 @@ class Kernel : public Halide::Generator<Kernel> {
                                    .slope = slope,
                                    .y_scale = y_scale,
                                    .f16_bits = is_bits(Halide::Float(16)),
-                                   .bf16_bits = is_bits(Halide::BFloat(16))};
+                                   .bf16_bits = is_bits(Halide::BFloat(16)),
+                                   .stored_x = stored("x"),
+                                   .stored_packed = stored("packed")};
         for (const kiln::TensorTraits &row : kiln::tensor_traits) {
             if (row.tensor != kiln::Tensor::x && row.tensor != kiln::Tensor::scale) {
                 operands[row.tensor] = func(row.name);
@@ -132,21 +134,23 @@ class Kernel : public Halide::Generator<Kernel> {
         }
     }
 
-    // Whether the kernel has numbers of a type as their bits. OpenCL has float16 as an option that few devices offer, and
-    // Halide has bfloat16 for no GPU; weights are packed on the processor.
+    // Whether the kernel has numbers of a type as their bits. OpenCL has float16 as an option that few devices offer,
+    // and Halide has bfloat16 for no GPU; weights are packed on the processor.
     bool is_bits(Halide::Type type) const {
         const int api = part.value() == "kernel" ? kiln::find_target(model).gpu.api : 0;
         return (type == Halide::Float(16) && api == kiln_gpu_opencl) || (type == Halide::BFloat(16) && api != 0);
     }
 
     // Undefined where there is no such input.
-    Func func(const std::string &name) const {
+    Func stored(const std::string &name) const {
         const auto input = inputs.find(name);
-        if (input == inputs.end()) {
-            return Func();
-        }
-        const Func tensor = *input->second;
-        if (tensor.type() != Halide::UInt(16)) {
+        return input == inputs.end() ? Func() : Func(*input->second);
+    }
+
+    // The same, of numbers.
+    Func func(const std::string &name) const {
+        const Func tensor = stored(name);
+        if (!tensor.defined() || tensor.type() != Halide::UInt(16)) {
             return tensor;
         }
         const std::vector<Halide::Var> at = kiln::vars("i", static_cast<size_t>(tensor.dimensions()));

@@ -24,6 +24,8 @@ struct Operands {
     // Whether float16, or bfloat16, is read and written as its bits, 16-bit integers, by arithmetic on them: the target
     // has no such type. The Funcs above are float32 then.
     bool f16_bits = false, bf16_bits = false;
+    // x and packed as they lie in memory.
+    Halide::Func stored_x{}, stored_packed{};
     bool bf16_instruction = false;  // whether float32 is rounded to bfloat16 by one (bf16_instruction.h)
 
     const Halide::Func &operator[](Tensor tensor) const { return others[static_cast<size_t>(tensor)]; }

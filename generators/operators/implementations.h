@@ -22,6 +22,7 @@
 #include "algorithms/estimates.h"
 #include "algorithms/f16_accumulate/f16_accumulate.h"
 #include "algorithms/kn2row/kn2row.h"
+#include "algorithms/mma/mma.h"
 #include "algorithms/schedule_text.h"
 #include "algorithms/staged/samples.h"
 #include "algorithms/staged/staged.h"
@@ -462,6 +463,26 @@ struct StagedSamplesGpu {
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
         return staged::pack_samples(problem, schedule, w);
+    }
+};
+
+struct MmaGpu {
+    using Schedule = mma::MmaSchedule;
+    static constexpr auto space = mma::space;
+    static constexpr auto default_schedule = mma::default_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
+        return constants(whole_phases(problem));
+    }
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        return mma::build(problem, schedule, operands);
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return halide_type(problem.x_type); }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        return constants(mma::packed_extents(problem, schedule));
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return mma::pack(problem, schedule, w);
     }
 };
 

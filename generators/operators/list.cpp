@@ -107,6 +107,12 @@ constexpr Algorithm list[] = {
                        .summary = "each channel by itself, its taps unrolled, a tile of positions a thread",
                        .applies = depthwise::applies,
                        .runs_on = is_gpu}),
+    row<MmaGpu>({.name = "gpu_mma",
+                 .summary = "matrix instructions of float16 or bfloat16, a tile of channels and pixels a warp",
+                 .applies = mma::applies,
+                 .runs_on = mma::runs_on,
+                 // Only where a decision asks for it: it was not run on a GPU yet.
+                 .is_profitable = [](const Problem &, const TargetModel &) { return false; }}),
     row<JoiningPhases<StagedGpu>>(
         {.name = "gpu_staged",
          .summary = "chunks of weights and input in shared memory, sums of a block in its threads' registers",

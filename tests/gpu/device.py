@@ -20,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests/cases/gpu.toml"
+MMA_CASES = ROOT / "tests/cases/mma.toml"
 KERNELS = ROOT / "tests/kernels"
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -128,7 +129,7 @@ def tests(options, folder, jobs):
     target, kiln = options.target, options.bin / "kiln"
     verify = [kiln, "verify", CASES, "--target", target, "--no-fallback", "-j", jobs]
     decisions = {}
-    for algorithm in ("gpu_winograd", "gpu_definition"):
+    for algorithm in ("gpu_winograd", "gpu_definition", "gpu_mma"):
         decisions[algorithm] = folder / f"{algorithm}.jsonl"
         decisions[algorithm].write_text(json.dumps({"problem": "*", "algorithm": algorithm}) + "\n")
     listed = [
@@ -138,6 +139,8 @@ def tests(options, folder, jobs):
              verified("gpu_winograd")),
         Test("cases_definition", [*verify, "--decisions", decisions["gpu_definition"]], verified("gpu_definition")),
     ]  # fmt: skip
+    if target == "cuda":
+        listed.append(Test("cases_mma", [kiln, "verify", MMA_CASES, *verify[3:], "--decisions", decisions["gpu_mma"]], verified("gpu_mma")))
     for layout in ("NXC", "NCX"):
         spec = folder / f"suite_{layout}.toml"
         spec.write_text(gpu_layers.as_toml(gpu_layers.load(), layout))

@@ -1,0 +1,273 @@
+#include "lowering/gpu/mma.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+namespace kiln {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+using Halide::Float;
+using Halide::UInt;
+using IrStmt = Halide::Internal::Stmt;
+
+namespace {
+
+constexpr const char *word = "kiln_two_products", *unknown = "kiln_of_any_value";
+// Of definitions, with a suffix for the type and the number of the sum first; and what stands for all four.
+constexpr const char *one_sum = "kiln_mma_sum_", *all_sums = "kiln_mma_";
+constexpr const char *instruction = "mma.sync.aligned.m16n8k16.row.col.f32.";
+
+bool starts_with(const std::string &text, const char *start) {
+    return text.rfind(start, 0) == 0;
+}
+
+// The call of one sum that a value is; null where it is another.
+const Call *as_sum(const Expr &value) {
+    const Call *call = value.as<Call>();
+    return call != nullptr && starts_with(call->name, one_sum) ? call : nullptr;
+}
+
+bool are_equal(const std::vector<Expr> &a, const std::vector<Expr> &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Expr &one, const Expr &other) { return equal(one, other); });
+}
+
+}  // namespace
+
+Expr two_products(const Expr &first, const Expr &number) {
+    return Call::make(UInt(32), word, {first, number}, Call::PureExtern);
+}
+
+std::vector<Expr> mma_sums(bool bfloat16, const MmaOperands &operands) {
+    std::vector<Expr> result, args(1);
+    for (const std::vector<Expr> &list : {operands.rows, operands.columns, operands.sums}) {
+        args.insert(args.end(), list.begin(), list.end());
+    }
+    for (int i = 0; i < 4; i++) {
+        args[0] = i;
+        result.push_back(
+            Call::make(Float(32), one_sum + std::string(bfloat16 ? "bf16" : "f16"), args, Call::PureExtern));
+    }
+    return result;
+}
+
+Expr of_any_value(const Expr &number) {
+    return Call::make(number.type(), unknown, {number}, Call::PureExtern);
+}
+
+Expr CallMma::visit(const Call *op) {
+    if (op->name == unknown) {
+        return mutate(op->args[0]);
+    }
+    if (starts_with(op->name, one_sum)) {
+        throw Halide::InternalError("a sum of matrix products that does not stand by itself");
+    }
+    if (op->name != word) {
+        return IRMutator::visit(op);
+    }
+    Expr first = substitute_in_all_lets(op->args[0]);
+    if (const auto *same = first.as<Broadcast>()) {
+        first = same->value;
+    }
+    const Load *load = first.as<Load>();
+    if (load == nullptr || !load->type.is_scalar() || load->type.bits() != 16) {
+        throw Halide::InternalError("two products that are not loaded");
+    }
+    Expr index = simplify(mutate(load->index) / 2);
+    if (const auto *numbers = op->args[1].as<Ramp>()) {
+        index = Ramp::make(index + numbers->base, numbers->stride, numbers->lanes);
+    } else {
+        index += op->args[1];
+    }
+    const ModulusRemainder alignment(std::max<int64_t>(load->alignment.modulus / 2, 1), load->alignment.remainder / 2);
+    return Load::make(op->type, load->name, simplify(index), load->image, load->param, const_true(op->type.lanes()),
+                      alignment);
+}
+
+// Whether a statement has products.
+bool multiplies(const IrStmt &statement) {
+    class Visitor : public IRVisitor {
+      public:
+        bool found = false;
+
+      protected:
+        using IRVisitor::visit;
+        void visit(const Call *op) override {
+            found = found || starts_with(op->name, one_sum);
+            IRVisitor::visit(op);
+        }
+    } visitor;
+    statement.accept(&visitor);
+    return visitor.found;
+}
+
+IrStmt CallMma::visit(const IfThenElse *op) {
+    // Halide leaves out sums that are not stored; but all threads of a warp multiply.
+    return !op->else_case.defined() && multiplies(op->then_case) ? mutate(op->then_case) : IRMutator::visit(op);
+}
+
+IrStmt CallMma::visit(const For *op) {
+    const bool outer = in_products_;
+    in_products_ = outer || (is_gpu(op->for_type) && multiplies(op->body));
+    IrStmt result = IRMutator::visit(op);
+    in_products_ = outer;
+    return result;
+}
+
+IrStmt CallMma::visit(const Store *op) {
+    const Halide::Type type = op->value.type();
+    const Ramp *ramp = op->index.as<Ramp>();
+    const int whole = 8;  // 16 bytes
+    if (!in_products_ || type.bits() != 16 || type.lanes() % whole != 0 || ramp == nullptr ||
+        !is_const_one(ramp->stride) || !is_const_one(op->predicate) || op->alignment.modulus % whole != 0 ||
+        op->alignment.remainder % whole != 0) {
+        return IRMutator::visit(op);
+    }
+    const std::string name = unique_name("words");
+    const Expr words = Variable::make(UInt(32, type.lanes() / 2), name);
+    std::vector<IrStmt> stores;
+    for (int at = 0; at < type.lanes(); at += whole) {
+        const Expr four = type.lanes() == whole ? words : Shuffle::make_slice(words, at / 2, 1, 4);
+        const Expr index = Ramp::make(simplify((mutate(ramp->base) + at) / 2), 1, 4);
+        stores.push_back(Store::make(op->name, four, index, op->param, const_true(4), ModulusRemainder(4, 0)));
+    }
+    return LetStmt::make(name, Halide::reinterpret(words.type(), mutate(op->value)), Block::make(stores));
+}
+
+IrStmt CallMma::visit(const Block *op) {
+    // A tuple's four numbers are stored one after the other. They are of the sums before, whatever was stored since.
+    std::vector<const Store *> stores;
+    const IrStmt *rest = nullptr;
+    for (const Block *at = op; at != nullptr && stores.size() < 4; at = at->rest.as<Block>()) {
+        const auto *store = at->first.as<Store>();
+        if (store == nullptr || as_sum(store->value) == nullptr) {
+            break;
+        }
+        stores.push_back(store);
+        rest = &at->rest;
+    }
+    if (const auto *last = rest == nullptr ? nullptr : rest->as<Store>(); stores.size() == 3 && last != nullptr) {
+        stores.push_back(last);
+        rest = nullptr;
+    }
+    if (stores.empty()) {
+        return IRMutator::visit(op);
+    }
+    const Call *first = as_sum(stores[0]->value);
+    const std::vector<Expr> operands(first->args.begin() + 1, first->args.end());
+    const std::string name = unique_name("kiln_mma");
+    const Expr all = Halide::reinterpret(Float(32, 4), Variable::make(UInt(128), name));
+    std::vector<IrStmt> numbers;
+    for (const Store *store : stores) {
+        const Call *sum = as_sum(store->value);
+        if (sum == nullptr || !is_const(sum->args[0], static_cast<int64_t>(numbers.size())) ||
+            !are_equal(operands, {sum->args.begin() + 1, sum->args.end()})) {
+            break;
+        }
+        numbers.push_back(Store::make(store->name, Shuffle::make_extract_element(all, static_cast<int>(numbers.size())),
+                                      store->index, store->param, store->predicate, store->alignment));
+    }
+    if (numbers.size() != 4) {
+        throw Halide::InternalError("matrix products of which not all four sums are stored");
+    }
+    const Expr call =
+        Call::make(UInt(128), all_sums + first->name.substr(std::strlen(one_sum)), mutate(operands), Call::Extern);
+    const IrStmt here = LetStmt::make(name, call, Block::make(numbers));
+    return rest == nullptr ? here : Block::make(here, mutate(*rest));
+}
+
+namespace {
+
+// A call's lines in LLVM's text, each of which must be there.
+class CallText {
+  public:
+    explicit CallText(const std::string &text) : lines_(text) {}
+    // The next line, less blanks before it; what follows `start` in it, less `end`.
+    std::string line(const std::string &start, const std::string &end) {
+        std::string text;
+        if (!std::getline(lines_, text)) {
+            throw Halide::InternalError("a call of mma ends too early");
+        }
+        text.erase(0, text.find_first_not_of(" \t"));
+        if (text.size() < start.size() + end.size() || text.compare(0, start.size(), start) != 0 ||
+            text.compare(text.size() - end.size(), end.size(), end) != 0) {
+            throw Halide::InternalError("a call of mma is not as expected: " + text);
+        }
+        return text.substr(start.size(), text.size() - start.size() - end.size());
+    }
+
+  private:
+    std::istringstream lines_;
+};
+
+// The instruction in place of a call, `text`: from the brace that opens it to that which ends it.
+std::string instruction_of(const std::string &text) {
+    CallText call(text);
+    call.line("{ // callseq", "");
+    std::vector<std::string> operands;
+    std::string moves;
+    for (int i = 0; i < 10; i++) {
+        const std::string parameter = "param" + std::to_string(i);
+        call.line(".param .b32 \t" + parameter, ";");
+        std::string operand = call.line("st.param.b32 \t[" + parameter + "], ", ";");
+        if (operand[0] != '%') {  // a constant, of which the instruction has none
+            const std::string constant = "%k" + std::to_string(i);
+            moves += "mov.b32 " + constant + ", " + operand + "; ";
+            operand = constant;
+        }
+        operands.push_back(operand);
+    }
+    call.line(".param .align 16 .b8 \tretval0[16]", ";");
+    std::string type = call.line(std::string("call.uni (retval0), ") + all_sums, ");");
+    type.erase(type.find(','));
+    const std::string sums = call.line("ld.param.v2.b64 \t{", "}, [retval0];");
+    const size_t comma = sums.find(", ");
+    const auto list = [&](size_t begin, size_t end) {
+        std::string result;
+        for (size_t i = begin; i < end; i++) {
+            result += (i == begin ? "{" : ",") + operands[i];
+        }
+        return result + "}";
+    };
+    return "{ .reg .b32 %k<10>; .reg .b32 %m<4>; " + moves + instruction + type + "." + type +
+           ".f32 {%m0,%m1,%m2,%m3}, " + list(0, 4) + ", " + list(4, 6) + ", " + list(6, 10) + "; mov.b64 " +
+           sums.substr(0, comma) + ", {%m0,%m1}; mov.b64 " + sums.substr(comma + 2) + ", {%m2,%m3}; }";
+}
+
+}  // namespace
+
+std::string use_mma(const std::string &ptx) {
+    std::string result;
+    size_t at = 0;
+    const std::string call = std::string("call.uni (retval0), ") + all_sums;
+    const std::string declaration = ".extern .func  (.param .align 16 .b8 func_retval0[16]) " + std::string(all_sums);
+    for (size_t found = ptx.find(declaration); found != std::string::npos; found = ptx.find(declaration, at)) {
+        result += ptx.substr(at, found - at);
+        at = ptx.find(';', found) + 1;
+    }
+    for (size_t found = ptx.find(call, at); found != std::string::npos; found = ptx.find(call, at)) {
+        const size_t begin = ptx.rfind("{ // callseq", found), end = ptx.find("} // callseq", found);
+        result += ptx.substr(at, begin - at);
+        result += instruction_of(ptx.substr(begin, end - begin));
+        at = ptx.find('\n', end);
+    }
+    return result + ptx.substr(at);
+}
+
+void use_mma(Halide::Module &module) {
+    for (Halide::Buffer<> buffer : module.buffers()) {
+        if (buffer.name().find("_gpu_source_kernels") == std::string::npos) {
+            continue;
+        }
+        char *begin = static_cast<char *>(buffer.data()), *end = begin + buffer.size_in_bytes();
+        const std::string ptx(begin, std::find(begin, end, '\0')), with_instructions = use_mma(ptx);
+        if (with_instructions.size() > ptx.size()) {
+            throw Halide::InternalError("PTX of matrix products is longer than that of calls");
+        }
+        std::fill(std::copy(with_instructions.begin(), with_instructions.end(), begin), end, '\0');
+    }
+}
+
+}  // namespace kiln

@@ -1,0 +1,55 @@
+// Matrix products by a warp of CUDA: PTX's mma.sync.m16n8k16 of float16 or bfloat16, sums in float32.
+//
+// Halide has no expression for it. A definition calls what stands here; a pass over what is lowered makes one call of
+// the four numbers that a thread gets, and another over PTX's text makes that the instruction. All threads of a warp
+// must come to it: its calls have effects, for all that LLVM knows, and so it moves none of them behind a condition.
+#pragma once
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+// Two neighbours of 16 bits: word `number` of what begins with `first`, which is loaded from a place that a vector of
+// words may have.
+Halide::Expr two_products(const Halide::Expr &first, const Halide::Expr &number);
+
+// A number of which Halide knows nothing: where a thread is outside, it would leave out what keeps its loads inside, as
+// it expects no use of its sums.
+Halide::Expr of_any_value(const Halide::Expr &number);
+
+// A thread's share (PTX ISA, mma.m16n8k16): words of two products of rows g and g + 8, then the same eight products on;
+// those of column g; and sums of columns 2 t and 2 t + 1, of row g and then g + 8.
+struct MmaOperands {
+    std::vector<Halide::Expr> rows, columns, sums;
+};
+
+// The sums with all products added.
+std::vector<Halide::Expr> mma_sums(bool bfloat16, const MmaOperands &operands);
+
+// The custom lowering pass. Conditions around products are left out: what is loaded for them must be there for all
+// threads of a warp. Vectors of 16 bits are stored 16 bytes at a time.
+class CallMma : public Halide::Internal::IRMutator {
+  public:
+    using IRMutator::mutate;
+
+  protected:
+    using IRMutator::visit;
+    Halide::Expr visit(const Halide::Internal::Call *op) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::Block *op) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::IfThenElse *op) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::Store *op) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::For *op) override;
+
+  private:
+    bool in_products_ = false;  // within a kernel of products
+};
+
+// PTX with the instructions in place of calls; it is no longer than `ptx`. Throws where a call is not as expected.
+std::string use_mma(const std::string &ptx);
+// The same in a lowered module.
+void use_mma(Halide::Module &module);
+
+}  // namespace kiln
