@@ -184,7 +184,7 @@ void schedule_depthwise_gpu(DepthwiseStages &s, const Problem &problem, const De
     f.gpu_blocks(block, panel);
     if (schedule.in_registers) {
         s.padded.compute_at(f, threads[0]).store_in(Halide::MemoryType::Register);
-        s.padded.vectorize(s.padded.args()[0], schedule.vector);
+        store_channels(s.padded, s.padded.args()[0], problem.x_layout == Layout::nxc);
         for (size_t d = 1; d <= rank; d++) {
             s.padded.unroll(s.padded.args()[d]);
         }

@@ -153,8 +153,12 @@ Schedule default_schedule(const Problem &problem, const TargetModel &target) {
     };
     const auto is_worth_it = [&](const Schedule &s) {
         // No half of a block has nothing to do, and no slice.
-        const bool is_used = s.panel() < 2 * channels && s.pixels * s.threads_x < 2 * width + s.pixels &&
-                             s.threads_y < 2 * height && s.chunk * s.slices < in + s.chunk;
+        const auto is_used_up = [](int threads, int of_thread, int all) {
+            return threads == 1 || threads / 2 * of_thread < all;
+        };
+        const bool is_used = is_used_up(s.threads_c, s.channels, channels) &&
+                             is_used_up(s.threads_x, s.pixels, width) && is_used_up(s.threads_y, 1, height) &&
+                             s.chunk * s.slices < in + s.chunk;
         const int least_threads =
             static_cast<int>(std::min<int64_t>(target.gpu.warp, int64_t{channels} * width * height));
         return is_used && s.threads() >= least_threads && s.threads() <= target.gpu.threads_per_block &&

@@ -1,6 +1,7 @@
 #include "lowering/gpu/thread_registers.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace kiln {
 
@@ -53,6 +54,15 @@ class WithinThread : public IRMutator {
         lets_.pop_back();
         return result;
     }
+    IrStmt visit(const IfThenElse *op) override {
+        const Expr condition = without_lets(op->condition, lets_);
+        conditions_.push_back(condition);
+        const IrStmt then_case = mutate(op->then_case);
+        conditions_.back() = !condition;
+        const IrStmt else_case = mutate(op->else_case);
+        conditions_.pop_back();
+        return IfThenElse::make(mutate(op->condition), then_case, else_case);
+    }
 
   private:
     Expr within(const Expr &index) {
@@ -72,22 +82,34 @@ class WithinThread : public IRMutator {
         return simplify(substitute(threads_.name, Expr(static_cast<int>(number)), index));
     }
 
+    // Whether a thread that gets here is known not to be this one.
+    bool is_elsewhere(int64_t thread) const {
+        return std::any_of(conditions_.begin(), conditions_.end(),
+                           [&](const Expr &condition) { return is_const_zero(in_thread(condition, thread)); });
+    }
+
     // Whether a thread's part of the array begins, by this access, where it does by those seen before. Terms that are
-    // the same may be written in several ways, so they are compared thread by thread.
+    // the same may be written in several ways, and simplified by what is so of threads that get here: they are compared
+    // thread by thread.
     bool begins_as_others(const Expr &begin) {
         if (std::any_of(same_.begin(), same_.end(), [&](const Expr &other) { return equal(begin, other); })) {
             return true;
         }
+        begins_.resize(static_cast<size_t>(threads_.count));
         for (int64_t thread = 0; thread < threads_.count; thread++) {
             const auto at = as_const_int(in_thread(begin, thread));
-            if (!at || (!same_.empty() && *at != begins_[static_cast<size_t>(thread)])) {
+            std::optional<int64_t> &seen = begins_[static_cast<size_t>(thread)];
+            if (is_elsewhere(thread)) {
+                continue;
+            }
+            if (!at || (seen && *seen != *at)) {
                 return false;
             }
-            if (same_.empty()) {
-                begins_.push_back(*at);
-            }
+            seen = *at;
         }
-        same_.push_back(begin);
+        if (conditions_.empty()) {
+            same_.push_back(begin);
+        }
         return true;
     }
 
@@ -100,8 +122,9 @@ class WithinThread : public IRMutator {
     const std::string name_;
     Lets lets_;
     const ThreadLoop threads_;
-    std::vector<Expr> same_;       // where a thread's part begins, in the ways that were seen
-    std::vector<int64_t> begins_;  // that, of each thread
+    std::vector<Expr> conditions_;                // of getting here, the outermost first
+    std::vector<Expr> same_;                      // where each thread's part begins, in the ways that were seen
+    std::vector<std::optional<int64_t>> begins_;  // that, of the threads that were seen
     int64_t elements_ = 0;
 };
 
