@@ -8,12 +8,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <string>
 
 namespace {
 
 constexpr size_t arena_bytes = size_t{256} << 20, alignment = 256;
 constexpr int failed = 999;
+
+// Held where memory is given out or a kernel runs: a program may do either in several threads.
+std::mutex one_at_a_time;
 
 struct Program {
     std::string text;
@@ -139,6 +143,7 @@ int cuFuncSetAttribute(void *, int, int) {
 }
 int cuLaunchKernel(void *function, unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz,
                    unsigned, void *, void **arguments, void **) {
+    const std::lock_guard lock(one_at_a_time);
     const Function &called = *static_cast<Function *>(function);
     const std::string ptx = folder() + "/kernel.ptx";
     std::ofstream(ptx) << called.program->text;
@@ -159,6 +164,7 @@ int cuLaunchKernel(void *function, unsigned bx, unsigned by, unsigned bz, unsign
     return std::system(command.c_str()) == 0 ? 0 : failed;
 }
 int cuMemAlloc_v2(unsigned long long *pointer, size_t bytes) {
+    const std::lock_guard lock(one_at_a_time);
     Arena &memory = arena();
     const size_t whole = (bytes + alignment - 1) / alignment * alignment;
     if (memory.used + whole > arena_bytes) {

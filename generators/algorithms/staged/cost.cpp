@@ -15,8 +15,6 @@ namespace {
 constexpr double copy_instructions = 29, copy_weights_instructions = 1;
 // Of a sum's instructions, those that only move registers.
 constexpr double moves_share = 0.44;
-// So many copies of a thread are on their way at a time (schedule_gpu.cpp).
-constexpr int copies_together = 8;
 // Registers of a thread besides its sums, a product's operands included.
 constexpr int other_registers = 48;
 // Of a call: its first loads and its last stores, which nothing hides.
@@ -40,8 +38,7 @@ Work work_of(const Problem &problem, const Schedule &s) {
                   static_cast<double>(ceil_div<int64_t>(problem.out_channels, s.panel()));
     double taps = 1;
     for (size_t a = 0; a < axes.size(); a++) {
-        const int tile = a == 0 ? s.pixels * s.threads_x : a == 1 ? s.threads_y : 1;
-        work.blocks *= ceil_div(axes[a].phase_extent, tile) * axes[a].phases;
+        work.blocks *= ceil_div(axes[a].phase_extent, s.positions(a)) * axes[a].phases;
         taps *= axes[a].taps;
     }
     work.products = s.chunk * taps * s.chunks(problem);
@@ -125,7 +122,8 @@ std::vector<int> powers_of_2(int most) {
     return result;
 }
 
-// Most of the channels, half of them, a quarter ...
+}  // namespace
+
 std::vector<int> chunks_of(int channels) {
     std::vector<int> result = {std::min(channels, 64)};
     while (result.back() > 1) {
@@ -133,8 +131,6 @@ std::vector<int> chunks_of(int channels) {
     }
     return result;
 }
-
-}  // namespace
 
 Schedule default_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);

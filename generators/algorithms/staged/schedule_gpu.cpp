@@ -20,7 +20,7 @@ using Halide::VarOrRVar;
 
 // Positions of the input that a block reads on an axis.
 int input_extent(const std::vector<AxisMap> &axes, const Schedule &schedule, size_t a) {
-    return axes[a].extent_of(a == 0 ? schedule.pixels * schedule.threads_x : a == 1 ? schedule.threads_y : 1);
+    return axes[a].extent_of(schedule.positions(a));
 }
 
 // The loops over the elements of a tile and over threads, of a stage with y's dimensions.
@@ -51,10 +51,10 @@ Var schedule_product(Stages &s, const Problem &problem, const Schedule &schedule
     // Whole vectors, so that what guards them is the same for all lanes.
     f.split(s.c, vectors, s.c, schedule.vector, TailStrategy::RoundUp);
     f.split(vectors, panel, in_panel, schedule.panel() / schedule.vector, TailStrategy::GuardWithIf);
-    f.split(s.q[0], bx, in_x, schedule.pixels * schedule.threads_x, TailStrategy::GuardWithIf);
+    f.split(s.q[0], bx, in_x, schedule.positions(0), TailStrategy::GuardWithIf);
     std::optional<Var> of_y;
     if (s.axes.size() > 1) {
-        f.split(s.q[1], by, in_y, schedule.threads_y, TailStrategy::GuardWithIf);
+        f.split(s.q[1], by, in_y, schedule.positions(1), TailStrategy::GuardWithIf);
         blocks.push_back(by);
         of_y = in_y;
     }
@@ -90,7 +90,7 @@ void schedule_sums(Stages &s, const Schedule &schedule, const Func &product, con
     s.acc.bound_extent(s.c, schedule.panel()).bound_extent(s.n, 1).bound_extent(s.slice, 1);
     std::vector<VarOrRVar> others;
     for (size_t a = 0; a < s.axes.size(); a++) {
-        s.acc.bound_extent(s.q[a], a == 0 ? schedule.pixels * schedule.threads_x : a == 1 ? schedule.threads_y : 1);
+        s.acc.bound_extent(s.q[a], schedule.positions(a));
         s.acc.bound_extent(s.phase[a], 1);
         if (a > 1) {
             others.emplace_back(s.q[a]);
@@ -129,7 +129,6 @@ void schedule_sums(Stages &s, const Schedule &schedule, const Func &product, con
 // thread waits for is the first of them.
 void copy_by_threads(Func &f, const std::optional<Var> &vectors, const std::vector<Var> &loops, int64_t count,
                      const std::vector<Var> &others, int threads) {
-    constexpr int together = 8;
     const Var rest("rest"), thread("thread"), turn("turn");
     std::vector<VarOrRVar> order;
     if (vectors) {
@@ -142,8 +141,8 @@ void copy_by_threads(Func &f, const std::optional<Var> &vectors, const std::vect
     const Var all = fuse_all(Stage(f), loops, "all");
     f.split(all, rest, thread, threads, TailStrategy::GuardWithIf);
     const int turns = static_cast<int>(ceil_div<int64_t>(count, threads));
-    if (turns > together) {
-        f.split(rest, turn, rest, together, TailStrategy::GuardWithIf);
+    if (turns > copies_together) {
+        f.split(rest, turn, rest, copies_together, TailStrategy::GuardWithIf);
         split.insert(split.end(), {rest, turn, thread});
     } else {
         split.insert(split.end(), {rest, thread});
@@ -232,7 +231,7 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
              {"threads_c", halves(lanes_around(channels, 64), 1)},
              {"threads_x", halves(lanes_around(width, 64), 1)},
              {"threads_y", halves(lanes_around(height, 16), 1)},
-             {"chunk", halves(lanes_around(in, 64), 1)},
+             {"chunk", chunks_of(in)},
              {"unroll", {1, 2, 4, 8}},
              {"slices", halves(lanes_around(in, 16), 1)}},
             [=, &target](const ScheduleNumbers &n) {

@@ -53,12 +53,9 @@ bool applies(const Problem &problem) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
-    // Of one sum alone threads but the first have nothing to read at the end, and whose sum that is cannot be told.
-    const bool has_one_sum = problem.out_channels == 1 &&
-                             std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.out == 1; });
-    return !has_one_sum && phases_are_whole(axes) && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
-        return axis.offset_is_bounded() && !axis.has_uneven_phases() && !axis.has_empty_phases();
-    });
+    return phases_are_whole(axes) && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+               return axis.offset_is_bounded() && !axis.has_uneven_phases() && !axis.has_empty_phases();
+           });
 }
 
 namespace {

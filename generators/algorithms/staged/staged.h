@@ -37,6 +37,8 @@ struct Schedule {
 
     int panel() const { return channels * threads_c; }
     int threads() const { return threads_c * threads_x * threads_y; }
+    // Of a block's tile, on an axis.
+    int positions(size_t axis) const { return axis == 0 ? pixels * threads_x : axis == 1 ? threads_y : 1; }
     // Chunks that a block goes through.
     int chunks(const Problem &problem) const;
 
@@ -66,10 +68,14 @@ void schedule_gpu(Stages &stages, const Problem &problem, const Schedule &schedu
 std::vector<int> packed_extents(const Problem &problem, const Schedule &schedule);
 Halide::Func pack(const Problem &problem, const Schedule &schedule, const Halide::Func &w);
 
+// So many of a thread's copies to shared memory are on their way at a time.
+constexpr int copies_together = 8;
 // Of what a block stages at a time: float32.
 int64_t shared_bytes(const Problem &problem, const Schedule &schedule);
 // An estimate of a call's time on the target's GPU, in cycles of its multiprocessors.
 double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target);
+// Numbers of channels that are compared as chunks: most of them, half of those, a quarter ...
+std::vector<int> chunks_of(int channels);
 Schedule default_schedule(const Problem &problem, const TargetModel &target);
 ScheduleSpace space(const Problem &problem, const TargetModel &target);
 
