@@ -118,7 +118,8 @@ constexpr Algorithm list[] = {
          .summary = "chunks of weights and input in shared memory, sums of a block in its threads' registers",
          .applies =
              [](const Problem &p) { return (is_fixed_conv(p) || is_fixed_conv_transpose(p)) && staged::applies(p); },
-         .runs_on = is_gpu}),
+         .runs_on = [](const Problem &p,
+                       const TargetModel &target) { return target.is_gpu() && staged::fits(join_phases(p), target); }}),
     row<JoiningPhases<DirectGpu>>({.name = "gpu_direct",
                                    .summary = "a tile of channels and pixels a thread, products summed in order",
                                    .applies = is_fixed_conv,

@@ -16,8 +16,7 @@ HERE = Path(__file__).parent
 CASES = HERE.parent / "cases/mma.toml"
 SCHEDULES = (
     "",
-    "channels:1;columns:1;rows:1;warps:2;side_by_side:0;unroll:1",
-    "channels:1;columns:2;rows:1;warps:1;side_by_side:1;unroll:1",
+    "channels:1;columns:2;rows:1;warps:2;side_by_side:1;unroll:1",
 )
 
 

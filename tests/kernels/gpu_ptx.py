@@ -2,6 +2,7 @@
 of what was found, which KILN_UPDATE_GPU=1 makes anew. Needs no GPU and no CUDA toolkit: ptxas comes from PyPI.
 """
 
+import functools
 import importlib.util
 import json
 import os
@@ -66,6 +67,7 @@ def stage(entry):
     return re.match(r"_kernel_(\w+?)(_s\d+)?_(\w+)$", entry).group(1) if "_s" in entry else entry
 
 
+@functools.cache
 def compiled(layout):
     """The suite's kernels in a layout: its manifest, and the PTX of each kernel in the manifest's order."""
     suite = (ROOT / "bench/suite.toml").read_text()

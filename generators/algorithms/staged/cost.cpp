@@ -176,4 +176,8 @@ Schedule default_schedule(const Problem &problem, const TargetModel &target) {
     return best;
 }
 
+bool fits(const Problem &problem, const TargetModel &target) {
+    return shared_bytes(problem, default_schedule(problem, target)) <= target.gpu.shared_bytes;
+}
+
 }  // namespace kiln::staged

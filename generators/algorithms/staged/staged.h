@@ -77,6 +77,8 @@ double cycles(const Problem &problem, const Schedule &schedule, const TargetMode
 // Numbers of channels that are compared as chunks: most of them, half of those, a quarter ...
 std::vector<int> chunks_of(int channels);
 Schedule default_schedule(const Problem &problem, const TargetModel &target);
+// Whether some block's shared memory holds what it stages at a time: not where a kernel has very many taps.
+bool fits(const Problem &problem, const TargetModel &target);
 ScheduleSpace space(const Problem &problem, const TargetModel &target);
 
 }  // namespace kiln::staged
