@@ -20,4 +20,26 @@ inline Halide::Expr without_lets(Halide::Expr value, const Lets &lets) {
     return value;
 }
 
+// A mutator that knows the values of the names around it.
+class LetsMutator : public Halide::Internal::IRMutator {
+  protected:
+    using IRMutator::visit;
+
+    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt *op) override {
+        return within<Halide::Internal::Stmt>(op);
+    }
+    Halide::Expr visit(const Halide::Internal::Let *op) override { return within<Halide::Expr>(op); }
+
+    Lets lets_;
+
+  private:
+    template <typename Result, typename Node>
+    Result within(const Node *op) {
+        lets_.emplace_back(op->name, op->value);
+        Result result = IRMutator::visit(op);
+        lets_.pop_back();
+        return result;
+    }
+};
+
 }  // namespace kiln

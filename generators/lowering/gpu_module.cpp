@@ -119,14 +119,13 @@ Expr gpu_call(const Call *op, const Expr &gpu) {
     return Expr();
 }
 
-std::string device_source(const Halide::Module &module) {
+Halide::Buffer<> device_source(const Halide::Module &module) {
     for (const Halide::Buffer<> &buffer : module.buffers()) {
         if (buffer.name().find("_gpu_source_kernels") != std::string::npos) {
-            const auto *begin = static_cast<const char *>(buffer.data());
-            return {begin, std::find(begin, begin + buffer.size_in_bytes(), '\0')};
+            return buffer;
         }
     }
-    return "";
+    return {};
 }
 
 }  // namespace kiln

@@ -47,7 +47,8 @@ class PlaceInWorkspace : public Halide::Internal::IRMutator {
 // `gpu` is the kiln_gpu.
 Halide::Expr gpu_call(const Halide::Internal::Call *op, const Halide::Expr &gpu);
 
-// The text that a lowered module hands to the GPU's driver: PTX or OpenCL C. Empty where it has no kernels.
-std::string device_source(const Halide::Module &module);
+// What a lowered module hands to the GPU's driver: PTX or OpenCL C, and zeros behind it. Undefined where it has no
+// kernels.
+Halide::Buffer<> device_source(const Halide::Module &module);
 
 }  // namespace kiln

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "expressions/arithmetic.h"
+
 namespace kiln {
 
 using Halide::TailStrategy;
@@ -38,6 +40,15 @@ void keep_loops_whole(Halide::Func f) {
     for (int i = 0; i < f.num_update_definitions(); i++) {
         f.update(i).never_partition_all();
     }
+}
+
+int resident_blocks(const GpuModel &gpu, int threads, int registers_of_thread, int64_t shared_bytes) {
+    constexpr int reserved_shared_bytes = 1024;
+    const int whole_warps = round_up(threads, gpu.warp);
+    const int64_t most =
+        std::min<int64_t>({gpu.resident_threads / whole_warps, gpu.file_registers / (registers_of_thread * whole_warps),
+                           gpu.multiprocessor_shared_bytes / (shared_bytes + reserved_shared_bytes)});
+    return static_cast<int>(std::max<int64_t>(most, 1));
 }
 
 }  // namespace kiln

@@ -3,8 +3,11 @@
 
 #include <Halide.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "targets/target_model.h"
 
 namespace kiln {
 
@@ -21,6 +24,10 @@ void store_channels(Halide::Func f, const Halide::Var &channels, bool side_by_si
 // Keeps the loops of a Func, its sum's too, whole. Halide would take what lies in the padding out of them: loops whose
 // ends differ from thread to thread, which a warp's threads wait for, and which PoCL 3.1 compiles wrong.
 void keep_loops_whole(Halide::Func f);
+
+// How many blocks the registers, threads and shared memory of a multiprocessor hold at once, one at the least. Of
+// shared memory a block takes 1 KB beside its own.
+int resident_blocks(const GpuModel &gpu, int threads, int registers_of_thread, int64_t shared_bytes);
 
 // The widest of 4, 2 and 1 elements that divides `count`.
 inline int vector_of(int count) {

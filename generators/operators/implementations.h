@@ -461,8 +461,9 @@ struct StagedSamplesGpu {
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
         return constants(staged::packed_extents(staged::product_of_samples(problem), schedule));
     }
-    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
-        return staged::pack_samples(problem, schedule, w);
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return staged::pack_samples(problem, schedule, sizes, w);
     }
 };
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -31,8 +32,10 @@ struct Function {
 std::string folder() {
     static std::string made;
     if (made.empty()) {
-        char name[] = "/tmp/kiln_emulated_XXXXXX";
-        made = mkdtemp(name);
+        made = std::filesystem::temp_directory_path() / "kiln_emulated_XXXXXX";
+        if (mkdtemp(made.data()) == nullptr) {
+            std::abort();
+        }
     }
     return made;
 }

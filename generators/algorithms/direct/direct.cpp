@@ -3,6 +3,7 @@
 #include "algorithms/direct/direct.h"
 
 #include "algorithms/direct/packing.h"
+#include "axes/output_vars.h"
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
@@ -29,12 +30,7 @@ int channels_read(const Problem &problem, const PackedWeights &packed) {
 // Of each axis q, and phase where there are several.
 std::vector<Var> product_vars(const DirectStages &s) {
     std::vector<Var> at = s.channel_vars();
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        at.push_back(s.q[a]);
-        if (s.axes[a].phases > 1) {
-            at.push_back(s.phase[a]);
-        }
-    }
+    append(at, positions_and_phases(s.axes, s.q, s.phase));
     at.push_back(s.n);
     return at;
 }

@@ -1,8 +1,8 @@
 // The direct algorithm's packed weights.
 #include "algorithms/direct/packing.h"
 
+#include "axes/tap_weights.h"
 #include "expressions/vars.h"
-#include "expressions/weights.h"
 
 namespace kiln {
 
@@ -69,21 +69,18 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
         order = {j0, step, lane, steps};
     }
     const bool joins = packed.joined_taps > 1;
-    std::vector<Expr> at = weight_at(problem, {channel, channel / out_of_group, channel % out_of_group},
-                                     joins ? k % packed.reduction_channels : k, packed.reduction_channels);
-    // Outside these bounds, in the last panel's empty lanes and beyond an uneven phase's taps, weights are zero.
-    Halide::Region bounds = weight_bounds(problem);
-    for (size_t a = rank; a-- > 0;) {
-        const Expr tap = joins && a == 0 ? k / packed.reduction_channels : Expr(j[a]);
-        at.push_back(packed.axes[a].tap(phase[a], tap));
-        bounds.emplace_back(0, packed.axes[a].kernel);
+    std::vector<Expr> taps(j.begin(), j.end());
+    if (joins) {
+        taps[0] = k / packed.reduction_channels;
     }
     order.insert(order.end(), j.begin(), j.end());
     order.push_back(block);
     order.insert(order.end(), phase.begin(), phase.end());
     Func result("packed");
     const Expr zero = Halide::Internal::make_zero(w.type());
-    const Expr value = Halide::BoundaryConditions::constant_exterior(w, zero, bounds)(at);
+    const Expr value =
+        weight_or_zero(problem, w, {channel, channel / out_of_group, channel % out_of_group},
+                       joins ? k % packed.reduction_channels : k, packed.reduction_channels, packed.axes, taps, phase);
     // A transposed convolution's next input channel may be the next group's, and so may a panel's next output channel.
     const int reduction = packed.reduction_channels * packed.joined_taps;
     Expr is_weight = packed.steps() * packed.dot_width > reduction ? k < reduction : Expr();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "algorithms/empty/empty.h"
+#include "axes/output_vars.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
@@ -180,12 +181,7 @@ Kn2rowStages kn2row(const Problem &problem, const Kn2rowSchedule &schedule, cons
     s.products = direct(of_products, schedule.direct(), read, target);
     define_shifted(s, schedule);
     std::vector<Var> at = {s.c};
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        at.push_back(s.q[a]);
-        if (s.axes[a].phases > 1) {
-            at.push_back(s.phase[a]);
-        }
-    }
+    append(at, positions_and_phases(s.axes, s.q, s.phase));
     at.push_back(s.n);
     s.y = Func("y");
     s.y(at) = epilogue(problem, sum_of_taps(s, problem), operands, {at.begin(), at.end()});

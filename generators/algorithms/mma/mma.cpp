@@ -7,11 +7,11 @@
 // tiles, are neighbours.
 #include "algorithms/mma/mma.h"
 
+#include "axes/tap_weights.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
-#include "expressions/weights.h"
 #include "lowering/gpu/mma.h"
 #include "moves/gpu_schedule.h"
 
@@ -313,18 +313,13 @@ Func pack(const Problem &problem, const MmaSchedule &schedule, const Func &w) {
     const std::vector<Var> tap = vars("tap", axes.size()), phase = vars("phase", axes.size());
     const Expr channel = panel * schedule.panel() + column / 2 * (2 * schedule.channels) + 2 * tile + column % 2;
     const Expr k = step * step_products + t * thread_products + product;
-    std::vector<Expr> at = weight_at(problem, {channel, 0, channel}, k, static_cast<int>(problem.in_channels));
-    Halide::Region bounds = weight_bounds(problem);
-    for (size_t a = axes.size(); a-- > 0;) {
-        at.push_back(axes[a].tap(phase[a], tap[a]));
-        bounds.emplace_back(0, axes[a].kernel);
-    }
     std::vector<Var> order = {product, t, column, tile, step};
     append(order, tap);
     order.push_back(panel);
     append(order, phase);
     Func packed("packed");
-    packed(order) = Halide::BoundaryConditions::constant_exterior(w, Halide::Internal::make_zero(w.type()), bounds)(at);
+    packed(order) = weight_or_zero(problem, w, {channel, 0, channel}, k, static_cast<int>(problem.in_channels), axes,
+                                   {tap.begin(), tap.end()}, phase);
     return packed;
 }
 

@@ -19,8 +19,6 @@ constexpr double moves_share = 0.44;
 constexpr int other_registers = 48;
 // Of a call: its first loads and its last stores, which nothing hides.
 constexpr double call_cycles = 8400;
-// Shared memory that a block takes besides its own.
-constexpr int reserved_shared_bytes = 1024;
 
 // What a problem and a schedule make of a GPU's work.
 struct Work {
@@ -47,14 +45,11 @@ Work work_of(const Problem &problem, const Schedule &s) {
     return work;
 }
 
-// How many blocks a multiprocessor holds at once.
-int resident_blocks(const Problem &problem, const Schedule &s, const GpuModel &gpu) {
+// Of a multiprocessor at once.
+int blocks_at_once(const Problem &problem, const Schedule &s, const GpuModel &gpu) {
     constexpr int most = 32;
     const int registers = round_up(s.channels * s.pixels + other_registers, 8);
-    const int64_t shared = shared_bytes(problem, s) + reserved_shared_bytes;
-    const int threads = round_up(s.threads(), gpu.warp);
-    return std::max(1, std::min({most, gpu.resident_threads / threads, gpu.file_registers / (registers * threads),
-                                 static_cast<int>(gpu.multiprocessor_shared_bytes / shared)}));
+    return std::min(most, resident_blocks(gpu, s.threads(), registers, shared_bytes(problem, s)));
 }
 
 // In how many turns shared memory gives a warp the operands of a product: 32 numbers in each.
@@ -84,7 +79,7 @@ double cycles(const Problem &problem, const Schedule &s, const TargetModel &targ
     const double alone = chunks * (gpu.staging_cycles * batches + rounds * copies) +
                          work.products * std::max<double>({rounds * issued, warps * turns, double(gpu.product_cycles)});
     const double of_one = std::ceil(work.blocks / gpu.multiprocessors);
-    const double together = std::min<double>(of_one, resident_blocks(problem, s, gpu));
+    const double together = std::min<double>(of_one, blocks_at_once(problem, s, gpu));
     const double computing = std::ceil(of_one / together) * std::max(alone, together * busy);
     const double loading = work.blocks * chunks * sizeof(float) * (work.weights + work.input) / gpu.cache_bytes;
     const double adding = s.slices == 1
@@ -113,15 +108,6 @@ void for_each_schedule(const std::vector<Choice> &choices, size_t from, Schedule
     }
 }
 
-// 1, 2, 4 ... up to `most`.
-std::vector<int> powers_of_2(int most) {
-    std::vector<int> result;
-    for (int value = 1; value <= most; value *= 2) {
-        result.push_back(value);
-    }
-    return result;
-}
-
 }  // namespace
 
 std::vector<int> chunks_of(int channels) {
@@ -141,11 +127,11 @@ Schedule default_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<Choice> choices = {
         {&Schedule::channels, divisors_among(channels, {1, 2, 4, 8, 16})},
         {&Schedule::pixels, whole_range(1, std::min(width, 8))},
-        {&Schedule::threads_c, powers_of_2(32)},
-        {&Schedule::threads_x, powers_of_2(64)},
-        {&Schedule::threads_y, powers_of_2(16)},
+        {&Schedule::threads_c, halves(32, 1)},
+        {&Schedule::threads_x, halves(64, 1)},
+        {&Schedule::threads_y, halves(16, 1)},
         {&Schedule::chunk, chunks_of(in)},
-        {&Schedule::slices, powers_of_2(32)},
+        {&Schedule::slices, halves(32, 1)},
     };
     const auto is_worth_it = [&](const Schedule &s) {
         // No half of a block has nothing to do, and no slice.

@@ -45,14 +45,10 @@ Func build_samples(const Problem &problem, const Schedule &schedule, const Opera
     return s.y;
 }
 
-Func pack_samples(const Problem &problem, const Schedule &schedule, const Func &w) {
+Func pack_samples(const Problem &problem, const Schedule &schedule, const Sizes &sizes, const Func &w) {
     const Var c("c"), k("k"), tap("tap");
     const int channels = static_cast<int>(problem.in_channels);
-    std::vector<Expr> kernel;
-    for (int a = 0; a < problem.rank; a++) {
-        kernel.emplace_back(static_cast<int>(problem.kernel[problem.rank - 1 - a]));
-    }
-    const std::vector<Expr> taps = coordinates(k / channels, kernel);
+    const std::vector<Expr> taps = coordinates(k / channels, sizes.kernel);
     std::vector<Expr> at = {c, k % channels};
     at.insert(at.end(), taps.rbegin(), taps.rend());
     Func flat("flat");

@@ -20,6 +20,6 @@ Problem product_of_samples(const Problem &problem);
 // y over (channel, point, n), scheduled.
 Halide::Func build_samples(const Problem &problem, const Schedule &schedule, const Operands &operands);
 
-Halide::Func pack_samples(const Problem &problem, const Schedule &schedule, const Halide::Func &w);
+Halide::Func pack_samples(const Problem &problem, const Schedule &schedule, const Sizes &sizes, const Halide::Func &w);
 
 }  // namespace kiln::staged

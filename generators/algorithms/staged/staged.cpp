@@ -5,11 +5,12 @@
 #include <stdexcept>
 
 #include "axes/joined_phases.h"
+#include "axes/output_vars.h"
+#include "axes/tap_weights.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
-#include "expressions/weights.h"
 
 namespace kiln::staged {
 
@@ -152,12 +153,7 @@ Stages define(const Problem &problem, const Schedule &schedule, const Operands &
     define_sums(s, problem, schedule, operands);
     const Expr sum = finished_sum(s, schedule);
     std::vector<Var> at = {s.c};
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        at.push_back(s.q[a]);
-        if (s.axes[a].phases > 1) {
-            at.push_back(s.phase[a]);
-        }
-    }
+    append(at, positions_and_phases(s.axes, s.q, s.phase));
     at.push_back(s.n);
     s.y = Func("y");
     s.y(at) = epilogue(problem, sum, operands, std::vector<Expr>(at.begin(), at.end()));
@@ -182,18 +178,13 @@ Func pack(const Problem &problem, const Schedule &schedule, const Func &w) {
     const Var lane("lane"), k("k"), panel("panel");
     const std::vector<Var> tap = vars("tap", axes.size()), phase = vars("phase", axes.size());
     const Expr channel = panel * schedule.panel() + lane;
-    std::vector<Expr> from = weight_at(problem, {channel, 0, channel}, k, static_cast<int>(problem.in_channels));
-    Halide::Region bounds = weight_bounds(problem);
-    for (size_t a = axes.size(); a-- > 0;) {
-        from.push_back(axes[a].tap(phase[a], tap[a]));
-        bounds.emplace_back(0, axes[a].kernel);
-    }
     std::vector<Var> at = {lane, k};
     append(at, tap);
     at.push_back(panel);
     append(at, phase);
     Func packed("packed");
-    packed(at) = Halide::BoundaryConditions::constant_exterior(w, Halide::Internal::make_zero(w.type()), bounds)(from);
+    packed(at) = weight_or_zero(problem, w, {channel, 0, channel}, k, static_cast<int>(problem.in_channels), axes,
+                                {tap.begin(), tap.end()}, phase);
     return packed;
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "lowering/gpu_module.h"
+
 namespace kiln {
 
 using namespace Halide::Internal;
@@ -257,17 +259,16 @@ std::string use_mma(const std::string &ptx) {
 }
 
 void use_mma(Halide::Module &module) {
-    for (Halide::Buffer<> buffer : module.buffers()) {
-        if (buffer.name().find("_gpu_source_kernels") == std::string::npos) {
-            continue;
-        }
-        char *begin = static_cast<char *>(buffer.data()), *end = begin + buffer.size_in_bytes();
-        const std::string ptx(begin, std::find(begin, end, '\0')), with_instructions = use_mma(ptx);
-        if (with_instructions.size() > ptx.size()) {
-            throw Halide::InternalError("PTX of matrix products is longer than that of calls");
-        }
-        std::fill(std::copy(with_instructions.begin(), with_instructions.end(), begin), end, '\0');
+    Halide::Buffer<> source = device_source(module);
+    if (!source.defined()) {
+        return;
     }
+    char *begin = static_cast<char *>(source.data()), *end = begin + source.size_in_bytes();
+    const std::string ptx(begin, std::find(begin, end, '\0')), with_instructions = use_mma(ptx);
+    if (with_instructions.size() > ptx.size()) {
+        throw Halide::InternalError("PTX of matrix products is longer than that of calls");
+    }
+    std::fill(std::copy(with_instructions.begin(), with_instructions.end(), begin), end, '\0');
 }
 
 }  // namespace kiln

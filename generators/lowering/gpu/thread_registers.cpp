@@ -18,16 +18,18 @@ struct ThreadLoop {
 };
 
 // Replaces the indices of accesses to an array by what they are in the first thread.
-class WithinThread : public IRMutator {
+class WithinThread : public LetsMutator {
   public:
     WithinThread(std::string name, Lets lets, ThreadLoop threads)
-        : name_(std::move(name)), lets_(std::move(lets)), threads_(std::move(threads)) {}
+        : name_(std::move(name)), threads_(std::move(threads)) {
+        lets_ = std::move(lets);
+    }
 
     int64_t elements() const { return elements_; }
     using IRMutator::mutate;
 
   protected:
-    using IRMutator::visit;
+    using LetsMutator::visit;
     Expr visit(const Load *op) override {
         if (op->name != name_) {
             return IRMutator::visit(op);
@@ -41,18 +43,6 @@ class WithinThread : public IRMutator {
         }
         return Store::make(op->name, mutate(op->value), within(op->index), op->param, mutate(op->predicate),
                            ModulusRemainder());
-    }
-    IrStmt visit(const LetStmt *op) override {
-        lets_.emplace_back(op->name, op->value);
-        IrStmt result = IRMutator::visit(op);
-        lets_.pop_back();
-        return result;
-    }
-    Expr visit(const Let *op) override {
-        lets_.emplace_back(op->name, op->value);
-        Expr result = IRMutator::visit(op);
-        lets_.pop_back();
-        return result;
     }
     IrStmt visit(const IfThenElse *op) override {
         const Expr condition = without_lets(op->condition, lets_);
@@ -120,7 +110,6 @@ class WithinThread : public IRMutator {
     }
 
     const std::string name_;
-    Lets lets_;
     const ThreadLoop threads_;
     std::vector<Expr> conditions_;                // of getting here, the outermost first
     std::vector<Expr> same_;                      // where each thread's part begins, in the ways that were seen
@@ -146,9 +135,12 @@ class FindThreads : public IRVisitor {
 }  // namespace
 
 IrStmt KeepThreadsRegisters::visit(const Allocate *op) {
+    if (op->memory_type != Halide::MemoryType::Register) {
+        return IRMutator::visit(op);
+    }
     FindThreads inside;
     op->body.accept(&inside);
-    if (op->memory_type != Halide::MemoryType::Register || inside.loops.empty()) {
+    if (inside.loops.empty()) {
         return IRMutator::visit(op);  // a thread's own
     }
     if (inside.loops.size() > 1) {
@@ -158,13 +150,6 @@ IrStmt KeepThreadsRegisters::visit(const Allocate *op) {
     const IrStmt body = within.mutate(op->body);
     return Allocate::make(op->name, op->type, op->memory_type, {static_cast<int>(within.elements())}, op->condition,
                           mutate(body));
-}
-
-IrStmt KeepThreadsRegisters::visit(const LetStmt *op) {
-    lets_.emplace_back(op->name, op->value);
-    IrStmt result = IRMutator::visit(op);
-    lets_.pop_back();
-    return result;
 }
 
 }  // namespace kiln

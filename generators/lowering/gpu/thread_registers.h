@@ -11,17 +11,13 @@ namespace kiln {
 // an array of the whole block's elements to Halide, of which each thread has its own copy and accesses a part: at
 // indices that are a term of the thread's number, the same at all accesses, plus a constant. The array becomes that
 // part, at the constants alone, which registers can hold. Throws Halide::InternalError where an access is not so.
-class KeepThreadsRegisters : public Halide::Internal::IRMutator {
+class KeepThreadsRegisters : public LetsMutator {
   public:
     using IRMutator::mutate;
 
   protected:
-    using IRMutator::visit;
+    using LetsMutator::visit;
     Halide::Internal::Stmt visit(const Halide::Internal::Allocate *op) override;
-    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt *op) override;
-
-  private:
-    Lets lets_;
 };
 
 }  // namespace kiln

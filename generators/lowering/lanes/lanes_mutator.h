@@ -8,29 +8,11 @@
 
 namespace kiln {
 
-class LanesMutator : public Halide::Internal::IRMutator {
+class LanesMutator : public LetsMutator {
   protected:
-    using IRMutator::visit;
-
-    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt *op) override {
-        return within<Halide::Internal::Stmt>(op);
-    }
-    Halide::Expr visit(const Halide::Internal::Let *op) override { return within<Halide::Expr>(op); }
-
     // A lane of a vector, simplified.
     Halide::Expr lane(const Halide::Expr &vector, int i) const {
         return Halide::Internal::simplify(without_lets(Halide::Internal::extract_lane(vector, i), lets_));
-    }
-
-  private:
-    Lets lets_;
-
-    template <typename Result, typename Node>
-    Result within(const Node *op) {
-        lets_.emplace_back(op->name, op->value);
-        Result result = IRMutator::visit(op);
-        lets_.pop_back();
-        return result;
     }
 };
 

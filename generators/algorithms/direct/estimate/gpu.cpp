@@ -129,10 +129,7 @@ Work work_of(const Layer &layer, const DirectGpuSchedule &s, int64_t shared, con
     work.second_cache = read * gpu.multiprocessors / gpu.cache_bytes;
     const double uneven = layer.width % s.pixels == 0 ? 1 : uneven_tiles;
     work.chain = uneven * turns * (turn_latency + issued) + block_cycles + (s.slices > 1 ? slice_cycles : 0);
-    work.resident = static_cast<int>(std::min<int64_t>({gpu.resident_threads / (warps * gpu.warp),
-                                                        gpu.file_registers / (registers_of(s) * gpu.warp * warps),
-                                                        gpu.multiprocessor_shared_bytes / (shared + 1024)}));
-    work.resident = std::max(work.resident, 1);
+    work.resident = resident_blocks(gpu, s.threads(), registers_of(s), shared);
     return work;
 }
 
