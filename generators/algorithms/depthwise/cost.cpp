@@ -65,14 +65,17 @@ bool takes_row_lanes(const Numbers &n) {
     // Sums of many taps that share what they read are worth that copy, where rows are short or taps many enough: 7x7 of
     // 768 channels at 7x7 takes .022 ms in place of .189, of 96 at 56x56 .28 in place of .78. Where planes are
     // transposed in registers, so are all of 16 registers, of which few rows share what they load (28x28 by AVX2 .071
-    // in place of .103, 56x56 .175 in place of .221), and of cores that shuffle several vectors a cycle images of
-    // stride 1 whose channels mostly fill vectors: on a Zen 5 5x5 of 240 channels at 28x28 takes .081 in place of .111,
-    // of 96 at 56x56 .137 in place of .172, of 24 at 48x48 .026 in place of .023. Of others rows of up to a vector and
-    // a half: 5x5 of 480 channels at 14x14 .049 in place of .074, at 28x28 as long.
-    constexpr double least_filled = 0.8;
-    const bool shuffles_fast = n.target.core.shuffles_per_cycle >= 2 && n.axes.size() == 2 && n.axes[0].stride == 1 &&
-                               tile_fit(static_cast<int>(n.problem.out_channels), n.lanes) >= least_filled;
-    const bool rows_share = n.target.vector_registers >= 32 && !shuffles_fast;
+    // in place of .103, 56x56 .175 in place of .221), and all whose channels mostly fill vectors: on an Intel Xeon 5x5
+    // of 128 channels at 28x28 takes .057 ms in place of .077, of 240 at 56x56 .468 in place of .626, of 96 at stride 2
+    // .078 in place of .104, 3x3x3 of 48 at 8x28x28 .193 in place of .249, but of 54 .258 in place of .236, 5x5 of 24
+    // at 48x48 .038 in place of .030. On a Zen 5, which shuffles several vectors a cycle, so it is of images of stride
+    // 1: 5x5 of 240 channels at 28x28 takes .081 in place of .111, of 96 at 56x56 .137 in place of .172, of 24 at 48x48
+    // .026 in place of .023. Of others rows of up to a vector and a half: 5x5 of 480 channels at 14x14 .049 in place of
+    // .074.
+    constexpr double least_filled = 0.85;
+    const bool as_measured = n.target.core.shuffles_per_cycle < 2 || (n.axes.size() == 2 && n.axes[0].stride == 1);
+    const bool fills = as_measured && tile_fit(static_cast<int>(n.problem.out_channels), n.lanes) >= least_filled;
+    const bool rows_share = n.target.vector_registers >= 32 && !fills;
     const int least_width = !n.transposes ? 8 : rows_share ? n.lanes * 3 / 2 : n.width + 1;
     const bool transposes = (n.many_taps || n.half_rows) && n.problem.out_channels >= n.lanes &&
                             (n.width < least_width || n.problem.taps() >= least_transposed_taps);
@@ -304,24 +307,48 @@ void choose_unrolled_tile(DepthwiseSchedule &schedule, const Numbers &n) {
     }
 }
 
+// Whether the direct algorithm sums several outputs of each channel faster. Its vectors are positions of channels-first
+// rows, whose sums do not wait for each other: where it reads x itself, of images too, unless planes of so many taps
+// are transposed here. On an Intel Xeon 20x1 of 8 to 16 channels by 3x500 positions take .0104 ms in place of .0322
+// (held to AVX2 .0107 and .0484), 3x3 of 32 to 64 at 28x28 .0087 and .0097 (.0104, .0153), 11 taps of 16 to 32 by 500
+// .0028 and .0046 (.0035, .0061); but of padded 5x5 .0223 and .0114. Channels last, each element is spread over its
+// outputs' lanes here, which positions of one tap each gain nothing by: 22x1 of 8 to 16 channels by 500 positions take
+// .0125 ms in place of .0175 (.0130, .0209), of 40 to 80 by 100 .0128 and .0179, where what a tile reads stays in the
+// first cache.
+bool is_direct_of_several(const Problem &problem, const std::vector<AxisMap> &axes, bool is_row,
+                          const TargetModel &target) {
+    constexpr int least_taps = 8, positions_of_tile = 12;
+    if (problem.in_channels != problem.groups || problem.out_channels == problem.groups) {
+        return false;
+    }
+    const int taps = static_cast<int>(problem.taps());
+    if (problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx) {
+        const bool reads_x = !axes[0].reads_outside() && axes[0].stride == 1 && axes[0].phases == 1;
+        const bool of_image = reads_x && taps >= least_taps && (is_row || taps < least_transposed_taps);
+        return axes[0].out >= target.lanes(32) && (of_image || (is_row && taps >= least_looped_taps));
+    }
+    const int64_t pixel_bytes = problem.in_channels * static_cast<int64_t>(sizeof(float));
+    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && is_row && axes[0].taps == 1 &&
+           taps >= least_looped_taps && taps * positions_of_tile * pixel_bytes <= target.core.l1.bytes &&
+           stay_in_first_cache(taps, axes[0].in * pixel_bytes, target);
+}
+
 }  // namespace
 
 // A row alone of many taps, of as many channels as a vector has, is a loop over taps of the direct algorithm. On a Zen
 // 5 unrolled taps take 1.3 to 1.6 times as long with 31 of 144 to 512 channels (channels first: 1.1 to 1.2), as long
-// with 17, and with 15 less. So is one of several outputs a group, channels-first, whose sums do not wait for each
-// other there: on an Intel Xeon 22x1 of 8 to 16 channels by 500 positions take .0037 ms in place of .0223 (held to AVX2
-// .0039 and .0261), 25 taps of 32 to 64 channels .0154 and .0168 (.0142, .0285).
+// with 17, and with 15 less.
 bool is_profitable(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const bool is_row = std::all_of(axes.begin() + 1, axes.end(), [](const AxisMap &axis) { return axis.out == 1; });
     const bool floats = problem.x_type == DType::f32 && problem.y_type == DType::f32;
+    if (!floats || problem.traits().transposed || target.lane_indexed_fma) {
+        return true;
+    }
     const bool whole_vectors =
         problem.out_channels == problem.groups && problem.groups >= target.lanes(32) && problem.rank == 1;
-    // Whose positions are vectors there.
-    const bool several = problem.out_channels > problem.groups && axes[0].out >= target.lanes(32) &&
-                         problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
-    return !is_row || !floats || !(whole_vectors || several) || problem.traits().transposed ||
-           target.lane_indexed_fma || problem.taps() < least_looped_taps;
+    return !(is_row && whole_vectors && problem.taps() >= least_looped_taps) &&
+           !is_direct_of_several(problem, axes, is_row, target);
 }
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target) {
