@@ -280,6 +280,23 @@ TEST(DirectDecision, cold_weights_are_read_once) {
     EXPECT_EQ(default_decision(up, cold).algorithm, "direct");
 }
 
+// Rows of tiles that several outputs' rows share are copied with their padding, which tiles of one row leave out.
+TEST(DirectDecision, padded_rows_are_not_copied_for_few_products) {
+    const Problem problem = parsed("conv2d-f32-n1-c1-i49x10-m64-o24x5-k10x4-s2x2-d1x1-p4x1,3x1-g1-nxc,nxc");
+    EXPECT_THAT(default_decision(problem, find_target("x86-64-amx")).schedule, testing::HasSubstr("rows:1;"));
+}
+
+// Planes of many taps are transposed in registers where channels mostly fill vectors.
+TEST(DirectDecision, depthwise_planes_of_many_taps_are_transposed) {
+    const std::pair<const char *, const char *> cases[] = {{"128", "transposed:1"}, {"24", "transposed:0"}};
+    for (const auto &[channels, expected] : cases) {
+        const std::string c = channels;
+        const Problem problem =
+            parsed("conv2d-f32-n1-c" + c + "-i48x48-m" + c + "-o48x48-k5x5-s1x1-d1x1-p2x2,2x2-g" + c + "-ncx,ncx");
+        EXPECT_THAT(default_decision(problem, find_target("x86-64-amx")).schedule, testing::HasSubstr(expected));
+    }
+}
+
 // Depthwise channels whose count is such that a position's neighbours lie in few of the first cache's sets are no
 // vector that sweeps the image: tiles are as tall as it is.
 TEST(DirectDecision, depthwise_channels_that_share_sets_take_tall_tiles) {

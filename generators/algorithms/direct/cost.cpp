@@ -5,6 +5,7 @@
 #include "algorithms/direct/estimate/estimate.h"
 #include "algorithms/direct/estimate/groups.h"
 #include "algorithms/direct/estimate/panels.h"
+#include "algorithms/direct/estimate/planes.h"
 #include "algorithms/direct/estimate/products.h"
 #include "algorithms/direct/schedule_cpu.h"
 #include "algorithms/estimates.h"
@@ -121,8 +122,9 @@ double score_of_tile(const Problem &problem, const std::vector<AxisMap> &axes, i
     const double steps = static_cast<double>(problem.flops()) / 2 / (problem.y_elements() * target.core.fma_per_cycle);
     const double of_peak = share(problem, axes, channels, s, target) * share_of_crowded_lines(problem, axes, s, target);
     const double waits = s.prefetch_panels ? panels_wait(problem, s, target) : 0;
+    const double of_call = waits + padded_copy_cycles(problem, axes, s, target);
     const double besides = handing_on_cycles(s, target) + group_copy_cycles(problem, axes, s, target) +
-                           flattening_cycles(axes, s) + waits * s.lanes / static_cast<double>(problem.y_elements());
+                           flattening_cycles(axes, s) + of_call * s.lanes / static_cast<double>(problem.y_elements());
     return s.lanes * of_peak / (1 + of_peak * besides / steps);
 }
 

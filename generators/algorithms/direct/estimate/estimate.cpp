@@ -17,7 +17,8 @@ namespace kiln {
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &target) {
     const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
-    const double besides = (copied_rows_cycles(problem, axes, s) + planes_cycles(problem, axes, s, target)) /
+    const double besides = (copied_rows_cycles(problem, axes, s) + padded_copy_cycles(problem, axes, s, target) +
+                            planes_cycles(problem, axes, s, target)) /
                            static_cast<double>(problem.y_elements());
     return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(problem, axes, channels, s, target) +
            store_cycles(problem, axes, s, target) + besides;
@@ -31,7 +32,7 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
     return problem.flops() / 2 / (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
-           copied_rows_cycles(problem, axes, schedule);
+           copied_rows_cycles(problem, axes, schedule) + padded_copy_cycles(problem, axes, schedule, target);
 }
 
 double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {

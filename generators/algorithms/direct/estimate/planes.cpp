@@ -98,6 +98,28 @@ double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
     return elements * times * cycles_of_element + tiles * cycles_of_tile;
 }
 
+double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                          const TargetModel &target) {
+    constexpr double cycles_of_row = 16, cycles_of_element = 0.2, far_share = 0.5;
+    const bool planes = problem.x_layout == Layout::ncx && !s.transposed_x;
+    const bool copies =
+        (problem.x_layout == Layout::ncx && axes[0].reads_outside()) || (s.rows > 1 && axes[1].reads_outside());
+    if (!copies || s.has_row_lanes() || problem.x_type != DType::f32 || axes[0].phases > 1 || problem.groups > 1 ||
+        target.lane_indexed_fma) {
+        return 0;
+    }
+    // A row of few channels is copied for each row of tiles that reads it.
+    const bool again =
+        axes.size() > 1 && problem.in_channels % s.lanes != 0 && (!planes || problem.in_channels < s.lanes);
+    const double times = again ? axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride) : 1;
+    const auto elements = static_cast<double>(problem.x_elements());
+    const double rows = elements / (axes[0].in * (planes ? 1.0 : static_cast<double>(problem.in_channels)));
+    // Where the second cache does not hold both, the copy is written to the last and read again.
+    const bool far = !again && 2 * elements * sizeof(float) > static_cast<double>(target.core.l2.bytes);
+    const double far_cycles = far_share * sizeof(float) * (1 / target.core.last.read + 1 / target.core.last.write);
+    return times * (rows * cycles_of_row + elements * (cycles_of_element + (far ? far_cycles : 0)));
+}
+
 double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                      const TargetModel &target) {
     constexpr double near_share = 0.33, far_share = 0.8;  // of the first and the second cache, that they may take

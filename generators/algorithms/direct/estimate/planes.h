@@ -18,6 +18,11 @@ bool sweeps_row_by_panels(const std::vector<AxisMap> &axes, const DirectSchedule
 // over a tile's taps. Vectors of strided elements are shuffled, or gathered one by one where they are far apart.
 double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s);
 
+// Cycles that tiles of channel lanes take besides their sums where they read a copy of x that has its padding: rows'
+// ends of channels-first x, and of either layout the rows beyond an image of which tiles span several.
+double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                          const TargetModel &target);
+
 // Cycles that channels-first x costs beside the sums: waits for its lines, or the copy with channels innermost. A step
 // of the sum reads lines of another channel than the one before; what neighbouring tiles read of all channels stays in
 // the first cache or comes from the second and, where it is too much or the planes lie so far apart that they fall into
