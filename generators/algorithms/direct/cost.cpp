@@ -133,7 +133,9 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
                                       const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const bool depthwise = problem.groups > 1 && problem.out_channels == problem.groups;
-    const int most_vectors = most_vectors_of(problem, like, target);
+    // Of a panel that is wider than all channels only those vectors are computed, which are counted as if all were.
+    const int most_vectors =
+        std::min(most_vectors_of(problem, like, target), ceil_div(static_cast<int>(channels), like.lanes));
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     DirectSchedule best;
     double most = 0;

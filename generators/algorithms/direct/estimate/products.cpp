@@ -119,11 +119,13 @@ double share_beside_others(const Problem &problem, const std::vector<AxisMap> &a
 }
 
 double handing_on_cycles(const DirectSchedule &s, const TargetModel &target) {
-    constexpr int sums_beside_products = 12;
-    constexpr double cycles_of_sum = 0.15;
-    const int sums = s.partial_sums * s.vectors * s.width() * s.rows;
+    constexpr int sums_beside_products = 12, few_sums = 16;
+    const bool has_adders = target.core.has_separate_adders();
+    const double cycles_of_few = has_adders ? 0.15 : 0.07, cycles_of_sum = has_adders ? 0.15 : 0.2;
     const bool delays = target.vector_bits == 512 && s.dot_width == 1;  // elsewhere it was not seen
-    return delays ? cycles_of_sum * std::max(0, sums - sums_beside_products) : 0;
+    const int sums = s.partial_sums * s.vectors * s.width() * s.rows;
+    const int few = std::clamp(sums - sums_beside_products, 0, few_sums - sums_beside_products);
+    return delays ? cycles_of_few * few + cycles_of_sum * std::max(0, sums - few_sums) : 0;
 }
 
 }  // namespace kiln
