@@ -286,6 +286,13 @@ TEST(DirectDecision, padded_rows_are_not_copied_for_few_products) {
     EXPECT_THAT(default_decision(problem, find_target("x86-64-amx")).schedule, testing::HasSubstr("rows:1;"));
 }
 
+// Few channels' rows, copied with their padding, stay in the first cache: sums by vectors along them take no
+// transforms.
+TEST(DirectDecision, rows_of_few_channels_to_many_are_direct) {
+    const Problem problem = parsed("conv2d-f32-n1-c4-i64x64-m512-o64x64-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx");
+    EXPECT_EQ(default_decision(problem, find_target("x86-64-amx")).algorithm, "direct");
+}
+
 // Planes of many taps are transposed in registers where channels mostly fill vectors.
 TEST(DirectDecision, depthwise_planes_of_many_taps_are_transposed) {
     const std::pair<const char *, const char *> cases[] = {{"128", "transposed:1"}, {"24", "transposed:0"}};

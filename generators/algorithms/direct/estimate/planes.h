@@ -14,8 +14,8 @@ namespace kiln {
 bool sweeps_row_by_panels(const std::vector<AxisMap> &axes, const DirectSchedule &s);
 
 // Cycles that row lanes take besides their sums where rows are padded or strided: to copy x, each row of tiles what it
-// reads, or a tile of one long row, unless that is too much (copies_by_tile_rows()); and to begin and end the loops
-// over a tile's taps. Vectors of strided elements are shuffled, or gathered one by one where they are far apart.
+// reads, or a tile of one long row, unless that is too much (copies_by_tile_rows()); and to begin and end rows, and the
+// loops over a tile's taps. Vectors of strided elements are shuffled, or gathered one by one where they are far apart.
 double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s);
 
 // Cycles that tiles of channel lanes take besides their sums where they read a copy of x that has its padding: rows'

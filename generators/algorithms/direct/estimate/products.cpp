@@ -77,12 +77,16 @@ double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, i
     const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
     const double lines = vectors * target.vector_bits / 512.0;
     double waits = s.has_row_lanes() && !copies_rows(axes[0]) ? step / (step + 0.1 * lines) : 1;
-    // Vectors of whole lines are all split, whose second loads are counted below: on an Intel Xeon layers of one to
-    // three channels reach nine tenths besides. On a Zen 5, and of more channels, what comes near is taken.
+    // Vectors of whole lines are all split, whose second loads are counted below: on an Intel Xeon layers of which the
+    // first cache holds what a row of outputs reads reach nine tenths besides. On a Zen 5, and of more, what comes near
+    // is taken.
     if (s.has_row_lanes() && copies_rows(axes[0]) && target.vector_bits == 512) {
-        constexpr int few_channels = 3;
-        const bool few = problem.in_channels / problem.groups <= few_channels;
-        waits = few && unhidden_cycles(target.core.last.write, target) > 0 ? 0.9 : 0.6;
+        constexpr int few_channels = 3;  // of a group
+        const int64_t rows = taps_of_phase(axes) / axes[0].taps;
+        const int64_t row_bytes = problem.in_channels * axes[0].in * static_cast<int64_t>(sizeof(float));
+        const bool near = problem.groups == 1 ? rows * row_bytes <= target.core.l1.bytes
+                                              : problem.in_channels / problem.groups <= few_channels;
+        waits = near && unhidden_cycles(target.core.last.write, target) > 0 ? 0.9 : 0.6;
     }
     // Vectors of rows that are read at each tap begin anywhere: those that reach into another line are loaded twice.
     const double split = s.has_row_lanes() && axes[0].taps > 1 ? vectors * (target.vector_bits / 8 - 4) / 64.0 : 0;
