@@ -3,6 +3,7 @@
 #include "lowering/flat_function.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
@@ -24,6 +25,7 @@ using Halide::UInt;
 constexpr int64_t alignment = Workspace::alignment;
 // Halide passes this name on to the bodies of parallel loops: it carries the workspace there.
 const std::string scratch_name = "__user_context";
+constexpr const char *parallel_loop = "halide_do_par_for";
 
 // What Halide is expected to lower to; where it does not, the message says which assumption broke.
 template <typename T>
@@ -92,18 +94,67 @@ class CollectValues : public IRVisitor {
     }
 };
 
-// Rewrites one function. `worker_scratch` and `worker_bytes` say where the bodies of its parallel loops find theirs.
+// The name of the function that is the body of a parallel loop: halide_do_par_for(::body, min, extent, closure).
+std::string loop_body(const Call *op) {
+    require(op->args.size() == 4 && op->args[0].as<Variable>() != nullptr, "halide_do_par_for has changed: ", Expr(op));
+    const std::string name = op->args[0].as<Variable>()->name;
+    return name.substr(name.rfind(':') + 1);
+}
+
+// The parallel loops that a function has: the names of their bodies' functions, and how many pieces each has.
+class ParallelLoops : public IRVisitor {
+  public:
+    ParallelLoops() = default;
+    explicit ParallelLoops(const LoweredFunc &function) { function.body.accept(this); }
+
+    std::vector<std::pair<std::string, double>> loops;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const Call *op) override {
+        if (op->name == parallel_loop) {
+            // The last chunk of a tensor may have fewer.
+            const Expr most = find_constant_bound(op->args[2], Direction::Upper);
+            const auto pieces = most.defined() ? as_const_int(most) : std::nullopt;
+            loops.emplace_back(loop_body(op), static_cast<double>(pieces.value_or(1)));
+        }
+        IRVisitor::visit(op);
+    }
+};
+
+using LoopBodies = std::map<std::string, ParallelLoops>;  // by the names of their functions
+
+// How many pieces the loops within such a body have in the mean; 1 without any. So many workers together take the time
+// of one for a piece of each loop, where all pieces are alike.
+double pieces_within(const LoopBodies &bodies, const std::string &body) {
+    const auto &loops = bodies.at(body).loops;
+    double all = 0;
+    for (const auto &[inner, pieces] : loops) {
+        all += std::max(pieces, pieces_within(bodies, inner));
+    }
+    return loops.empty() ? 1 : all / static_cast<double>(loops.size());
+}
+
+// Rewrites one function. `own_bytes` and `worker_bytes` say where the bodies of its parallel loops find theirs.
 class Flatten : public IRMutator {
   public:
-    // `output`: the name that lowering gave the pipeline's output buffer. `outer`: what closures hold.
-    Flatten(const FlatSignature &signature, std::string output, const Values &outer)
-        : signature_(signature), output_(std::move(output)), outer_(outer) {}
+    // `output`: the name that lowering gave the pipeline's output buffer. `outer`: what closures hold. `bodies`: of
+    // parallel loops, by their functions' names, with those that they have themselves.
+    Flatten(const FlatSignature &signature, std::string output, const Values &outer, const LoopBodies &bodies)
+        : signature_(signature), output_(std::move(output)), outer_(outer), bodies_(bodies) {}
+
+    // The body of a parallel loop that has such loops itself: its scratch begins with whom those are shared by.
+    void is_nested() {
+        workspace_.allocate("threads", alignment);
+        threads_ = reinterpret(Handle(), Load::make(UInt(64), scratch_name, 0, Halide::Buffer<>(), Halide::Parameter(),
+                                                    const_true(), ModulusRemainder()));
+    }
 
     Expr scratch_bytes() const { return simplify(make_const(Int(64), workspace_.peak()) + open_peak_); }
     // What comes before the blocks whose sizes depend on open sizes.
     int64_t constant_bytes() const { return workspace_.peak(); }
     static constexpr const char *open_scratch = "kiln.open_scratch";
-    static constexpr const char *worker_scratch = "kiln.worker_scratch";
+    static constexpr const char *own_bytes = "kiln.own_bytes";
     static constexpr const char *worker_bytes = "kiln.worker_bytes";
 
   protected:
@@ -129,7 +180,7 @@ class Flatten : public IRMutator {
         if (op->name == Call::buffer_get_min) {
             return make_zero(Int(32));
         }
-        if (op->name == "halide_do_par_for") {
+        if (op->name == parallel_loop) {
             return parallel_for(op);
         }
         return IRMutator::visit(op);
@@ -271,20 +322,24 @@ class Flatten : public IRMutator {
         return buffer->name.substr(0, buffer->name.rfind(".buffer"));
     }
 
-    // halide_do_par_for(body, min, extent, closure)
     Expr parallel_for(const Call *op) {
-        require(op->args.size() == 4, "halide_do_par_for has changed: ", Expr(op));
-        const Expr base = offset_pointer(pointer(scratch_name), Variable::make(Int(64), worker_scratch));
-        return Call::make(Int(32), "kiln_parallel_for",
-                          {pointer(signature_.threads + ".pointer"), op->args[0], mutate(op->args[3]),
-                           mutate(op->args[1]), mutate(op->args[2]), base, Variable::make(Int(64), worker_bytes)},
-                          Call::Extern);
+        const bool is_outer = !bodies_.at(loop_body(op)).loops.empty();
+        std::vector<Expr> arguments = {threads_.defined() ? threads_ : pointer(signature_.threads + ".pointer"),
+                                       op->args[0], mutate(op->args[3]), mutate(op->args[1]), mutate(op->args[2])};
+        if (is_outer) {
+            arguments.emplace_back(static_cast<int>(std::lround(pieces_within(bodies_, loop_body(op)))));
+        }
+        arguments.push_back(offset_pointer(pointer(scratch_name), Variable::make(Int(64), own_bytes)));
+        arguments.push_back(Variable::make(Int(64), worker_bytes));
+        return Call::make(Int(32), is_outer ? "kiln_parallel_for_outer" : "kiln_parallel_for", arguments, Call::Extern);
     }
 
     const FlatSignature &signature_;
     const std::string output_;
     Workspace workspace_;
     const Values outer_;
+    const LoopBodies &bodies_;
+    Expr threads_;                                           // where not the function's argument
     Expr open_end_ = Variable::make(Int(64), open_scratch);  // of the blocks around the current statement
     Expr open_bytes_ = make_zero(Int(64));                   // of those blocks, in terms of open sizes
     Expr open_peak_ = make_zero(Int(64));                    // the most that was
@@ -315,44 +370,84 @@ Halide::Internal::Stmt with_parameters(Halide::Internal::Stmt body, const std::v
     return body;
 }
 
+// The functions that a pipeline was lowered to: the bodies of parallel loops, and behind those its own.
+std::vector<LoweredFunc> functions_of(const Halide::Module &lowered) {
+    std::vector<LoweredFunc> functions = lowered.functions();
+    std::stable_partition(functions.begin(), functions.end(),
+                          [&](const LoweredFunc &function) { return function.name != lowered.name(); });
+    return functions;
+}
+
+std::string output_of(const LoweredFunc &pipeline) {
+    const auto output =
+        std::find_if(pipeline.args.begin(), pipeline.args.end(), [](const auto &arg) { return arg.is_output(); });
+    require(output != pipeline.args.end(), "no output in ", pipeline.name);
+    return output->name;
+}
+
+// What the body of a parallel loop and those within it take together, of which each takes `own`.
+Expr bytes_of_worker(const std::string &body, const LoopBodies &bodies, const std::map<std::string, Expr> &own) {
+    Expr within = make_zero(Int(64));
+    for (const auto &[inner, pieces] : bodies.at(body).loops) {
+        within = max(within, bytes_of_worker(inner, bodies, own));
+    }
+    return own.at(body) + within;
+}
+
+// Flattens each function, the last of which is the pipeline's own.
+Scratch flatten_all(std::vector<LoweredFunc> &functions, const FlatSignature &signature) {
+    const LoweredFunc &main = functions.back();
+    const std::string output = output_of(main);
+    CollectValues values;  // that bodies may be given
+    LoopBodies bodies;
+    for (const LoweredFunc &function : functions) {
+        bodies[function.name] = ParallelLoops(function);
+        if (!bodies[function.name].loops.empty()) {
+            function.body.accept(&values);
+        }
+    }
+    std::map<std::string, Expr> own;
+    for (LoweredFunc &function : functions) {
+        const bool is_main = function.name == main.name;
+        Flatten flatten(signature, output, is_main ? Values() : values.values, bodies);
+        if (!is_main && !bodies[function.name].loops.empty()) {
+            flatten.is_nested();
+        }
+        function.body = flatten.mutate(function.body);
+        function.body = substitute(Flatten::open_scratch, make_const(Int(64), flatten.constant_bytes()), function.body);
+        own[function.name] = flatten.scratch_bytes();
+        function.body = substitute(Flatten::own_bytes, own[function.name], function.body);
+    }
+    Scratch scratch = {own[main.name], make_zero(Int(64))};
+    for (const auto &[body, loops] : bodies) {
+        if (body != main.name) {
+            scratch.worker_bytes = simplify(max(scratch.worker_bytes, bytes_of_worker(body, bodies, own)));
+        }
+    }
+    for (LoweredFunc &function : functions) {
+        function.body = substitute(Flatten::worker_bytes, scratch.worker_bytes, function.body);
+    }
+    return scratch;
+}
+
 }  // namespace
 
 Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const std::string &symbol,
                     const FlatSignature &signature) {
-    Scratch scratch = {make_zero(Int(64)), make_zero(Int(64))};
     // Else LLVM fuses products and sums that were asked to be rounded by themselves.
     result.set_any_strict_float(result.any_strict_float() || lowered.any_strict_float());
     for (const Halide::Buffer<> &buffer : lowered.buffers()) {
         result.append(buffer);
     }
-    LoweredFunc main = lowered.get_function_by_name(lowered.name());
-    const auto output =
-        std::find_if(main.args.begin(), main.args.end(), [](const auto &arg) { return arg.is_output(); });
-    require(output != main.args.end(), "no output in ", lowered.name());
-    const std::string output_name = output->name;
-    const auto place_open = [](LoweredFunc &function, const Flatten &flatten) {
-        function.body = substitute(Flatten::open_scratch, make_const(Int(64), flatten.constant_bytes()), function.body);
-    };
-    CollectValues values;
-    main.body.accept(&values);
-    for (LoweredFunc function : lowered.functions()) {
-        if (function.name == lowered.name()) {
-            continue;
-        }
-        Flatten flatten(signature, output_name, values.values);  // the body of a parallel loop
-        function.body = flatten.mutate(function.body);
-        place_open(function, flatten);
-        function.name_mangling = Halide::NameMangling::C;
-        function.linkage = Halide::LinkageType::Internal;
-        scratch.worker_bytes = simplify(max(scratch.worker_bytes, flatten.scratch_bytes()));
-        result.append(function);
+    std::vector<LoweredFunc> functions = functions_of(lowered);
+    const Scratch scratch = flatten_all(functions, signature);
+    LoweredFunc main = functions.back();
+    functions.pop_back();
+    for (LoweredFunc &body : functions) {
+        body.name_mangling = Halide::NameMangling::C;
+        body.linkage = Halide::LinkageType::Internal;
+        result.append(body);
     }
-    Flatten flatten(signature, output_name, {});
-    main.body = flatten.mutate(main.body);
-    place_open(main, flatten);
-    scratch.bytes = flatten.scratch_bytes();
-    main.body = substitute(Flatten::worker_scratch, scratch.bytes, main.body);
-    main.body = substitute(Flatten::worker_bytes, scratch.worker_bytes, main.body);
     main.body = with_parameters(main.body, main.args, signature);
     main.name = symbol;
     main.linkage = Halide::LinkageType::External;

@@ -2,6 +2,7 @@
 #include "moves/parallel_split.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "expressions/arithmetic.h"
@@ -14,6 +15,7 @@ using Halide::Var;
 using Halide::VarOrRVar;
 
 constexpr int least_pieces = 16, most_threads = 8;
+constexpr double of_a_piece = 4e5;  // operations
 
 // The time that threads leave unused as they share so many pieces, over all that they have; most often they are few.
 double idle_share(int pieces) {
@@ -34,15 +36,44 @@ bool is_even(int pieces, int most) {
     return pieces >= 4 * most_threads || (pieces >= least_pieces && pieces % most_threads == 0);
 }
 
+// Whether so many pieces are even, or nearly, for up to 16 threads.
+bool is_nearly_even(int pieces) {
+    return idle_share(pieces) <= 0.065;
+}
+
 VarOrRVar loop_of(const VarOrRVar &like, const std::string &name) {
     return like.is_rvar ? VarOrRVar(RVar(name)) : VarOrRVar(Var(name));
 }
 
 }  // namespace
 
+int iterations_of(const std::vector<SharedLoop> &loops) {
+    return std::accumulate(loops.begin(), loops.end(), 1,
+                           [](int product, const SharedLoop &loop) { return product * loop.extent; });
+}
+
 int pieces_worth(double operations) {
-    constexpr double of_a_piece = 4e5;
     return static_cast<int>(std::clamp(operations / of_a_piece, 64.0, 256.0));
+}
+
+SharedWork SharedWork::within(int pieces) const {
+    constexpr double least_pieces_within = 32;
+    const double of_piece = operations_ / pieces;
+    SharedWork piece(of_piece >= least_pieces_within * of_a_piece && !is_nearly_even(pieces) ? of_piece : 0);
+    piece.is_within_ = true;
+    return piece;
+}
+
+int SharedWork::even_parts(int pieces, int iterations) const {
+    if (is_within_ || !is_shared()) {
+        return 1;
+    }
+    for (int parts = 1; parts < iterations; parts++) {
+        if (iterations % parts == 0 && is_nearly_even(pieces * parts)) {
+            return parts;
+        }
+    }
+    return iterations;
 }
 
 int even_pieces(int iterations, int most) {

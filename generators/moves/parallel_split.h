@@ -15,12 +15,36 @@ struct SharedLoop {
     int extent;
 };
 
+int iterations_of(const std::vector<SharedLoop> &loops);
+
 // How many pieces work of so many operations is worth: each takes microseconds, beside which handing it out is little.
 int pieces_worth(double operations);
 
 // Of how many pieces, a number that divides `iterations` and is no more than `most`, threads share so many iterations
 // most evenly: 2 of them above all, then 4 to 64. `iterations` themselves where nothing above that divides.
 int even_pieces(int iterations, int most);
+
+// Work that threads share, all of a call's or a piece of that.
+class SharedWork {
+  public:
+    // 0: none is shared.
+    explicit SharedWork(double operations) : operations_(operations) {}
+
+    bool is_shared() const { return operations_ > 0; }
+    int most_pieces() const { return pieces_worth(operations_); }
+
+    // One of so many pieces of this, for threads that are more than pieces, or that have none of the last ones: its
+    // own loops are shared too where pieces are uneven and each is worth that.
+    SharedWork within(int pieces) const;
+
+    // Into how many equal parts `iterations` of a loop within so many pieces are cut, for the parts to be the pieces:
+    // as few as make them even, or else all; 1 where they are even as they are, or are within others.
+    int even_parts(int pieces, int iterations) const;
+
+  private:
+    double operations_;
+    bool is_within_ = false;
+};
 
 // Makes the outermost loops of a stage, the outermost first, pieces that the caller's threads share: several loops one
 // where the outermost have too few iterations to be even for 2, 4 and 8 threads, or runs of neighbouring iterations

@@ -30,5 +30,24 @@ TEST(ParallelSplit, LongWorkIsWorthMorePieces) {
     EXPECT_EQ(pieces_worth(1e12), pieces_worth(1e10));
 }
 
+TEST(ParallelSplit, LoopsWithinFewLargePiecesAreShared) {
+    const SharedWork work(1e9);
+    EXPECT_TRUE(work.within(7).is_shared());
+    EXPECT_FALSE(work.within(64).is_shared()) << "even for all";
+    EXPECT_FALSE(work.within(97).is_shared()) << "small pieces";
+    EXPECT_FALSE(SharedWork(1e7).within(7).is_shared());
+    EXPECT_FALSE(SharedWork(0).within(7).is_shared());
+    EXPECT_TRUE(SharedWork(1e10).within(7).within(9).is_shared());
+}
+
+TEST(ParallelSplit, LoopsAreCutIntoPartsUntilPiecesAreEven) {
+    const SharedWork work(1e9);
+    EXPECT_EQ(work.even_parts(16, 8), 1);
+    EXPECT_EQ(work.even_parts(8, 16), 2);
+    EXPECT_EQ(work.even_parts(3, 5), 5);
+    EXPECT_EQ(work.within(7).even_parts(3, 5), 1) << "others may have all threads";
+    EXPECT_EQ(SharedWork(0).even_parts(3, 5), 1);
+}
+
 }  // namespace
 }  // namespace kiln

@@ -259,13 +259,13 @@ TEST(Bench, TellsHowEvenlyWorkersWouldShareTheWork) {
 }
 
 TEST(Balance, WorkersTakeWhatOthersHaveLeft) {
-    const auto of_two = harness::simulate({{{4, 1, 1, 1}}, 0}, 2);  // the second takes the first one's second piece
+    const auto of_two = harness::simulate({2, {{4, 1, 1, 1}}, 0});  // the second takes the first one's second piece
     EXPECT_DOUBLE_EQ(of_two.largest_share, 4 / 3.5);
     EXPECT_DOUBLE_EQ(of_two.speed_up, 7 / 4.0);
-    const auto of_four = harness::simulate({{{1, 1, 1, 1, 1}, {2, 2}}, 1}, 4);  // 2 and 2 seconds, and 1 between
+    const auto of_four = harness::simulate({4, {{1, 1, 1, 1, 1}, {2, 2}}, 1});  // 2 and 2 seconds, and 1 between
     EXPECT_DOUBLE_EQ(of_four.largest_share, 4 / (9 / 4.0));
     EXPECT_DOUBLE_EQ(of_four.speed_up, 10 / 5.0);
-    const auto without_loops = harness::simulate({{}, 3}, 8);
+    const auto without_loops = harness::simulate({8, {}, 3});
     EXPECT_DOUBLE_EQ(without_loops.largest_share, 8);
     EXPECT_DOUBLE_EQ(without_loops.speed_up, 1);
 }

@@ -76,6 +76,8 @@ int32_t (*const refuse)(int32_t, const char *, const char *) = kiln_refuse;
 int32_t (*const refuse_size)(const char *, const char *, int64_t) = kiln_refuse_size;
 int32_t (*const parallel_for)(const kiln_threads *, kiln_kernel_task, uint8_t *, int32_t, int32_t, void *,
                               int64_t) = kiln_parallel_for;
+int32_t (*const parallel_for_outer)(const kiln_threads *, kiln_kernel_task, uint8_t *, int32_t, int32_t, int32_t,
+                                    void *, int64_t) = kiln_parallel_for_outer;
 uint64_t (*const cpu_features)(void) = kiln_cpu_features;
 const char *(*const cpu_feature_name)(uint64_t) = kiln_cpu_feature_name;
 

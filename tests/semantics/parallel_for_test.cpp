@@ -1,8 +1,9 @@
-// kiln_parallel_for: with the caller's threads and without.
+// kiln_parallel_for, and where pieces have loops of their own: with the caller's threads and without.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -117,6 +118,71 @@ TEST(ParallelFor, ReportsWhatTheHookReports) {
     const kiln_threads threads = team.hook();
     char scratch[8 * stride];
     EXPECT_EQ(run(&seen, &threads, 0, 20, scratch), kiln_unsupported);
+}
+
+// Of each piece: whether its loops are shared, by what its scratch begins with.
+struct SharedWithin {
+    const kiln_threads *threads = nullptr;
+    std::mutex mutex;
+    std::vector<bool> shared;
+    bool by_others = false;
+    int32_t fail_at = -1;
+};
+
+int32_t outer_task(void *scratch, int32_t index, uint8_t *closure) {
+    SharedWithin &seen = *reinterpret_cast<SharedWithin *>(closure);
+    uint64_t address = 1;
+    std::memcpy(&address, scratch, sizeof address);
+    const std::lock_guard lock(seen.mutex);
+    seen.shared[static_cast<size_t>(index)] = address != 0;
+    seen.by_others = seen.by_others || (address != 0 && address != reinterpret_cast<uintptr_t>(seen.threads));
+    return index == seen.fail_at ? kiln_failed : kiln_ok;
+}
+
+TEST(ParallelForOuter, SharesTheLoopsOfWhatIsLeft) {
+    Team team;
+    const kiln_threads threads = team.hook();
+    const struct {
+        const kiln_threads *threads;
+        int32_t count, within, shared;
+    } rows[] = {
+        {&threads, 8, 100, 0},   // each of four workers has two
+        {&threads, 9, 100, 1},   // a third of the time would be one worker's
+        {&threads, 3, 100, 3},   // more workers than pieces
+        {&threads, 3, 3, 0},     // which are of few pieces: three of those each would take as long
+        {&threads, 79, 100, 0},  // the last round, of twenty, lacks one
+        {&threads, 1, 1, 0},     //
+        {nullptr, 3, 100, 0},    //
+        {&threads, 0, 100, 0},
+    };
+    for (const auto &row : rows) {
+        SharedWithin seen;
+        seen.threads = row.threads;
+        seen.shared.assign(static_cast<size_t>(row.count), false);
+        alignas(8) char scratch[4 * stride];
+        EXPECT_EQ(kiln_parallel_for_outer(row.threads, outer_task, reinterpret_cast<uint8_t *>(&seen), 0, row.count,
+                                          row.within, scratch, stride),
+                  kiln_ok);
+        EXPECT_EQ(std::count(seen.shared.begin(), seen.shared.end(), true), row.shared) << row.count << " pieces";
+        EXPECT_EQ(std::count(seen.shared.end() - row.shared, seen.shared.end(), true), row.shared) << "not the last";
+        EXPECT_FALSE(seen.by_others);
+    }
+}
+
+TEST(ParallelForOuter, StopsAtAFailure) {
+    Team team;
+    const kiln_threads threads = team.hook();
+    for (const int32_t fail_at : {2, 8}) {  // shared whole, and of what is left
+        SharedWithin seen;
+        seen.threads = &threads;
+        seen.fail_at = fail_at;
+        seen.shared.assign(9, false);
+        alignas(8) char scratch[4 * stride];
+        EXPECT_EQ(kiln_parallel_for_outer(&threads, outer_task, reinterpret_cast<uint8_t *>(&seen), 0, 9, 100, scratch,
+                                          stride),
+                  kiln_failed);
+        EXPECT_EQ(seen.shared[8], fail_at == 8);
+    }
 }
 
 }  // namespace

@@ -59,13 +59,14 @@ std::string counts_text(const PieceTimes &times, const char *between) {
     return text;
 }
 
-std::string balance_json(const PieceTimes &times, const std::vector<int> &counts) {
+std::string balance_json(const std::vector<PieceTimes> &of_workers) {
     std::vector<std::string> list;
-    for (const int workers : counts) {
-        const Balance balance = simulate(times, workers);
+    for (const PieceTimes &times : of_workers) {
+        const Balance balance = simulate(times);
         JsonObject object;
-        object.number("workers", workers).number("largest_share", balance.largest_share);
-        list.push_back(object.number("speed_up", balance.speed_up).str());
+        object.number("workers", times.workers).raw("pieces", "[" + counts_text(times, ", ") + "]");
+        object.number("largest_share", balance.largest_share).number("speed_up", balance.speed_up);
+        list.push_back(object.str());
     }
     return json_list(list);
 }
@@ -116,7 +117,8 @@ class Bench {
         for (auto &[problem, job] : jobs_) {
             if (options_.workers.empty() || job.on_gpu != nullptr) continue;
             progress_->layer = layers_.at(problem);
-            pieces_[&job] = time_pieces(&job, options_.seconds);
+            for (const int workers : options_.workers)
+                pieces_[&job].push_back(time_pieces(&job, workers, options_.seconds / options_.workers.size()));
         }
     }
 
@@ -230,8 +232,8 @@ class Bench {
     std::map<std::string, Job> jobs_;        // by problem; a job's address does not change
     std::map<std::string, int32_t> layers_;  // by the same, the first of its layers
     std::vector<Row> rows_;
-    std::map<Isa, std::vector<double>> peaks_;  // of each round
-    std::map<const Job *, PieceTimes> pieces_;  // where simulated workers share them
+    std::map<Isa, std::vector<double>> peaks_;               // of each round
+    std::map<const Job *, std::vector<PieceTimes>> pieces_;  // where simulated workers share them
     struct InARow {
         int layers = 0;                   // on a GPU, all of them together; 0 where they were not timed so
         double queued = 0, captured = 0;  // seconds; captured: as one CUDA graph, 0 where there is none
@@ -282,10 +284,10 @@ void Bench::print_balance() const {
     for (const Row &row : rows_) {
         const auto found = pieces_.find(row.job);
         if (found == pieces_.end()) continue;
-        const PieceTimes &times = found->second;
-        std::printf("%-24s %10.4f %-20s", row.layer->name, times.seconds() * 1e3, counts_text(times, "+").c_str());
-        for (const int workers : options_.workers) {
-            const Balance balance = simulate(times, workers);
+        const PieceTimes &first = found->second.front();
+        std::printf("%-24s %10.4f %-20s", row.layer->name, first.seconds() * 1e3, counts_text(first, "+").c_str());
+        for (const PieceTimes &times : found->second) {
+            const Balance balance = simulate(times);
             std::printf(" %7.3f %7.2f", balance.largest_share, balance.speed_up);
         }
         std::printf("\n");
@@ -312,9 +314,9 @@ std::string Bench::json() const {
             .number("peak_share", gflops(job) / peak(job))
             .number("pack_ms", job.pack_seconds * 1e3);
         if (const auto pieces = pieces_.find(&job); pieces != pieces_.end())
-            object.number("in_pieces_ms", pieces->second.seconds() * 1e3)
-                .raw("pieces", "[" + counts_text(pieces->second, ", ") + "]")
-                .raw("balance", balance_json(pieces->second, options_.workers));
+            object.number("in_pieces_ms", pieces->second.front().seconds() * 1e3)
+                .raw("pieces", "[" + counts_text(pieces->second.front(), ", ") + "]")
+                .raw("balance", balance_json(pieces->second));
         rows.push_back(object.str());
     }
     JsonObject machine, peaks, total;

@@ -58,11 +58,17 @@ SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const 
     order.insert(order.end(), s.q.begin() + 2, s.q.end());
     order.push_back(s.n);
     s.y.reorder(order);
+    const bool is_shared_by_rows = schedule.parallel && problem.batch == 1;
     if (schedule.parallel) {
         s.y.parallel(problem.batch > 1 ? VarOrRVar(s.n) : order[order.size() - 2]);
     }
 
     Halide::Func &copy = *rows_of_x.end_to_end, &sums = rows_of_x.sums;
+    const int pieces = rank > 2 ? s.axes.back().phase_extent : ceil_div(s.axes[1].phase_extent, rows_together);
+    if (is_shared_by_rows && SharedWork(problem.flops()).within(pieces).is_shared()) {
+        s.y.parallel(panel);
+        copy.parallel(s.c);
+    }
     copy.compute_at(s.y, rows).reorder_storage(position, s.c).reorder(position, s.c);
     copy.bound_extent(s.c, static_cast<int>(problem.in_channels)).bound_extent(position, positions);
     copy.vectorize(position, schedule.lanes, tail(positions, schedule.lanes));

@@ -6,6 +6,7 @@
 #include "algorithms/strassen/strassen.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
+#include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 #include "targets/register_tile.h"
 
@@ -16,6 +17,33 @@ using Halide::Func;
 using Halide::Stage;
 using Halide::Var;
 using Halide::VarOrRVar;
+
+int extent_of(const Halide::RVar &loop) {
+    return static_cast<int>(*Halide::Internal::as_const_int(loop.extent()));
+}
+
+// A chunk's panels, and the sums that they read.
+void share_chunk(StrassenStages &s, const StrassenSchedule &schedule, const SharedWork &work) {
+    if (!work.is_shared()) {
+        return;
+    }
+    const size_t rank = s.loops.image.size();
+    std::vector<SharedLoop> outputs = {{s.loops.panel, extent_of(s.loops.panel)}}, sums;
+    for (size_t a = rank; a-- > 0;) {
+        outputs.push_back({s.loops.phases[a], extent_of(s.loops.phases[a])});
+    }
+    for (size_t a = rank; --a > 0;) {  // within the innermost, products are computed
+        outputs.push_back({s.loops.image[a], extent_of(s.loops.image[a])});
+    }
+    share_loops(s.y.update(), outputs, work.most_pieces());
+    const std::vector<Var> at = s.sums.args();
+    for (size_t a = rank; a-- > 0;) {
+        const int iterations = extent_of(s.loops.image[a]);
+        sums.push_back(
+            {a == 0 ? s.block : at[at.size() - 1 - rank + a], a == 1 ? iterations * schedule.rows : iterations});
+    }
+    share_loops(s.sums, sums, work.most_pieces());
+}
 
 }  // namespace
 
@@ -39,8 +67,11 @@ void schedule_strassen(StrassenStages &s, const Problem &problem, const Strassen
     } else {
         y.unroll(loops.vector);
     }
-    if (schedule.parallel) {
-        y.parallel(problem.batch > 1 ? VarOrRVar(s.products.n) : VarOrRVar(loops.chunk));
+    if (schedule.parallel && problem.batch > 1) {
+        y.parallel(s.products.n);
+    } else if (schedule.parallel) {
+        y.parallel(loops.chunk);
+        share_chunk(s, schedule, SharedWork(problem.flops()).within(extent_of(loops.chunk)));
     }
 
     Func &products = s.products.product;

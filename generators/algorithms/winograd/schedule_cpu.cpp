@@ -67,7 +67,7 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
             loops.push_back({row_blocks, ceil_div(extents[a], std::min(8, power_of_two(extents[a])))});
         }
     }
-    share_loops(image, loops);
+    share_loops(image, loops, pieces_worth(problem.flops()));
 }
 
 int all_tiles(const WinogradShape &shape) {
@@ -85,14 +85,15 @@ int odd(int count) {
     return count | 1;
 }
 
-void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
+void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, const SharedWork &work) {
     const WinogradShape shape = schedule.by_point ? s.shape.plane() : s.shape;
     const size_t axes = shape.axes.size() - (schedule.by_point ? 1 : 0);
     Func &f = s.transformed;
     place.compute(f);
     TransformLoops loops;
-    loops.parallel = parallel && !schedule.by_point;
+    loops.of_tiles = schedule.by_point ? work.within(s.shape.axes.back().in) : work;
     const int lanes = schedule.lanes * shape.dot_width;
+    loops.vectors = shape.group_chunks > 1 || shape.panel_inputs ? 1 : s.channels / lanes;
     if (shape.group_chunks > 1 || shape.panel_inputs) {
         f.bound_extent(s.c, shape.reduction_channels);
     } else {
@@ -110,16 +111,25 @@ void schedule_inputs(WinogradStages &s, const WinogradSchedule &schedule, const 
     }
     for (size_t k = 0; k < s.inputs.size(); k++) {
         schedule_transform(f, static_cast<int>(k), s, s.inputs[k], axes, lanes, loops);
-        if (parallel && schedule.by_point) {
+        if (work.is_shared() && schedule.by_point) {
             f.update(static_cast<int>(k)).parallel(s.depth);
         }
     }
 }
 
+// The points of all axes but the outermost.
+int points_of_planes(const WinogradShape &shape, int tail_mask) {
+    int points = 1;
+    for (size_t a = 0; a + 1 < shape.axes.size(); a++) {
+        points *= shape.points(tail_mask, a).count;
+    }
+    return points;
+}
+
 // The outermost axis apart, for each point of the others: what is multiplied, the products and their transform, all in
 // the nearest caches. Returns where the first two are.
 Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, const WinogradSchedule &schedule,
-                     const Place &place, bool parallel) {
+                     const Place &place, const SharedWork &work) {
     const WinogradShape &shape = s.shape;
     const size_t outermost = shape.axes.size() - 1;
     const WinogradShape::Range range = shape.tiles_of_points(stage.tail_mask);
@@ -144,12 +154,16 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
     }
     f.reorder(order).reorder_storage(storage).vectorize(s.c).unroll(s.i[outermost]);
     Var point = s.j[0];
-    for (size_t a = 1; a < outermost && parallel; a++) {
+    for (size_t a = 1; a < outermost && work.is_shared(); a++) {
         f.fuse(point, s.j[a], shared);
         point = shared;
     }
-    if (parallel) {
+    if (work.is_shared()) {
         f.parallel(point);
+    }
+    const SharedWork of_point = work.within(points_of_planes(shape, stage.tail_mask));
+    if (of_point.is_shared()) {
+        share_loops(f, {{s.tile, range.count}}, of_point.most_pieces());
     }
 
     const Place here = {&f, point};
@@ -164,6 +178,13 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
         append(loops, s.several(s.z));
         Stage update = in.update(static_cast<int>(k));
         update.split(s.c, vector, s.c, lanes).reorder(loops).vectorize(s.c).unroll(s.j[outermost]);
+        if (of_point.is_shared()) {
+            std::vector<SharedLoop> shared;
+            for (int d = 3; d >= 0; d--) {
+                shared.push_back({r[d], static_cast<int>(*Halide::Internal::as_const_int(r[d].extent()))});
+            }
+            share_loops(update.allow_race_conditions(), shared, of_point.most_pieces());
+        }
     }
     return here;
 }
@@ -209,16 +230,16 @@ constexpr const char *blocks_loop = "tiles";
 
 // A matrix product for each point: a panel of its weights stays in the nearest caches while all tiles pass.
 WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &schedule, const Place &where,
-                                bool parallel) {
+                                const SharedWork &work) {
     WinogradSteps steps;
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    const Var panel("panel"), vector("vector"), tiles(blocks_loop);
+    const Var panel("panel"), vector("vector"), tiles(blocks_loop), part("part");
     for (WinogradStages::Product &stage : s.products) {
         const WinogradShape::Range range = shape.tiles_of_points(stage.tail_mask);
         const int block = block_of(range.count, schedule.block);
         Func &f = stage.product;
-        const Place place = schedule.by_point ? schedule_outer(s, stage, schedule, where, parallel) : where;
+        const Place place = schedule.by_point ? schedule_outer(s, stage, schedule, where, work) : where;
         place.compute(f);
         bound_columns(f, s, schedule, shape.panels * shape.panel);
         f.bound(s.tile, range.begin, range.count);
@@ -228,26 +249,36 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
         f.align_storage(s.tile, odd(range.count));
         f.split(s.c, panel, s.c, shape.panel).split(s.c, vector, s.c, schedule.lanes);
         f.split(s.tile, tiles, s.tile, block, tail(range.count, block));
-        std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles, panel};
-        std::vector<SharedLoop> loops, phases;  // a point's tiles are read by one thread where there are many points
+        // A point's tiles are read by one thread where there are many points.
+        std::vector<SharedLoop> loops;
         for (size_t a = 0; a < rank; a++) {
             const WinogradShape::Range points = shape.points(stage.tail_mask, a);
             if (!schedule.by_point || a + 1 == rank) {
                 f.bound(s.j[a], points.begin, points.count);
+                loops.insert(loops.begin(), {s.j[a], points.count});
             }
-            if (!schedule.by_phase) {
-                bound(s, f, s.p[a], 0, shape.phases(a));
-                phases.insert(phases.begin(), {s.p[a], shape.phases(a)});
-            }
-            order.emplace_back(s.j[a]);
-            loops.insert(loops.begin(), {s.j[a], points.count});
         }
+        for (size_t a = 0; a < rank && !schedule.by_phase; a++) {
+            bound(s, f, s.p[a], 0, shape.phases(a));
+            loops.insert(loops.begin(), {s.p[a], shape.phases(a)});
+        }
+        loops.push_back({panel, shape.panels});
+        std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles};
+        const SharedWork shared = schedule.by_point ? work.within(points_of_planes(shape, stage.tail_mask)) : work;
+        const int blocks = ceil_div(range.count, block);
+        // Blocks that fetch a panel's share each are not parted.
+        const int parts = schedule.prefetch_panels ? 1 : shared.even_parts(iterations_of(loops), blocks);
+        if (parts > 1) {
+            f.split(tiles, part, tiles, blocks / parts, Halide::TailStrategy::RoundUp);
+            order.emplace_back(part);
+            loops.push_back({part, parts});
+        }
+        order.emplace_back(panel);
+        append(order, s.j);
         append(order, s.several(s.p));
         f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
-        if (parallel && !schedule.by_point) {
-            loops.insert(loops.begin(), phases.begin(), phases.end());
-            loops.push_back({panel, shape.panels});
-            share_loops(f, loops);
+        if (shared.is_shared()) {
+            share_loops(f, loops, shared.most_pieces());
         }
         steps.push_back(schedule_sum(s, stage, schedule, tiles));
     }
@@ -261,31 +292,50 @@ SharedPrefetches shared_winograd_prefetches(const Problem &problem, const Winogr
     return {{blocks_loop}, 0, int64_t{steps_of_panel(shape)} * schedule.panel() * 4};
 }
 
-WinogradSteps schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
-    Places places;
-    if (schedule.by_phase) {
-        places = schedule_phases(s, schedule);
+namespace {
+
+// How many pieces of y, which are phases, groups or images, are around its chunks of rows; 1 where nothing is.
+int pieces_around_rows(const WinogradStages &s, bool shares_phases) {
+    return shares_phases ? iterations_of(phase_loops(s)) : std::max(s.shape.group_chunks, s.shape.image_chunks);
+}
+
+// Makes chunks of rows pieces, within others.
+void share_rows(WinogradStages &s) {
+    if (s.in_place) {
+        s.y.update().allow_race_conditions().parallel(s.outputs[0].r.loop(3 * s.shape.axes.size() + 1));
     } else {
-        places = schedule_copy(s, problem, schedule);
+        s.y.parallel(rows_of_y);
     }
-    // Else y's chunks or phases are parallel.
-    const bool chunked = schedule.by_phase ? s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1 ||
-                                                 shares_phases(s.shape, schedule)
-                                           : places.inputs.y != nullptr;
-    const bool parallel = schedule.parallel && !chunked;
+}
+
+}  // namespace
+
+WinogradSteps schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+    const bool of_phases = shares_phases(s.shape, schedule);
+    const int around = pieces_around_rows(s, of_phases), rows = s.shape.axes.back().chunks;
+    const SharedWork all(schedule.parallel ? problem.flops() : 0);
+    const SharedWork of_piece = around > 1 ? all.within(around) : all;
+    const SharedWork of_rows = rows > 1 ? of_piece.within(rows) : of_piece;
+    const SharedWork of_panel = schedule.by_panel ? of_rows.within(s.shape.panels) : of_rows;
+    const Places places =
+        schedule.by_phase ? schedule_phases(s, schedule) : schedule_copy(s, problem, schedule, of_rows);
     for (Func copy : s.of_columns ? s.of_columns->copies : std::vector<Func>()) {
         const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
         copy.compute_root().bound(copy.args()[0], 0, whole);
     }
-    if (s.shape.panel_inputs) {
-        places.inputs = places.rest;
-    }
+    const Place &inputs = s.shape.panel_inputs ? places.rest : places.inputs;
     schedule_image(s, problem, schedule, places.image);
-    schedule_inputs(s, schedule, places.inputs, schedule.parallel && places.inputs.y == nullptr);
-    WinogradSteps steps = schedule_products(s, schedule, places.rest, parallel && !schedule.by_panel);
-    schedule_outputs(s, schedule, places.rest, parallel);
+    schedule_inputs(s, schedule, inputs, inputs.y == nullptr ? all : of_rows);
+    const WinogradSteps steps = schedule_products(s, schedule, places.rest, of_panel);
+    schedule_outputs(s, schedule, places.rest, of_rows);
     if (s.in_place && s.shape.group_chunks > 1 && schedule.parallel) {
         s.y.update().allow_race_conditions().parallel(groups_of_y);
+    }
+    if (of_phases) {
+        share_loops(s.y.update(), phase_loops(s));
+    }
+    if (around > 1 && rows > 1 && of_piece.is_shared()) {
+        share_rows(s);
     }
     return steps;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "algorithms/winograd/winograd.h"
+#include "moves/parallel_split.h"
 
 namespace kiln {
 
@@ -31,11 +32,13 @@ struct TransformLoops {
     std::vector<Halide::VarOrRVar> between;  // right around a vector of a tile
     std::vector<Halide::VarOrRVar> phases;   // around the chunks of rows
     int panel_vectors = 0;                   // of panels, around the tiles of a chunk; 0: none
-    bool parallel = false;                   // panels, or else tiles
+    bool shares_panels = false;              // whether threads share those
+    SharedWork of_tiles{0};                  //   and tiles
+    int vectors = 1;                         // of channels, which may be cut into parts
 };
 
-// Of y, where panels, or chunks of groups, follow one another.
-inline const Halide::Var panel_of_y("panel_of_y"), groups_of_y("groups_of_y");
+// Of y, where panels or chunks of groups, of rows or of images follow one another.
+inline const Halide::Var panel_of_y("panel_of_y"), groups_of_y("groups_of_y"), rows_of_y("chunk"), images_of_y("chunk");
 
 // The largest power of two that is at most n.
 int power_of_two(int n);
@@ -62,15 +65,19 @@ void schedule_transform(Halide::Func &target, int update, const WinogradStages &
 // A Func of all columns, or of a panel, or of a chunk of groups.
 void bound_columns(Halide::Func &f, const WinogradStages &s, const WinogradSchedule &schedule, int all);
 
+// Over y's phases, the outermost first.
+std::vector<SharedLoop> phase_loops(const WinogradStages &s);
+
 // Whether threads share y's phases, which have weights of their own: each then reads its own ones alone.
 bool shares_phases(const WinogradShape &shape, const WinogradSchedule &schedule);
 
-void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel);
+void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, const SharedWork &work);
 
 // One output phase after the other is written in place: within it, in chunks of rows where there are several.
 Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule);
 
-// The copy from the scratch to y, a chunk at a time where there are several.
-Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule);
+// The copy from the scratch to y, a chunk at a time where there are several. `work`: of a chunk.
+Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
+                     const SharedWork &work);
 
 }  // namespace kiln

@@ -40,6 +40,14 @@ void split_panels(WinogradStages &s, const WinogradSchedule &schedule, const Var
 
 }  // namespace
 
+std::vector<SharedLoop> phase_loops(const WinogradStages &s) {
+    std::vector<SharedLoop> loops;
+    for (size_t a = s.shape.axes.size(); a-- > 0;) {
+        loops.push_back({s.p[a], s.shape.phases(a)});
+    }
+    return loops;
+}
+
 bool shares_phases(const WinogradShape &shape, const WinogradSchedule &schedule) {
     int phases = 1;
     for (size_t a = 0; a < shape.axes.size(); a++) {
@@ -48,7 +56,7 @@ bool shares_phases(const WinogradShape &shape, const WinogradSchedule &schedule)
     return schedule.parallel && schedule.by_phase && shape.image_chunks == 1 && phases >= 8;
 }
 
-void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, bool parallel) {
+void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, const SharedWork &work) {
     const WinogradShape &shape = s.shape;
     // Whole vectors of channels, as the products have them.
     int lanes = schedule.lanes;
@@ -61,7 +69,12 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
         append(phases, s.several({s.p[a]}));
     }
     loops.panel_vectors = s.in_place && schedule.by_panel ? schedule.panel() / lanes : 0;
-    loops.parallel = parallel && (s.in_place || !schedule.by_panel);
+    loops.shares_panels = work.is_shared() && loops.panel_vectors > 0;
+    loops.of_tiles = schedule.by_panel ? work.within(shape.panels) : work;
+    loops.vectors = shape.columns % lanes == 0 && shape.panels * shape.panel == shape.columns && !schedule.by_panel &&
+                            shape.group_chunks == 1
+                        ? shape.columns / lanes
+                        : 1;
     Func &target = s.in_place ? s.y : *s.result;
     if (!s.in_place) {
         place.compute(target);
@@ -77,13 +90,6 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
         const size_t rank = shape.axes.size();
         schedule_transform(target, static_cast<int>(k), s, s.outputs[k], schedule.by_point ? rank - 1 : rank, lanes,
                            loops);
-    }
-    if (shares_phases(shape, schedule)) {
-        std::vector<SharedLoop> shared;
-        for (size_t a = shape.axes.size(); a-- > 0;) {
-            shared.push_back({s.p[a], shape.phases(a)});
-        }
-        share_loops(s.y.update(), shared);
     }
 }
 
@@ -163,9 +169,38 @@ CopyLoops schedule_copy_vectors(WinogradStages &s, const Problem &problem, const
     return {s.c, schedule.lanes, std::nullopt};
 }
 
+// The loops of the copy to y, the outermost first: over images or not, over positions of all axes, of `chunk` of the
+// outermost at a time where that is not 0, but not along rows of images, and over blocks of channels that are
+// transposed.
+std::vector<SharedLoop> copied_positions(const WinogradStages &s, const Problem &problem, const CopyLoops &copy,
+                                         int chunk, bool images) {
+    const std::vector<Var> at = s.y.args();
+    std::vector<SharedLoop> loops;
+    size_t d = 1;
+    for (size_t a = 0; a < s.shape.axes.size(); a++) {
+        const int phases = s.seen_phases[a], positions = static_cast<int>(problem.out[problem.rank - 1 - a]) / phases;
+        if (a > 0 || (s.shape.axes.size() == 1 && !s.transposed_y)) {
+            loops.insert(loops.begin(), {at[d], a + 1 == s.shape.axes.size() && chunk > 0 ? chunk : positions});
+        }
+        d++;
+        if (phases > 1 && a > 0) {
+            loops.insert(loops.begin(), {at[d], phases});
+        }
+        d += phases > 1 ? 1 : 0;
+    }
+    if (images) {
+        loops.insert(loops.begin(), {s.n, static_cast<int>(problem.batch)});
+    }
+    if (s.transposed_y && !s.shape.pads_groups()) {
+        loops.push_back({copy.channels, ceil_div(static_cast<int>(problem.out_channels), copy.width)});
+    }
+    return loops;
+}
+
 }  // namespace
 
-Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
+Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
+                     const SharedWork &work) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
     const bool of_groups = shape.group_chunks > 1;
@@ -177,10 +212,9 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     const std::vector<Var> at = s.y.args();
     // y's dimensions: c, each axis, and after those seen by phases their phase, n.
     const int seen = s.seen_phases[rank - 1];
-    const Var outermost = at[at.size() - (seen > 1 ? 3 : 2)], chunk("chunk");
-    int channels = static_cast<int>(problem.out_channels);
+    const Var outermost = at[at.size() - (seen > 1 ? 3 : 2)];
+    const int channels = of_groups ? shape.group_columns : static_cast<int>(problem.out_channels);
     if (of_groups) {
-        channels = shape.group_columns;
         std::vector<VarOrRVar> order(at.begin(), at.end());
         order.emplace_back(groups_of_y);
         s.y.split(s.c, groups_of_y, s.c, channels).reorder(order);
@@ -189,22 +223,20 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     const int size = axis.covered() * (seen > 1 ? 1 : shape.phases(rank - 1));
     Place place = image;
     if (axis.chunks > 1) {
-        place = {&s.y, chunk};
-        s.y.split(outermost, chunk, outermost, size, TailStrategy::GuardWithIf);
+        place = {&s.y, rows_of_y};
+        s.y.split(outermost, rows_of_y, outermost, size, TailStrategy::GuardWithIf);
     }
     const CopyLoops loops = schedule_copy_vectors(s, problem, schedule, channels, size);
-    Var shared = problem.batch > 1 ? s.n : axis.chunks > 1 ? chunk : loops.row.value_or(outermost);
-    if (axis.chunks > 1) {
-        if (seen > 1 && !(shape.merges_phases && rank == 1)) {
-            s.y.reorder({s.p[rank - 1], chunk, s.n});
-        } else {
-            s.y.reorder({chunk, s.n});
-        }
+    Var shared = problem.batch > 1 ? s.n : axis.chunks > 1 ? rows_of_y : loops.row.value_or(outermost);
+    if (axis.chunks > 1 && seen > 1 && !(shape.merges_phases && rank == 1)) {
+        s.y.reorder({s.p[rank - 1], rows_of_y, s.n});
+    } else if (axis.chunks > 1) {
+        s.y.reorder({rows_of_y, s.n});
     } else if (shape.image_chunks > 1) {
         place = {&s.y, s.n};
         if (shape.images > 1) {
-            s.y.split(s.n, chunk, s.n, shape.images);
-            place.chunk = shared = chunk;
+            s.y.split(s.n, images_of_y, s.n, shape.images);
+            place.chunk = shared = images_of_y;
         }
     }
     Places places = {image, place, place};
@@ -213,8 +245,17 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
         places.rest = {&s.y, panel_of_y};
         shared = place.y == nullptr ? panel_of_y : shared;
     }
-    if (schedule.parallel) {
+    const bool is_whole = place.y == nullptr && !schedule.by_panel && !loops.row;
+    if (schedule.parallel && (of_groups || !is_whole)) {
         s.y.parallel(of_groups ? groups_of_y : shared);
+    }
+    if (schedule.by_panel && work.is_shared()) {
+        s.y.parallel(panel_of_y);
+    }
+    const SharedWork of_copy = schedule.by_panel ? work.within(shape.panels) : work;
+    if (of_copy.is_shared() && !loops.row) {
+        share_loops(s.y, copied_positions(s, problem, loops, axis.chunks > 1 ? size : 0, is_whole),
+                    of_copy.most_pieces());
     }
     return places;
 }

@@ -29,11 +29,11 @@ bool goes_by_rows(const WinogradShape &shape, int tail_mask) {
     return points > most_unrolled_points && shape.axes.size() > 1;
 }
 
-// The loops over tiles, the outermost first.
-std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const UpdateLoops &r, int tail_mask) {
+// The loops over tiles of the first axes, the outermost first.
+std::vector<SharedLoop> tile_loops(const WinogradShape &shape, const UpdateLoops &r, size_t axes, int tail_mask) {
     const size_t rank = shape.axes.size();
     std::vector<SharedLoop> loops = {{r.loop(3 * rank), shape.images}};
-    for (size_t a = rank; a-- > 0;) {
+    for (size_t a = axes; a-- > 0;) {
         loops.push_back({r.loop(rank + 2 * a + 1), shape.axes[a].dilation_phases});
         loops.push_back({r.loop(rank + 2 * a), shape.tile_class(tail_mask, a).count});
     }
@@ -138,12 +138,19 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     } else if (groups_outermost) {
         stage.split(vector, groups_of_y, vector, s.shape.group_columns / lanes);
     }
+    std::vector<SharedLoop> shared = tile_loops(s.shape, transform.r, axes, transform.tail_mask);
     std::vector<VarOrRVar> order = {s.c};
     for (size_t a = 0; a < axes; a++) {
         order.emplace_back(transform.r.loop(a));
     }
     order.emplace_back(vector);
     append(order, loops.between);
+    if (const int parts = loops.of_tiles.even_parts(iterations_of(shared), loops.vectors); parts > 1) {
+        const Var part("part");
+        stage.split(vector, part, vector, loops.vectors / parts, TailStrategy::RoundUp);
+        order.emplace_back(part);
+        shared.push_back({part, parts});
+    }
     for (size_t d = axes; d < transform.r.size(); d++) {
         if (d == 3 * rank + 1 && loops.panel_vectors > 0) {
             order.emplace_back(panel_of_y);
@@ -162,10 +169,11 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
     for (size_t a = 1; a < axes && !by_rows; a++) {
         stage.unroll(transform.r.loop(a));
     }
-    if (loops.parallel && loops.panel_vectors > 0) {
+    if (loops.shares_panels) {
         stage.parallel(panel_of_y);
-    } else if (loops.parallel) {
-        share_loops(stage.allow_race_conditions(), tile_loops(s.shape, transform.r, transform.tail_mask));
+    }
+    if (loops.of_tiles.is_shared()) {
+        share_loops(stage.allow_race_conditions(), shared, loops.of_tiles.most_pieces());
     }
     for (const WinogradStages::Step &step : transform.steps) {
         schedule_step(step, s, transform, target, lanes, by_rows, vector);

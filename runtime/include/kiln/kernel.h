@@ -118,6 +118,12 @@ typedef int32_t (*kiln_kernel_task)(void *scratch, int32_t index, uint8_t *closu
 int32_t kiln_parallel_for(const kiln_threads *threads, kiln_kernel_task task, uint8_t *closure, int32_t begin,
                           int32_t count, void *scratch, int64_t scratch_stride);
 
+/* The same where pieces have loops of their own that may be shared too, of `within` pieces in the mean. The first 8
+ * bytes of a piece's scratch tell it whom by: null while all workers have pieces, and `threads` where fewer are left,
+ * if sharing each of them is worth it. */
+int32_t kiln_parallel_for_outer(const kiln_threads *threads, kiln_kernel_task task, uint8_t *closure, int32_t begin,
+                                int32_t count, int32_t within, void *scratch, int64_t scratch_stride);
+
 /* NOLINTEND(modernize-use-using) */
 
 #ifdef __cplusplus

@@ -16,6 +16,8 @@ double sum(const std::vector<double> &values) {
 // Runs pieces in the calling thread and tells how long each took.
 class Recorder {
   public:
+    explicit Recorder(int workers) : hook_{this, workers, parallel_for} {}
+
     const kiln_threads *hook() const { return &hook_; }
 
     // The loops since the last time.
@@ -39,7 +41,7 @@ class Recorder {
     }
 
     std::vector<std::vector<double>> loops_;
-    kiln_threads hook_ = {this, 1, parallel_for};
+    kiln_threads hook_;
 };
 
 bool are_alike(const std::vector<std::vector<double>> &a, const std::vector<std::vector<double>> &b) {
@@ -93,19 +95,19 @@ double PieceTimes::seconds() const {
                            [](double seconds, const auto &loop) { return seconds + sum(loop); });
 }
 
-PieceTimes time_pieces(Job *job, double budget) {
-    Recorder recorder;
+PieceTimes time_pieces(Job *job, int workers, double budget) {
+    Recorder recorder(workers);
     const kiln_threads *own = std::exchange(job->arguments.threads, recorder.hook());
-    PieceTimes least;
+    PieceTimes least = {workers, {}, 0};
     const double first = now();
     for (int call = 0; call < 2 || now() - first < budget; ++call) {
         const double begin = now();
         const bool succeeds = job->run();
         const double seconds = now() - begin;
-        PieceTimes times = {recorder.take(), seconds};
+        PieceTimes times = {workers, recorder.take(), seconds};
         for (const std::vector<double> &loop : times.loops) times.between -= sum(loop);
         if (!succeeds || (call > 0 && !are_alike(times.loops, least.loops))) {
-            least = {{}, NAN};
+            least = {workers, {}, NAN};
             break;
         }
         if (call == 0) least = times;
@@ -115,14 +117,14 @@ PieceTimes time_pieces(Job *job, double budget) {
     return least;
 }
 
-Balance simulate(const PieceTimes &times, int workers) {
+Balance simulate(const PieceTimes &times) {
     double pieces = 0, finish = 0;
     for (const std::vector<double> &loop : times.loops) {
         pieces += sum(loop);
-        finish += finish_of(loop, workers);
+        finish += finish_of(loop, times.workers);
     }
-    const double share = pieces > 0 ? finish / (pieces / workers) : workers;
-    return {workers, share, times.seconds() / (times.between + finish)};
+    const double share = pieces > 0 ? finish / (pieces / times.workers) : times.workers;
+    return {share, times.seconds() / (times.between + finish)};
 }
 
 }  // namespace kiln::harness

@@ -8,8 +8,10 @@
 
 namespace kiln::harness {
 
-// Of one call in one thread, each number the least of several calls'.
+// Of one call in one thread, as if there were so many workers: of which pieces a kernel makes depends on that. Each
+// number is the least of several calls'.
 struct PieceTimes {
+    int workers = 1;
     std::vector<std::vector<double>> loops;  // seconds of the pieces of each parallel loop, in the order of the calls
     double between = 0;                      // seconds that are part of no piece
 
@@ -18,15 +20,14 @@ struct PieceTimes {
 
 // Calls the kernel for `budget` seconds, and twice at the least. No loops where a call fails, or where calls differ in
 // their loops. The job's own threads are set aside meanwhile.
-PieceTimes time_pieces(Job *job, double budget);
+PieceTimes time_pieces(Job *job, int workers, double budget);
 
 struct Balance {
-    int workers = 1;
     double largest_share = 1;  // of the pieces, over the mean of all workers', loop by loop; `workers` without loops
     double speed_up = 1;       // over one thread, what lies between the loops included
 };
 
-// What a ThreadTeam of so many would make of the pieces, did none slow another down and handing them out take no time.
-Balance simulate(const PieceTimes &times, int workers);
+// What a ThreadTeam would make of the pieces, did none slow another down and handing them out take no time.
+Balance simulate(const PieceTimes &times);
 
 }  // namespace kiln::harness

@@ -258,12 +258,15 @@ void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *em
         return;
     }
     const reference::ErrorBound error_bound(subject.problem, *algorithm);
+    // So many that few loops have pieces for all of them: then those within are shared (kiln_parallel_for_outer()).
+    const kiln_threads eleven_workers = {team.hook()->context, 11, team.hook()->parallel_for};
     const Mode modes[] = {
         {"tensors before a guard page", GuardedBuffer::Side::end, 0xff, nullptr, 1},
         {"tensors behind a guard page", GuardedBuffer::Side::begin, 0x7f, nullptr, 1},
         {"tensors at addresses of no larger alignment than their elements'", GuardedBuffer::Side::between, 0xff,
          nullptr, 1},
         {"two threads", GuardedBuffer::Side::end, 0xff, team.hook(), 1},
+        {"two threads for eleven workers", GuardedBuffer::Side::end, 0x7f, &eleven_workers, 1},
         {"three runs at once", GuardedBuffer::Side::end, 0xff, nullptr, 3},
         {"y in the residual's place", GuardedBuffer::Side::end, 0xff, team.hook(), 1, true},
     };
@@ -272,6 +275,8 @@ void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *em
         // memory too.
         const bool is_for_processors = mode.threads != nullptr || mode.side == GuardedBuffer::Side::between;
         if (is_for_processors && plan.kernel().gpu != kiln_gpu_none) continue;
+        const bool has_scratch = plan.workspace_bytes(&eleven_workers) > plan.workspace_bytes();
+        if (mode.threads == &eleven_workers && !has_scratch) continue;
         if (mode.in_place && plan.kernel().residual_in_place == 0) continue;
         row->verdict = run_guarded(subject, plan, embedded, mode, error_bound, row);
         if (row->verdict != "ok" || !thorough) return;
