@@ -38,7 +38,8 @@ struct TransformLoops {
 };
 
 // Of y, where panels or chunks of groups, of rows or of images follow one another.
-inline const Halide::Var panel_of_y("panel_of_y"), groups_of_y("groups_of_y"), rows_of_y("chunk"), images_of_y("chunk");
+inline const Halide::Var panel_of_y("panel_of_y"), groups_of_y("groups_of_y"), rows_of_y("rows_of_y"),
+    images_of_y("images_of_y");
 
 // The largest power of two that is at most n.
 int power_of_two(int n);
