@@ -243,6 +243,16 @@ TEST(WinogradDecision, groups_that_fill_a_vector_are_interleaved) {
     }
 }
 
+// An odd number of groups of half a vector fill none together: each has halves of its own rather than several a panel,
+// between which products are by zeros.
+TEST(WinogradDecision, odd_groups_of_half_a_vector_have_halves) {
+    for (const char *layouts : {"nxc,nxc", "ncx,ncx"}) {
+        const Problem problem =
+            parsed(std::string("conv2d-f32-n1-c168-i28x28-m168-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g21-") + layouts);
+        EXPECT_EQ(default_winograd_schedule(problem, find_target("x86-64-avx512")).panel(), 8) << layouts;
+    }
+}
+
 // In a network numbers on their way between stages displace other layers' weights: fewer rows of tiles go together
 // then.
 TEST(WinogradDecision, displaces_little_where_weights_are_cold) {
