@@ -243,6 +243,17 @@ TEST(WinogradDecision, groups_that_fill_a_vector_are_interleaved) {
     }
 }
 
+// Of stride 1, channels last, whose estimates are known best, by AVX-512 Winograd is taken where both are nearly as
+// fast.
+TEST(WinogradDecision, takes_plain_layers_of_few_channels) {
+    const char *const texts[] = {"conv2d-f32-n1-c10-i58x58-m16-o56x56-k3x3-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc",
+                                 "conv1d-f32-n1-c32-i8000-m64-o7996-k2-s1-d4-p0,0-g1-nxc,nxc",
+                                 "conv2d-f32-n1-c8-i112x112-m8-o112x112-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc"};
+    for (const char *text : texts) {
+        EXPECT_EQ(default_decision(parsed(text), find_target("x86-64-avx512")).algorithm, "winograd") << text;
+    }
+}
+
 // An odd number of groups of half a vector fill none together: each has halves of its own rather than several a panel,
 // between which products are by zeros.
 TEST(WinogradDecision, odd_groups_of_half_a_vector_have_halves) {
