@@ -30,7 +30,8 @@
 #include "lowering/lanes/transposed_blocks.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
-#include "lowering/prefetch.h"
+#include "lowering/prefetch/output_lines.h"
+#include "lowering/prefetch/prefetch.h"
 #include "lowering/wide_interleaves.h"
 #include "tensors.h"
 
@@ -131,7 +132,7 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
     const std::unique_ptr<const Implementation> implementation = read(request.decision);
     const Problem problem = simplify_problem(request.problem);
     const SharedPrefetches shared = implementation->shared_prefetches(problem);
-    int tiles = 0, byte_dots = 0;
+    int tiles = 0, byte_dots = 0, fetching_tiles = 0;
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
         std::vector<std::string> arguments;
         for (const Halide::Internal::LoweredArgument &argument : function.args) {
@@ -139,6 +140,9 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
         }
         function.body = use_bf16_instruction(use_matrix_tiles(function.body, tiles, request.plain_registers));
         function.body = lower_prefetches(function.body, shared, arguments);
+        if (part == "kernel" && implementation->prefetches_output()) {
+            function.body = prefetch_output_lines(function.body, tensor_row(Tensor::y).name, fetching_tiles);
+        }
         if (!request.target->f64_vectors) {
             function.body = interleave_in_registers(function.body);
         }
@@ -158,6 +162,9 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
     }
     if (implementation->uses_matrix_tiles() && tiles == 0 && read_weights(module)) {
         throw not_found("matrix tiles");
+    }
+    if (implementation->prefetches_output() && fetching_tiles == 0 && read_weights(module)) {
+        throw not_found("tiles that write y");
     }
     const bool wants_byte_dots = byte_dot != nullptr && problem.is_quantized();
     if (wants_byte_dots && byte_dots == 0 && implementation->packed_type(problem).bits() == 8) {

@@ -11,7 +11,7 @@
 #include "algorithms/schedule_space.h"
 #include "expressions/operands.h"
 #include "kiln/problem.h"
-#include "lowering/prefetch.h"
+#include "lowering/prefetch/prefetch.h"
 #include "targets/target_model.h"
 
 namespace kiln {
@@ -48,8 +48,10 @@ class Implementation {
     // its group, taps outermost axis first) for a Conv and (input channel, output channel of its group, taps) for a
     // ConvTranspose. w is of packed_type() already.
     virtual Halide::Func pack(const Problem &problem, const Sizes &sizes, const Halide::Func &w) const = 0;
-    // Which iterations share what its prefetches ask for (lowering/prefetch.h).
+    // Which iterations share what its prefetches ask for (lowering/prefetch/prefetch.h).
     virtual SharedPrefetches shared_prefetches(const Problem &) const { return {}; }
+    // Whether its tiles fetch the lines of y that they will write (lowering/prefetch/output_lines.h).
+    virtual bool prefetches_output() const { return false; }
     // Whether its kernels hold matrix tiles (lowering/amx/matrix_tiles.h).
     virtual bool uses_matrix_tiles() const { return false; }
     // Whether LLVM is to leave its scalars alone rather than make vectors of them (lowering/native_code.h).

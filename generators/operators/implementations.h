@@ -172,6 +172,7 @@ struct Direct {
     static SharedPrefetches shared_prefetches(const Problem &problem, const Schedule &schedule) {
         return schedule.prefetch_panels ? shared_panel_prefetches(problem, schedule) : SharedPrefetches();
     }
+    static bool prefetches_output(const Schedule &schedule) { return schedule.prefetch_output; }
     // Where the positions of tiles that go across rows lie.
     static bool keeps_scalars(const Schedule &schedule) { return schedule.flattens_tiles(); }
     static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {

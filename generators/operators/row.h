@@ -7,7 +7,8 @@
 //   build, output_phases,             as Implementation's, the schedule behind the problem
 //   packed_extents, pack
 //   packed_type                       where it is not the type that products are of
-//   splits_groups, phases_as_channels, shared_prefetches, uses_matrix_tiles, keeps_scalars, patch_object
+//   splits_groups, phases_as_channels, shared_prefetches, prefetches_output, uses_matrix_tiles,
+//   keeps_scalars, patch_object
 //                                     where they are not as Implementation has them
 #pragma once
 
@@ -72,6 +73,12 @@ class Bound : public Implementation {
     bool uses_matrix_tiles() const override {
         if constexpr (requires { A::uses_matrix_tiles; }) {
             return A::uses_matrix_tiles;
+        }
+        return false;
+    }
+    bool prefetches_output() const override {
+        if constexpr (requires { A::prefetches_output(schedule_); }) {
+            return A::prefetches_output(schedule_);
         }
         return false;
     }

@@ -79,12 +79,27 @@ TEST(DirectDecision, refuses_pairs_of_float16_elsewhere) {
     }
 }
 
+// Lines of channels-first y are fetched ahead of being written where no near cache holds it, and its rows do not share
+// few of the first cache's sets.
+TEST(DirectDecision, fetches_far_output) {
+    const auto fetches = [](const char *problem, const char *target) {
+        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("prefetch_output:1");
+    };
+    const char *far = "conv1d-f32-n1-c24-i12544-m144-o12544-k1-s1-d1-p0,0-g1-ncx,ncx";
+    EXPECT_TRUE(fetches(far, "x86-64-avx512"));
+    EXPECT_TRUE(fetches(far, "x86-64-avx2"));
+    EXPECT_FALSE(fetches(far, "x86-64-zen4"));
+    EXPECT_FALSE(fetches("conv1d-f32-n1-c24-i3136-m144-o3136-k1-s1-d1-p0,0-g1-ncx,ncx", "x86-64-avx512"));
+    EXPECT_FALSE(fetches("conv1d-f32-n1-c24-i16384-m144-o16384-k1-s1-d1-p0,0-g1-ncx,ncx", "x86-64-avx512"));
+}
+
 // Rows of x are fetched ahead where vectors are read of them, but where they are copied end to end.
 TEST(DirectDecision, fetches_rows_ahead) {
     const TargetModel &target = find_target("x86-64-avx512");
     const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");
     const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
-    const std::string rest = "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0";
+    const std::string rest =
+        "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0";
     EXPECT_EQ(default_decision(rows, target).schedule,
               lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;" + rest);
     const auto check = [&](const Problem &problem, const std::string &rest) {

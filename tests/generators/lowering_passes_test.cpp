@@ -14,7 +14,8 @@
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
 #include "lowering/lanes/transposed_blocks.h"
-#include "lowering/prefetch.h"
+#include "lowering/prefetch/output_lines.h"
+#include "lowering/prefetch/prefetch.h"
 
 namespace kiln {
 namespace {
@@ -87,6 +88,40 @@ class RunPrefetches : public Halide::Internal::IRVisitor {
         elements.push_back(static_cast<int64_t>(*bytes / 4));
     }
 };
+
+// Each tile asks for the lines that it writes, once each.
+TEST(LoweringPasses, tiles_prefetch_the_lines_that_they_write) {
+    constexpr int channels = 64, positions = 12, steps = 10, line = 16;
+    ImageParam packed(Halide::Float(32), 2, "packed");
+    packed.dim(0).set_bounds(0, channels);
+    packed.dim(1).set_bounds(0, steps).set_stride(channels);
+    const Halide::Target target("x86-64-linux-sse41-avx-avx2-no_asserts-no_bounds_query-no_runtime");
+    // Whole positions are one run of lines, parts of their channels a run each, in fewer or more than there are steps.
+    for (const auto &[panel, width] : {std::pair(64, 4), std::pair(32, 4), std::pair(16, 12)}) {
+        const Var c("c"), q("q"), vector("vector"), part("panel"), tile("tile");
+        const Halide::RDom r(0, steps, "r");
+        Func sum("sum"), y("y");
+        sum(c, q) += packed(c, r) * Halide::cast<float>(q);
+        y(c, q) = sum(c, q);
+        y.bound(c, 0, channels).bound(q, 0, positions).split(c, part, c, panel).split(c, vector, c, line);
+        y.split(q, tile, q, width).reorder(c, vector, q, tile, part).vectorize(c).unroll(vector).unroll(q);
+        y.output_buffer().dim(1).set_stride(channels);
+        sum.compute_at(y, tile).vectorize(c, line).unroll(c).unroll(q);
+        sum.update().reorder(c, q, r).vectorize(c, line).unroll(c).unroll(q);
+        const auto body = y.compile_to_module({packed}, "writing", target).functions().back().body;
+        int tiles = 0;
+        RunPrefetches run;
+        prefetch_output_lines(body, "y", tiles).accept(&run);
+        EXPECT_EQ(tiles, 1);
+        std::sort(run.elements.begin(), run.elements.end());
+        std::vector<int64_t> lines;
+        for (int last = line - 1; last < channels * positions; last += line) {
+            lines.push_back(last);
+        }
+        EXPECT_EQ(run.elements, lines) << panel << " channels of " << width;
+        EXPECT_TRUE(prefetch_output_lines(body, "z", tiles).same_as(body));
+    }
+}
 
 // Each tile asks for a share of the lines of the next panel of weights, all together once for each of them.
 TEST(LoweringPasses, tiles_share_the_prefetches_of_a_panel) {

@@ -360,9 +360,10 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
         }
     }
     if (has_row_lanes(problem) && !target.lane_indexed_fma) {
-        const DirectSchedule rows = row_lanes_schedule(problem, problem.groups == 1 ? channels : out_of_group, target);
+        DirectSchedule rows = row_lanes_schedule(problem, problem.groups == 1 ? channels : out_of_group, target);
         if (output_cycles(problem, axes, channels, rows, target) <
             output_cycles(problem, axes, channels, best, target)) {
+            rows.prefetch_output = fetches_output(problem, axes, rows, target);
             return rows;
         }
     }

@@ -16,7 +16,7 @@
 #include "expressions/operands.h"
 #include "expressions/zero_point_compensation.h"
 #include "kiln/problem.h"
-#include "lowering/prefetch.h"
+#include "lowering/prefetch/prefetch.h"
 #include "moves/sliced_sum.h"
 #include "moves/tile_sum.h"
 #include "targets/target_model.h"

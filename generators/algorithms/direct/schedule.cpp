@@ -110,6 +110,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("partial_sums", partial_sums, 1);
     text.optional("prefetch_panels", prefetch_panels, false);
     text.optional("tiles_outside", tiles_outside, false);
+    text.optional("prefetch_output", prefetch_output, false);
     set_tile(*this, numbers);
 }
 
@@ -156,6 +157,10 @@ void DirectSchedule::check(const Problem &problem) const {
     if (tiles_outside && !can_put_tiles_outside(problem, *this)) {
         throw std::invalid_argument(
             "schedule: \"tiles_outside\" must be 0: no panels of channels go through rows of channels-last y");
+    }
+    if (prefetch_output && !can_prefetch_output(problem, *this)) {
+        throw std::invalid_argument(
+            "schedule: \"prefetch_output\" must be 0: tiles do not write vectors of one row of y");
     }
     const bool tiles_alone = dot_width == 2 && problem.x_type == DType::f16;
     if (!is_dot(problem, dot_width) || (tiles_alone && with<AmxLanes>() == nullptr)) {
@@ -251,6 +256,13 @@ bool can_put_tiles_outside(const Problem &problem, const DirectSchedule &schedul
     const std::vector<AxisMap> axes = axis_maps(problem);
     return axes.size() > 1 && has_one_phase(axes) && problem.y_layout == Layout::nxc && !schedule.panels_outside &&
            schedule.with<ChannelLanes>() != nullptr && !schedule.flattens_tiles();
+}
+
+bool can_prefetch_output(const Problem &problem, const DirectSchedule &schedule) {
+    const bool writes_channels = schedule.with<ChannelLanes>() != nullptr && problem.y_layout == Layout::nxc &&
+                                 problem.out_channels / problem.groups % schedule.lanes == 0;
+    return has_one_phase(axis_maps(problem)) && schedule.rows == 1 && !schedule.flattens_tiles() &&
+           !picks_output(problem, schedule) && (writes_channels || schedule.with<RowLanes>() != nullptr);
 }
 
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {

@@ -67,6 +67,8 @@ struct DirectSchedule {
                                     // share: can_prefetch_panels()
     bool tiles_outside = false;     // where panels are inside, whether each tile, rather than each row of tiles, goes
                                     // through all panels: can_put_tiles_outside()
+    bool prefetch_output = false;   // whether each tile fetches the lines of y that it will write, beside its products:
+                                    // can_prefetch_output()
     int partial_sums = 1;           // of each sum, which take the innermost axis' taps in turn: sums_in_parts()
     SlicedTile sliced;              // of GPUs, whose threads share sums where it has several slices; not in the text
 
@@ -117,6 +119,9 @@ bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule)
 // Whether each tile of a row may go through all panels before the next tile's turn: of channel lanes, where the image
 // is more than one row, and channels-last y has one phase.
 bool can_put_tiles_outside(const Problem &problem, const DirectSchedule &schedule);
+
+// Whether tiles may fetch the lines of y that they will write: they write vectors themselves, of one row and phase.
+bool can_prefetch_output(const Problem &problem, const DirectSchedule &schedule);
 
 // How many register tiles along the two innermost axes multiply by a panel of weights before the next one's turn.
 int tiles_of_panel(const Problem &problem, const DirectSchedule &schedule);

@@ -2,7 +2,7 @@
 // flattened end to end, and those of channel lanes whose positions are of flattened rows.
 #include "algorithms/direct/schedule_cpu.h"
 #include "expressions/arithmetic.h"
-#include "lowering/prefetch.h"
+#include "lowering/prefetch/prefetch.h"
 #include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 

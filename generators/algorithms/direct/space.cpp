@@ -77,51 +77,62 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
             dots.push_back(products);
         }
     }
-    return {{{"lanes", lanes},
-             {"vectors", whole_range(1, most_panel_vectors)},
-             {"pixels", whole_range(1, std::min(axes[0].phase_extent, 28))},
-             {"rows", whole_range(1, std::min(height, 4))},
-             {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
-             {"dot_width", dots},
-             {"panels_outside", {0, 1}},
-             {"chunk", chunks},
-             {"channels", channels},
-             {"flattened_rows", flattened_rows},
-             {"prefetch_distance", distances},
-             {"panels_of_groups", panels_of_groups},
-             {"transposed_x", transposed_x},
-             {"partial_sums", partial_sum_counts(problem)},
-             {"prefetch_panels", target.lane_indexed_fma ? std::vector<int>{0} : std::vector<int>{0, 1}},
-             {"tiles_outside", grouped ? std::vector<int>{0, 1} : std::vector<int>{0}}},
-            [=, &target](const ScheduleNumbers &n) {
-                if (n["channels"] > 0) {
-                    const bool outside = n["panels_outside"] != 0;  // of one long row alone
-                    return n["transposed_x"] == 0 && n["prefetch_panels"] == 0 && n["tiles_outside"] == 0 &&
-                           (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
-                           (outside || n["chunk"] == chunk) && rows_suit(n, axes, flattens, target) &&
-                           stays_in_group(n, n["channels"]);
-                }
-                const bool flat = n["flattened_rows"] > 0;
-                if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 ||
-                    (flat && (!flattens_tiles || n["rows"] > 1 || n["chunk"] > 0 || n["prefetch_panels"] != 0 ||
-                              n["tiles_outside"] != 0))) {
-                    return false;
-                }
-                DirectSchedule panels;
-                panels.lanes = n["lanes"];
-                panels.vectors = n["vectors"];
-                panels.dot_width = n["dot_width"];
-                panels.panels_outside = n["panels_outside"] != 0;
-                if ((n["prefetch_panels"] != 0 && !can_prefetch_panels(problem, panels)) ||
-                    (n["tiles_outside"] != 0 && !can_put_tiles_outside(problem, panels))) {
-                    return false;
-                }
-                // Halide does not see that a fourth vector's bytes lie side by side.
-                return (n["panels_outside"] != 0 || n["chunk"] == (flat ? 0 : chunk)) &&  // which means nothing then
-                       fits_registers(n, n["rows"], n["partial_sums"], target) && gathers(n) &&
-                       (n["partial_sums"] == 1 || n["dot_width"] == 1) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
-                       stays_in_group(n, n["lanes"] * n["vectors"]) && (n["transposed_x"] == 0 || n["dot_width"] == 1);
-            }};
+    ScheduleSpace space = {
+        {{"lanes", lanes},
+         {"vectors", whole_range(1, most_panel_vectors)},
+         {"pixels", whole_range(1, std::min(axes[0].phase_extent, 28))},
+         {"rows", whole_range(1, std::min(height, 4))},
+         {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
+         {"dot_width", dots},
+         {"panels_outside", {0, 1}},
+         {"chunk", chunks},
+         {"channels", channels},
+         {"flattened_rows", flattened_rows},
+         {"prefetch_distance", distances},
+         {"panels_of_groups", panels_of_groups},
+         {"transposed_x", transposed_x},
+         {"partial_sums", partial_sum_counts(problem)},
+         {"prefetch_panels", target.lane_indexed_fma ? std::vector<int>{0} : std::vector<int>{0, 1}},
+         {"tiles_outside", grouped ? std::vector<int>{0, 1} : std::vector<int>{0}}},
+        [=, &target](const ScheduleNumbers &n) {
+            if (n["channels"] > 0) {
+                const bool outside = n["panels_outside"] != 0;  // of one long row alone
+                return n["transposed_x"] == 0 && n["prefetch_panels"] == 0 && n["tiles_outside"] == 0 &&
+                       (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
+                       (outside || n["chunk"] == chunk) &&
+                       (n["prefetch_output"] == 0 || (n["rows"] == 1 && n["flattened_rows"] == 0)) &&
+                       rows_suit(n, axes, flattens, target) && stays_in_group(n, n["channels"]);
+            }
+            const bool flat = n["flattened_rows"] > 0;
+            if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 ||
+                (flat && (!flattens_tiles || n["rows"] > 1 || n["chunk"] > 0 || n["prefetch_panels"] != 0 ||
+                          n["tiles_outside"] != 0 || n["prefetch_output"] != 0))) {
+                return false;
+            }
+            DirectSchedule panels;
+            panels.lanes = n["lanes"];
+            panels.vectors = n["vectors"];
+            panels.dot_width = n["dot_width"];
+            panels.panels_outside = n["panels_outside"] != 0;
+            panels.rows = n["rows"];
+            panels.panels_of_groups = n["panels_of_groups"] != 0;
+            if ((n["prefetch_output"] != 0 && !can_prefetch_output(problem, panels)) ||
+                (n["prefetch_panels"] != 0 && !can_prefetch_panels(problem, panels)) ||
+                (n["tiles_outside"] != 0 && !can_put_tiles_outside(problem, panels))) {
+                return false;
+            }
+            // Halide does not see that a fourth vector's bytes lie side by side.
+            return (n["panels_outside"] != 0 || n["chunk"] == (flat ? 0 : chunk)) &&  // which means nothing then
+                   fits_registers(n, n["rows"], n["partial_sums"], target) && gathers(n) &&
+                   (n["partial_sums"] == 1 || n["dot_width"] == 1) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
+                   stays_in_group(n, n["lanes"] * n["vectors"]) && (n["transposed_x"] == 0 || n["dot_width"] == 1);
+        }};
+    // Lines of y that the second cache holds need no fetching.
+    if (problem.y_elements() * halide_type(problem.y_type).bytes() > target.core.l2.bytes && has_one_phase(axes) &&
+        !target.lane_indexed_fma) {
+        space.choices.push_back({"prefetch_output", {0, 1}});
+    }
+    return space;
 }
 
 }  // namespace kiln

@@ -32,7 +32,8 @@ F16AccumulateSchedule default_f16_accumulate_schedule(const Problem &problem, co
 ScheduleSpace f16_accumulate_space(const Problem &problem, const TargetModel &target) {
     ScheduleSpace space = direct_space(problem, target);
     std::erase_if(space.choices, [](const ScheduleSpace::Choice &choice) {
-        return choice.name == "lanes" || choice.name == "unroll" || choice.name == "dot_width";
+        return choice.name == "prefetch_output" || choice.name == "lanes" || choice.name == "unroll" ||
+               choice.name == "dot_width";
     });
     return space;
 }

@@ -6,7 +6,7 @@
 
 #include "expressions/arithmetic.h"
 #include "expressions/vars.h"
-#include "lowering/prefetch.h"
+#include "lowering/prefetch/prefetch.h"
 #include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 #include "moves/tile_sum.h"

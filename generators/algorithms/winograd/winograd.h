@@ -43,7 +43,7 @@
 #include "algorithms/winograd/transforms/axis.h"
 #include "expressions/epilogue.h"
 #include "kiln/problem.h"
-#include "lowering/prefetch.h"
+#include "lowering/prefetch/prefetch.h"
 #include "moves/sliced_sum.h"
 #include "targets/target_model.h"
 

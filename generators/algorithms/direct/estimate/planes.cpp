@@ -3,6 +3,7 @@
 #include "algorithms/direct/estimate/planes.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "algorithms/estimates.h"
 #include "expressions/arithmetic.h"
@@ -188,6 +189,29 @@ double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, co
     }
     const double planes = far_vector_cycles(s.vectors, bytes_of_plane(axes, &AxisMap::out, element), target);
     return sweeps_row_by_panels(axes, s) ? 0 : planes / s.lanes + by_panels;
+}
+
+bool fetches_output(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                    const TargetModel &target) {
+    constexpr double ways_share = 0.5;  // of the first cache's, that rows may take
+    const auto *row = s.with<RowLanes>();
+    const int64_t element = sizeof(float);
+    if (row == nullptr || !can_prefetch_output(problem, s) || !waits_for_panels(target)) {
+        return false;
+    }
+    const bool copies = copies_rows(axes[0]);
+    if (problem.y_elements() * element <= (row->prefetch_distance > 0 ? 2 : 1) * target.core.l2.bytes) {
+        return false;
+    }
+    const int64_t lines = s.panel() * s.vectors * s.lanes * element / line_bytes;
+    const auto products = static_cast<int64_t>(problem.flops() / 2 / problem.y_elements());
+    if (copies ? target.vector_bits < 512 : row->prefetch_distance > 0 && lines > products) {
+        return false;
+    }
+    const int64_t plane = bytes_of_plane(axes, &AxisMap::phase_extent, element);
+    const int64_t places = page_bytes / std::gcd(plane, page_bytes), ways = target.core.l1.bytes / page_bytes;
+    const int rows_of_x = copies ? 0 : s.unroll * (1 + row->prefetch_distance);
+    return s.panel() + rows_of_x <= ways_share * static_cast<double>(ways * places);
 }
 
 }  // namespace kiln

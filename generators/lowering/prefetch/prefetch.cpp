@@ -1,5 +1,5 @@
 // Prefetching what a loop reads.
-#include "lowering/prefetch.h"
+#include "lowering/prefetch/prefetch.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ using Halide::Expr;
 
 // An instruction of LLVM, and its arguments besides the address.
 constexpr const char *instruction = "llvm.prefetch.p0";
-constexpr int to_read = 0, into_all_caches = 3, into_second_cache = 2, of_data = 1;
+constexpr int to_read = 0, all_caches = 3, second_cache = 2, of_data = 1;
 
 constexpr int most_lines = 1 << 15;  // of a panel, for whose share a step's number is multiplied by it
 
@@ -88,12 +88,9 @@ class LowerPrefetches : public IRMutator {
         bool is_loop = false;  // here: an argument may be a loop of the caller's, or what is handed to it
     };
 
-    Expr fetch(const Call &prefetch, const Expr &element, int caches = into_all_caches) {
-        const Expr base = Halide::reinterpret(Halide::UInt(64), prefetch.args[0]);
+    Expr fetch(const Call &prefetch, const Expr &element, bool into_all_caches = true) {
         const Expr offset = Halide::cast(Halide::Int(64), element) * prefetch.type.bytes();
-        const Expr address = base + Halide::cast(Halide::UInt(64), offset);
-        return Call::make(Halide::Int(32), instruction,
-                          {Halide::reinterpret(Halide::Handle(), address), to_read, caches, of_data}, Call::Extern);
+        return prefetch_line(prefetch.args[0], offset, into_all_caches);
     }
 
     // The elements whose lines a loop over prefetches asks for, in offsets_, `further` elements on; and one of the
@@ -171,7 +168,7 @@ class LowerPrefetches : public IRMutator {
         const Expr line = simplify(from_begin / elements * share / of_all);
         std::vector<Stmt> result;
         for (int i = 0; i < lines; i++) {
-            result.push_back(Evaluate::make(fetch(prefetch, run + (line + i) * elements, into_second_cache)));
+            result.push_back(Evaluate::make(fetch(prefetch, run + (line + i) * elements, false)));
         }
         return Block::make(result);
     }
@@ -211,6 +208,14 @@ void prefetch(Halide::Stage stage, const Halide::Func &input, const Halide::VarO
         throw std::logic_error("prefetch: " + input.name() + " is no input tensor");
     }
     stage.prefetch(read->param, loop, loop, ahead, Halide::PrefetchBoundStrategy::NonFaulting);
+}
+
+Expr prefetch_line(const Expr &tensor, const Expr &bytes, bool into_all_caches) {
+    const Expr address = Halide::reinterpret(Halide::UInt(64), tensor) + Halide::cast(Halide::UInt(64), bytes);
+    return Call::make(
+        Halide::Int(32), instruction,
+        {Halide::reinterpret(Halide::Handle(), address), to_read, into_all_caches ? all_caches : second_cache, of_data},
+        Call::Extern);
 }
 
 Stmt lower_prefetches(const Stmt &statement, const SharedPrefetches &shared,

@@ -23,6 +23,9 @@ struct SharedPrefetches {
     int64_t bytes = 0;   // that they ask for together
 };
 
+// A prefetch of the line so many bytes, of 64 bits, behind a pointer: into all caches or into the second one.
+Halide::Expr prefetch_line(const Halide::Expr &tensor, const Halide::Expr &bytes, bool into_all_caches = true);
+
 // The lowered statement, whose prefetches are instructions: into all caches or, of what iterations share, into the
 // second one. `arguments`: the names that are defined outside it.
 Halide::Internal::Stmt lower_prefetches(const Halide::Internal::Stmt &statement, const SharedPrefetches &shared,
