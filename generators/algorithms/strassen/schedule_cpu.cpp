@@ -23,26 +23,24 @@ int extent_of(const Halide::RVar &loop) {
 }
 
 // A chunk's panels, and the sums that they read.
-void share_chunk(StrassenStages &s, const StrassenSchedule &schedule, const SharedWork &work) {
+void share_chunk(StrassenStages &s, const SharedWork &work) {
     if (!work.is_shared()) {
         return;
     }
     const size_t rank = s.loops.image.size();
-    std::vector<SharedLoop> outputs = {{s.loops.panel, extent_of(s.loops.panel)}}, sums;
-    for (size_t a = rank; a-- > 0;) {
-        outputs.push_back({s.loops.phases[a], extent_of(s.loops.phases[a])});
-    }
-    for (size_t a = rank; --a > 0;) {  // within the innermost, products are computed
-        outputs.push_back({s.loops.image[a], extent_of(s.loops.image[a])});
+    std::vector<Halide::RVar> loops = {s.loops.panel};
+    loops.insert(loops.end(), s.loops.phases.rbegin(), s.loops.phases.rend());
+    loops.insert(loops.end(), s.loops.image.rbegin(), s.loops.image.rend() - 1);  // in the innermost are the products
+    // Halide 21 does not see which of the products runs of iterations read: all of these are pieces, therefore.
+    std::vector<SharedLoop> outputs;
+    for (const Halide::RVar &loop : loops) {
+        if (iterations_of(outputs) * extent_of(loop) > work.most_pieces()) {
+            break;
+        }
+        outputs.push_back({loop, extent_of(loop)});
     }
     share_loops(s.y.update(), outputs, work.most_pieces());
-    const std::vector<Var> at = s.sums.args();
-    for (size_t a = rank; a-- > 0;) {
-        const int iterations = extent_of(s.loops.image[a]);
-        sums.push_back(
-            {a == 0 ? s.block : at[at.size() - 1 - rank + a], a == 1 ? iterations * schedule.rows : iterations});
-    }
-    share_loops(s.sums, sums, work.most_pieces());
+    s.sums.parallel(rank > 1 ? s.sums.args()[s.sums.args().size() - 2] : s.block);
 }
 
 }  // namespace
@@ -71,7 +69,7 @@ void schedule_strassen(StrassenStages &s, const Problem &problem, const Strassen
         y.parallel(s.products.n);
     } else if (schedule.parallel) {
         y.parallel(loops.chunk);
-        share_chunk(s, schedule, SharedWork(problem.flops()).within(extent_of(loops.chunk)));
+        share_chunk(s, SharedWork(problem.flops()).within(extent_of(loops.chunk)));
     }
 
     Func &products = s.products.product;
