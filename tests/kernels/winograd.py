@@ -34,13 +34,14 @@ class Winograd(unittest.TestCase):
 
     def test_schedules(self):
         """The default, a row of tiles at a time, two, the smallest tiles, three axes' outermost apart, phase by phase,
-        panel by panel, weights fetched ahead, groups side by side rather than interleaved, tiles cut, taps in more blocks."""
+        panel by panel, rows in parts, weights fetched ahead, groups side by side rather than interleaved, tiles cut, taps in more blocks."""
         rows = self.verify([{"problem": "*", "algorithm": "winograd"}])
         chunks = "rows:[0-9]+;images:[0-9]+;by_phase:[01];by_point:[01];by_panel:[01]"
         tiles_and_chunks = "tile_x:[0-9]+;tile_y:[0-9]+;tile_z:[0-9]+;" + chunks
         everything = "lanes:[0-9]+;vectors:[0-9]+;block:[0-9]+;unroll:[0-9]+;" + tiles_and_chunks
         small = "lanes:8;vectors:1;block:3;unroll:1;tile_x:2;tile_y:2;tile_z:1;"
         ahead = "prefetch_distance:[0-9]+(.*);prefetch_panels:[01]"
+        parted = "plain|plain_ncx|strided|groups|masked|up_whole|stem|stem_ncx|three_axes_dilated"
         whole_panels = "(plain_ncx|strided|dilated|groups|groups_narrow|up_whole|stem_ncx)$"
         for pattern, replacement, among in (
             (chunks, "rows:1;images:1;by_phase:0;by_point:0;by_panel:0", ""),
@@ -58,6 +59,10 @@ class Winograd(unittest.TestCase):
             ("unroll:[0-9]+;(.*);" + ahead, r"unroll:2;\1;prefetch_distance:0\2;prefetch_panels:1", "(plain_ncx|up_whole)$"),
             ("interleaved:1", "interleaved:0", "(groups_narrow|up_groups_interleaved)$"),
             (chunks + "(.*);clipped_tail:[01]", r"rows:1;images:1;by_phase:0;by_point:0;by_panel:0\1;clipped_tail:1", "(plain|masked|three_axes_dilated|stem|dilated_ends|groups_int8)$"),
+            (chunks + "(.*);row_tiles:0", r"rows:1;images:1;by_phase:0;by_point:0;by_panel:0\1;row_tiles:1", f"({parted})$"),
+            (tiles_and_chunks + "(.*);row_tiles:0", r"tile_x:2;tile_y:2;tile_z:1;rows:1;images:1;by_phase:0;by_point:0;by_panel:0\1;row_tiles:2", f"({parted}|dilated|three_axes)$"),
+            (everything + "(.*);row_tiles:0", small + r"rows:1;images:1;by_phase:0;by_point:0;by_panel:1\1;row_tiles:2", "(plain_ncx|groups|stem_ncx)$"),
+            (everything + "(.*);row_tiles:0", small + r"rows:1;images:1;by_phase:1;by_point:0;by_panel:0\1;row_tiles:2", "up_whole$"),
             ("tile_x:[0-9]+(.*);tap_blocks_x:2", r"tile_x:2\1;tap_blocks_x:3", "long_(row|both|few_inputs|dilated|up)"),
         ):
             chosen = [row for row in rows if re.match(among, row["layer"])]

@@ -33,7 +33,7 @@ std::map<int, Func> output_step(const WinogradStages &s, size_t a, int tail_mask
         append(at, std::vector<Var>(s.i.begin() + static_cast<std::ptrdiff_t>(a), s.i.end()));
         at.push_back(s.tile);
         append(at, s.several(s.p));
-        append(at, s.several({s.rows, s.images}));
+        append(at, s.chunks());
         std::vector<Expr> terms;
         for (int k = 0; k < f.points; k++) {
             const bool high = k >= shape.points(0, a).count;
@@ -109,7 +109,7 @@ Expr finish(WinogradStages &s, const Problem &problem, const Expr &value, const 
 // Where an update of y, or of what y is copied from, or a numbered tile's output lies.
 struct OutputPosition {
     TilePosition tile;
-    Expr rows, images;           // the chunks, of outputs in place
+    Expr rows, part, images;     // the chunks, of outputs in place
     Expr n;                      // of y or, of a chunk of images, of what it is copied from
     std::vector<Expr> position;  // on each axis, of its phase
 };
@@ -117,12 +117,17 @@ struct OutputPosition {
 OutputPosition looped_position(const WinogradStages &s, WinogradStages::Transform &transform) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
-    OutputPosition at = {
-        position_of(transform.r, rank), transform.r[3 * rank + 1], transform.r[3 * rank + 2], Expr(), {}};
+    OutputPosition at = {position_of(transform.r, rank),
+                         transform.r[shape.loop_of_rows()],
+                         transform.r[shape.loop_of_parts()],
+                         transform.r[shape.loop_of_images()],
+                         Expr(),
+                         {}};
     at.n = s.in_place ? at.images * shape.images + at.tile.image : at.tile.image;
     for (size_t a = 0; a < rank; a++) {
         const WinogradAxis &axis = shape.axes[a];
-        const Expr t = s.in_place && axis.chunks > 1 ? at.rows * axis.whole + at.tile.t[a] : at.tile.t[a];
+        const Expr &of_axis = a + 1 == rank ? at.rows : at.part;
+        const Expr t = s.in_place && axis.chunks > 1 ? of_axis * axis.whole + at.tile.t[a] : at.tile.t[a];
         const Expr v = shape.tile_class(transform.tail_mask, a).start + t * axis.outputs + at.tile.inner[a];
         at.position.push_back(v * axis.dilation_phases + at.tile.u[a]);
         if (shape.clipped_tail && axis.chunks * axis.covered() > axis.out) {
@@ -133,7 +138,7 @@ OutputPosition looped_position(const WinogradStages &s, WinogradStages::Transfor
 }
 
 OutputPosition numbered_position(const WinogradStages &s) {
-    OutputPosition at = {{{}, {}, {}, s.n}, 0, 0, s.n, {s.q.begin(), s.q.end()}};
+    OutputPosition at = {{{}, {}, {}, s.n}, 0, 0, 0, s.n, {s.q.begin(), s.q.end()}};
     for (size_t a = 0; a < s.q.size(); a++) {
         const WinogradAxis &axis = s.shape.axes[a];
         const Expr v = s.q[a] / axis.dilation_phases;
@@ -168,7 +173,7 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
     }
     at.push_back(s.n);
     if (!s.in_place) {
-        append(at, s.several({s.rows, s.images}));
+        append(at, s.chunks());
     }
     Func target(s.in_place ? "y" : "result");
     (s.in_place ? s.y : s.result.emplace()) = target;
@@ -180,13 +185,15 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
         WinogradStages::Transform transform = {tail_mask, output_steps(s, tail_mask), UpdateLoops()};
         if (!s.numbered) {
             std::vector<int> extents = tile_domain(shape, tail_mask, true);
+            extents.push_back(s.in_place ? shape.parts_of_rows() : 1);
             extents.push_back(s.in_place ? shape.axes.back().chunks : 1);
             extents.push_back(s.in_place ? shape.image_chunks : 1);
             // Phases follow one another in the loop over chunks of rows, also where there is a single one.
-            const std::set<size_t> kept = schedule.by_phase ? std::set<size_t>{3 * rank + 1} : std::set<size_t>{};
+            const std::set<size_t> kept =
+                schedule.by_phase ? std::set<size_t>{shape.loop_of_rows()} : std::set<size_t>{};
             transform.r = UpdateLoops(extents, rank, "of_output", kept);
         }
-        const auto [tile, rows, images, n, position] =
+        const auto [tile, rows, part, images, n, position] =
             s.numbered ? numbered_position(s) : looped_position(s, transform);
         std::vector<Expr> from = {shape.column_of(s.c)};
         append(from, tile.inner);
@@ -194,6 +201,9 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
         append(from, s.several(s.p));
         if (s.has(s.rows)) {
             from.push_back(s.in_place ? rows : Expr(s.rows));
+        }
+        if (s.has(s.parts)) {
+            from.push_back(s.in_place ? part : Expr(s.parts));
         }
         if (s.has(s.images)) {
             from.push_back(s.in_place ? images : Expr(s.images));
@@ -203,7 +213,7 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
         Expr value = transform.steps.back().f(from);
         value = s.finished ? finish(s, problem, value, s.c, operands, to) : value;
         if (!s.in_place) {
-            append(to, s.several({s.rows, s.images}));
+            append(to, s.chunks());
         }
         target(to) = value;
         s.outputs.push_back(transform);
@@ -219,7 +229,7 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
     if (shape.pads_groups()) {
         from[0] = s.c / shape.group_columns * (shape.group_panels * shape.panel) + s.c % shape.group_columns;
     }
-    Expr rows = 0;
+    Expr rows = 0, part = 0;
     for (size_t a = 0; a < shape.axes.size(); a++) {
         const WinogradAxis &axis = shape.axes[a];
         const Var x("x" + std::to_string(a));
@@ -238,7 +248,8 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
         }
         if (axis.chunks > 1) {
             const bool interleaved = shape.phases(a) > 1 && seen[a] == 1;  // in one division, which Halide can bound
-            rows = interleaved ? x / (axis.phases * axis.covered()) : q / axis.covered();
+            (a + 1 == shape.axes.size() ? rows : part) =
+                interleaved ? x / (axis.phases * axis.covered()) : q / axis.covered();
             q = q % axis.covered();
         }
         from.push_back(q);
@@ -251,6 +262,9 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
     from.push_back(image);
     if (s.has(s.rows)) {
         from.push_back(rows);
+    }
+    if (s.has(s.parts)) {
+        from.push_back(part);
     }
     if (s.has(s.images)) {
         from.push_back(s.n / shape.images);

@@ -299,12 +299,12 @@ int pieces_around_rows(const WinogradStages &s, bool shares_phases) {
     return shares_phases ? iterations_of(phase_loops(s)) : std::max(s.shape.group_chunks, s.shape.image_chunks);
 }
 
-// Makes chunks of rows pieces, within others.
-void share_rows(WinogradStages &s) {
+// Makes chunks of rows, or of their parts, pieces within others.
+void share_chunks(WinogradStages &s, const Var &copied, size_t in_place) {
     if (s.in_place) {
-        s.y.update().allow_race_conditions().parallel(s.outputs[0].r.loop(3 * s.shape.axes.size() + 1));
+        s.y.update().allow_race_conditions().parallel(s.outputs[0].r.loop(in_place));
     } else {
-        s.y.parallel(rows_of_y);
+        s.y.parallel(copied);
     }
 }
 
@@ -313,21 +313,23 @@ void share_rows(WinogradStages &s) {
 WinogradSteps schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
     const bool of_phases = shares_phases(s.shape, schedule);
     const int around = pieces_around_rows(s, of_phases), rows = s.shape.axes.back().chunks;
+    const int parts = s.shape.parts_of_rows();
     const SharedWork all(schedule.parallel ? problem.flops() : 0);
     const SharedWork of_piece = around > 1 ? all.within(around) : all;
     const SharedWork of_rows = rows > 1 ? of_piece.within(rows) : of_piece;
-    const SharedWork of_panel = schedule.by_panel ? of_rows.within(s.shape.panels) : of_rows;
+    const SharedWork of_part = parts > 1 ? of_rows.within(parts) : of_rows;
+    const SharedWork of_panel = schedule.by_panel ? of_part.within(s.shape.panels) : of_part;
     const Places places =
-        schedule.by_phase ? schedule_phases(s, schedule) : schedule_copy(s, problem, schedule, of_rows);
+        schedule.by_phase ? schedule_phases(s, schedule) : schedule_copy(s, problem, schedule, of_part);
     for (Func copy : s.of_columns ? s.of_columns->copies : std::vector<Func>()) {
         const int whole = s.in_place ? round_up(s.shape.columns, schedule.lanes) : s.shape.columns;
         copy.compute_root().bound(copy.args()[0], 0, whole);
     }
     const Place &inputs = s.shape.panel_inputs ? places.rest : places.inputs;
     schedule_image(s, problem, schedule, places.image);
-    schedule_inputs(s, schedule, inputs, inputs.y == nullptr ? all : of_rows);
+    schedule_inputs(s, schedule, inputs, inputs.y == nullptr ? all : of_part);
     const WinogradSteps steps = schedule_products(s, schedule, places.rest, of_panel);
-    schedule_outputs(s, schedule, places.rest, of_rows);
+    schedule_outputs(s, schedule, places.rest, of_part);
     if (s.in_place && s.shape.group_chunks > 1 && schedule.parallel) {
         s.y.update().allow_race_conditions().parallel(groups_of_y);
     }
@@ -335,7 +337,10 @@ WinogradSteps schedule_winograd(WinogradStages &s, const Problem &problem, const
         share_loops(s.y.update(), phase_loops(s));
     }
     if (around > 1 && rows > 1 && of_piece.is_shared()) {
-        share_rows(s);
+        share_chunks(s, rows_of_y, s.shape.loop_of_rows());
+    }
+    if (parts > 1 && of_rows.is_shared() && (s.in_place || around > 1 || rows > 1)) {
+        share_chunks(s, parts_of_rows_of_y, s.shape.loop_of_parts());
     }
     return steps;
 }

@@ -37,9 +37,9 @@ struct TransformLoops {
     int vectors = 1;                         // of channels, which may be cut into parts
 };
 
-// Of y, where panels or chunks of groups, of rows or of images follow one another.
+// Of y, where panels or chunks of groups, of rows, of their parts or of images follow one another.
 inline const Halide::Var panel_of_y("panel_of_y"), groups_of_y("groups_of_y"), rows_of_y("rows_of_y"),
-    images_of_y("images_of_y");
+    parts_of_rows_of_y("parts_of_rows_of_y"), images_of_y("images_of_y");
 
 // The largest power of two that is at most n.
 int power_of_two(int n);

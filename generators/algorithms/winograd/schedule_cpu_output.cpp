@@ -19,6 +19,26 @@ using Halide::VarOrRVar;
 
 namespace {
 
+// A loop's name of a Func without those of the loops that it is a part of ("whole.part").
+std::string name_of(const Halide::Internal::Dim &dim) {
+    return dim.var.substr(dim.var.rfind('.') + 1);
+}
+
+// Makes loops the outermost ones, in this order, the innermost first.
+void order_outermost(Func &f, const std::vector<Var> &outermost) {
+    std::vector<VarOrRVar> order;
+    for (const Halide::Internal::Dim &dim : f.get_schedule().dims()) {
+        const std::string name = name_of(dim);
+        const bool is_one =
+            std::any_of(outermost.begin(), outermost.end(), [&](const Var &var) { return var.name() == name; });
+        if (!is_one && name != groups_of_y.name() && name != Var::outermost().name()) {
+            order.emplace_back(Var(name));
+        }
+    }
+    append(order, outermost);
+    f.reorder(order);
+}
+
 // The loop over panels of y, outside all others but those over chunks. `channels`: the loop over vectors or blocks of
 // `width` channels.
 void split_panels(WinogradStages &s, const WinogradSchedule &schedule, const Var &channels, int width,
@@ -26,7 +46,7 @@ void split_panels(WinogradStages &s, const WinogradSchedule &schedule, const Var
     s.y.split(channels, panel_of_y, channels, schedule.panel() / width);
     std::vector<VarOrRVar> order;
     for (const Halide::Internal::Dim &dim : s.y.get_schedule().dims()) {
-        const std::string name = dim.var.substr(dim.var.rfind('.') + 1);  // loops of splits are called "whole.part"
+        const std::string name = name_of(dim);
         if (chunk.y != nullptr && name == chunk.chunk.name()) {
             break;
         }
@@ -94,13 +114,13 @@ void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const
 }
 
 Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
-    const size_t rank = s.shape.axes.size();
-    const RVar rows = s.outputs[0].r.loop(3 * rank + 1), images = s.outputs[0].r.loop(3 * rank + 2);
+    const UpdateLoops &r = s.outputs[0].r;
+    const RVar rows = r.loop(s.shape.loop_of_rows()), images = r.loop(s.shape.loop_of_images());
     Places places;
     if (s.shape.image_chunks > 1) {
         places.inputs = {&s.y, VarOrRVar(images)};
     }
-    places.rest = {&s.y, VarOrRVar(rows)};
+    places.rest = {&s.y, VarOrRVar(s.shape.parts_of_rows() > 1 ? r.loop(s.shape.loop_of_parts()) : rows)};
     if (schedule.parallel && !shares_phases(s.shape, schedule) &&
         (s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1)) {
         s.y.update().allow_race_conditions().parallel(s.shape.image_chunks > 1 ? images : rows);
@@ -117,16 +137,32 @@ namespace {
 Place schedule_in_place(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
                         const Place &around) {
     const WinogradShape &shape = s.shape;
-    const size_t of_rows = 3 * shape.axes.size() + 1, of_images = of_rows + 1;  // among the loops of y's update
-    const bool rows = shape.axes.back().chunks > 1;
-    if (!rows && shape.image_chunks == 1) {
+    const bool rows = shape.axes.back().chunks > 1, parts = shape.parts_of_rows() > 1;
+    if (!rows && !parts && shape.image_chunks == 1) {
         return around;
     }
     const UpdateLoops &loops = s.outputs[0].r;
-    if (schedule.parallel && shape.group_chunks == 1) {
-        s.y.update().allow_race_conditions().parallel(loops.loop(rows && problem.batch == 1 ? of_rows : of_images));
+    const size_t shared = rows && problem.batch == 1 ? shape.loop_of_rows() : shape.loop_of_images();
+    if (schedule.parallel && shape.group_chunks == 1 && loops.has(shared)) {
+        s.y.update().allow_race_conditions().parallel(loops.loop(shared));
     }
-    return {&s.y, VarOrRVar(loops.loop(rows ? of_rows : of_images))};
+    return {&s.y, VarOrRVar(loops.loop(parts  ? shape.loop_of_parts()
+                                       : rows ? shape.loop_of_rows()
+                                              : shape.loop_of_images()))};
+}
+
+// y's dimension along an axis, within a phase where those are seen: each follows c and the axes before.
+Var along_axis(const WinogradStages &s, size_t axis) {
+    size_t d = 1;
+    for (size_t a = 0; a < axis; a++) {
+        d += s.seen_phases[a] > 1 ? 2 : 1;
+    }
+    return s.y.args()[d];
+}
+
+// How many outputs of an axis are copied together, where it has chunks.
+int copied_size(const WinogradStages &s, size_t axis) {
+    return s.shape.axes[axis].covered() * (s.seen_phases[axis] > 1 ? 1 : s.shape.phases(axis));
 }
 
 // A copy's loops: over its channels or, where those are transposed, over blocks of them; and over the row, where that
@@ -137,9 +173,9 @@ struct CopyLoops {
     std::optional<Var> row;
 };
 
-// The vectors of the copy to y. `chunk`: how many outputs of the outermost axis are copied together.
+// The vectors of the copy to y.
 CopyLoops schedule_copy_vectors(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
-                                int channels, int chunk) {
+                                int channels) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
     const std::vector<Var> at = s.y.args();
@@ -157,8 +193,8 @@ CopyLoops schedule_copy_vectors(WinogradStages &s, const Problem &problem, const
         s.y.reorder({s.p[0], at[1], s.c});
         vectorize_channels(s.y, s.p[0], seen, schedule.lanes);
     } else if (s.transposed_y) {
-        const bool by_chunks = rank == 1 && shape.axes[0].chunks > 1;
-        const int extent = by_chunks ? chunk : static_cast<int>(problem.out[problem.rank - 1]) / seen;
+        const bool by_chunks = shape.axes[0].chunks > 1;
+        const int extent = by_chunks ? copied_size(s, 0) : static_cast<int>(problem.out[problem.rank - 1]) / seen;
         const Var blocks = schedule_transpose(s.y, *s.transposed_y, at[1], extent, schedule.lanes, s.c, channels,
                                               transposed_channels, groups);
         const bool shares_row = rank == 1 && !by_chunks && problem.batch == 1;
@@ -169,18 +205,17 @@ CopyLoops schedule_copy_vectors(WinogradStages &s, const Problem &problem, const
     return {s.c, schedule.lanes, std::nullopt};
 }
 
-// The loops of the copy to y, the outermost first: over images or not, over positions of all axes, of `chunk` of the
-// outermost at a time where that is not 0, but not along rows of images, and over blocks of channels that are
-// transposed.
+// The loops of the copy to y, the outermost first: over images or not, over positions of all axes, but not along rows
+// of images, and over blocks of channels that are transposed.
 std::vector<SharedLoop> copied_positions(const WinogradStages &s, const Problem &problem, const CopyLoops &copy,
-                                         int chunk, bool images) {
+                                         bool images) {
     const std::vector<Var> at = s.y.args();
     std::vector<SharedLoop> loops;
     size_t d = 1;
     for (size_t a = 0; a < s.shape.axes.size(); a++) {
-        const int phases = s.seen_phases[a], positions = static_cast<int>(problem.out[problem.rank - 1 - a]) / phases;
+        const int phases = s.seen_phases[a], all = static_cast<int>(problem.out[problem.rank - 1 - a]) / phases;
         if (a > 0 || (s.shape.axes.size() == 1 && !s.transposed_y)) {
-            loops.insert(loops.begin(), {at[d], a + 1 == s.shape.axes.size() && chunk > 0 ? chunk : positions});
+            loops.insert(loops.begin(), {at[d], s.shape.axes[a].chunks > 1 ? copied_size(s, a) : all});
         }
         d++;
         if (phases > 1 && a > 0) {
@@ -197,6 +232,23 @@ std::vector<SharedLoop> copied_positions(const WinogradStages &s, const Problem 
     return loops;
 }
 
+// Divides the copy to y into chunks of rows, and of their parts. Returns where a chunk is, or `around` without any.
+Place split_chunks(WinogradStages &s, const Place &around) {
+    const size_t outermost = s.shape.axes.size() - 1;
+    Place place = around;
+    if (s.shape.axes.back().chunks > 1) {
+        place = {&s.y, rows_of_y};
+        const Var row = along_axis(s, outermost);
+        s.y.split(row, rows_of_y, row, copied_size(s, outermost), TailStrategy::GuardWithIf);
+    }
+    if (s.shape.parts_of_rows() > 1) {
+        place = {&s.y, parts_of_rows_of_y};
+        const Var part = along_axis(s, outermost - 1);
+        s.y.split(part, parts_of_rows_of_y, part, copied_size(s, outermost - 1), TailStrategy::GuardWithIf);
+    }
+    return place;
+}
+
 }  // namespace
 
 Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
@@ -210,27 +262,24 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
         return {image, place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
     }
     const std::vector<Var> at = s.y.args();
-    // y's dimensions: c, each axis, and after those seen by phases their phase, n.
     const int seen = s.seen_phases[rank - 1];
-    const Var outermost = at[at.size() - (seen > 1 ? 3 : 2)];
+    const Var outermost = along_axis(s, rank - 1);
     const int channels = of_groups ? shape.group_columns : static_cast<int>(problem.out_channels);
     if (of_groups) {
         std::vector<VarOrRVar> order(at.begin(), at.end());
         order.emplace_back(groups_of_y);
         s.y.split(s.c, groups_of_y, s.c, channels).reorder(order);
     }
-    const WinogradAxis &axis = shape.axes[rank - 1];
-    const int size = axis.covered() * (seen > 1 ? 1 : shape.phases(rank - 1));
-    Place place = image;
-    if (axis.chunks > 1) {
-        place = {&s.y, rows_of_y};
-        s.y.split(outermost, rows_of_y, outermost, size, TailStrategy::GuardWithIf);
-    }
-    const CopyLoops loops = schedule_copy_vectors(s, problem, schedule, channels, size);
-    Var shared = problem.batch > 1 ? s.n : axis.chunks > 1 ? rows_of_y : loops.row.value_or(outermost);
-    if (axis.chunks > 1 && seen > 1 && !(shape.merges_phases && rank == 1)) {
+    const bool has_rows = shape.axes.back().chunks > 1;
+    Place place = split_chunks(s, image);
+    const CopyLoops loops = schedule_copy_vectors(s, problem, schedule, channels);
+    Var shared = problem.batch > 1           ? s.n
+                 : has_rows                  ? rows_of_y
+                 : shape.parts_of_rows() > 1 ? parts_of_rows_of_y
+                                             : loops.row.value_or(outermost);
+    if (has_rows && seen > 1 && !(shape.merges_phases && rank == 1)) {
         s.y.reorder({s.p[rank - 1], rows_of_y, s.n});
-    } else if (axis.chunks > 1) {
+    } else if (has_rows) {
         s.y.reorder({rows_of_y, s.n});
     } else if (shape.image_chunks > 1) {
         place = {&s.y, s.n};
@@ -238,6 +287,10 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
             s.y.split(s.n, images_of_y, s.n, shape.images);
             place.chunk = shared = images_of_y;
         }
+    }
+    if (shape.parts_of_rows() > 1) {
+        order_outermost(s.y, has_rows ? std::vector<Var>{parts_of_rows_of_y, rows_of_y, s.n}
+                                      : std::vector<Var>{parts_of_rows_of_y, s.n});
     }
     Places places = {image, place, place};
     if (schedule.by_panel) {
@@ -254,8 +307,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     }
     const SharedWork of_copy = schedule.by_panel ? work.within(shape.panels) : work;
     if (of_copy.is_shared() && !loops.row) {
-        share_loops(s.y, copied_positions(s, problem, loops, axis.chunks > 1 ? size : 0, is_whole),
-                    of_copy.most_pieces());
+        share_loops(s.y, copied_positions(s, problem, loops, is_whole), of_copy.most_pieces());
     }
     return places;
 }

@@ -152,10 +152,10 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
         shared.push_back({part, parts});
     }
     for (size_t d = axes; d < transform.r.size(); d++) {
-        if (d == 3 * rank + 1 && loops.panel_vectors > 0) {
+        if (d == s.shape.loop_of_parts() && loops.panel_vectors > 0) {
             order.emplace_back(panel_of_y);
         }
-        if (d == 3 * rank + 2) {
+        if (d == s.shape.loop_of_images()) {
             append(order, loops.phases);
         }
         if (transform.r.has(d)) {

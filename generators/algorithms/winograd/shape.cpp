@@ -104,6 +104,7 @@ void WinogradSchedule::list(ScheduleText &text) {
     text.optional("tap_blocks_y", tap_blocks[1], 1);
     text.optional("tap_blocks_z", tap_blocks[2], 1);
     text.optional("prefetch_panels", prefetch_panels, false);
+    text.optional("row_tiles", row_tiles, 0);
     text.flag("parallel", parallel);
 }
 
@@ -124,6 +125,12 @@ int groups_of_panel(const Problem &problem, int panel) {
 double share_of_panels(const Problem &problem, int panel) {
     const int columns = groups_of_panel(problem, panel) * static_cast<int>(problem.out_channels / problem.groups);
     return problem.groups == 1 ? 1 : static_cast<double>(columns) / round_up(columns, panel);
+}
+
+bool WinogradSchedule::allows_row_tiles(const Problem &problem) const {
+    const std::vector<WinogradAxis> axes = winograd_axes(problem, tap_blocks);
+    return rows > 0 && problem.rank > 1 && !kiln::merges_phases(problem, axes) &&
+           axes[axes.size() - 2].length > tile[axes.size() - 2];
 }
 
 bool WinogradSchedule::allows_by_phase(const Problem &problem) const {
@@ -195,6 +202,10 @@ void WinogradSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: \"images\" is " + std::to_string(images) + " for a batch of " +
                                     std::to_string(problem.batch) + " and \"rows\" " + std::to_string(rows));
     }
+    if (row_tiles > 0 && !allows_row_tiles(problem)) {
+        throw std::invalid_argument("schedule: \"row_tiles\" is " + std::to_string(row_tiles) +
+                                    ", but there are no rows of several tiles, or phases are channels");
+    }
     if (by_phase && !allows_by_phase(problem)) {
         throw std::invalid_argument("schedule: \"by_phase\" is 1, but not all tiles are of one size and dense in y");
     }
@@ -254,6 +265,10 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         if (a + 1 == shape.axes.size() && schedule.rows > 0) {
             const int tiles = ceil_div(axis.length, axis.outputs);
             axis.whole = std::min(schedule.rows, tiles);
+            axis.chunks = ceil_div(tiles, axis.whole);
+        } else if (a + 2 == shape.axes.size() && schedule.rows > 0 && schedule.row_tiles > 0) {
+            const int tiles = ceil_div(axis.length, axis.outputs);
+            axis.whole = std::min(schedule.row_tiles, tiles);
             axis.chunks = ceil_div(tiles, axis.whole);
         } else if (a < 2 && !schedule.clipped_tail) {  // on a third axis, some point's tiles would not be contiguous
             axis.rest = axis.length % axis.outputs;
@@ -381,7 +396,7 @@ bool WinogradShape::covers_exactly(const Problem &problem, int lanes) const {
         exact = exact && (axis.chunks * axis.covered() * axis.phases == axis.out || (clipped_tail && axis.phases == 1));
     }
     // Chunks of several combinations would be as many updates of y, which cannot share a loop.
-    const bool chunks = axes.back().chunks > 1 || image_chunks > 1 || group_chunks > 1;
+    const bool chunks = row_chunks() > 1 || image_chunks > 1 || group_chunks > 1;
     return exact && (!chunks || tile_classes().size() == 1);
 }
 

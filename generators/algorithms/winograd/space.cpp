@@ -23,6 +23,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
         {"block", whole_range(2, 20)},
         {"unroll", divisors_among(shape.steps(), {1, 2, 4})},
         {"rows", {0, 1, 2, 4, 8, 16}},
+        {"row_tiles", axes.size() > 1 ? std::vector<int>{0, 1, 2, 4, 8} : std::vector<int>{0}},
         {"images", divisors_among(batch, {1, 2, 4, 8, 16})},
         {"by_phase", whole_range(0, problem.traits().transposed ? 1 : 0)},
         {"by_point", whole_range(0, axes.size() == 3 ? 1 : 0)},
@@ -43,7 +44,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
         const int panel = n["lanes"] * n["vectors"];
         return registers_of_tile(n["vectors"], n["block"], target) <= target.vector_registers &&
                panel <= 2 * round_up(of_group, n["lanes"]) && share_of_panels(problem, panel) >= 0.5 &&
-               (n["clipped_tail"] == 0 || n["rows"] > 0) &&
+               ((n["clipped_tail"] == 0 && n["row_tiles"] == 0) || n["rows"] > 0) &&
                (n["prefetch_panels"] == 0 || n["prefetch_distance"] == 0) &&
                (n["rows"] == 0 || (n["images"] == 1 && n["by_point"] == 0));
     };

@@ -211,7 +211,8 @@ FirstInput first_input(const WinogradStages &s, const WinogradShape &shape, int 
     FirstInput first;
     for (size_t a = 0; a < shape.axes.size() - (by_point ? 1 : 0); a++) {
         const WinogradAxis &axis = shape.axes[a];
-        const Expr row = axis.chunks > 1 ? s.rows * axis.whole + tile.t[a] : tile.t[a];
+        const Var &chunk = a + 1 == shape.axes.size() ? s.rows : s.parts;
+        const Expr row = axis.chunks > 1 ? chunk * axis.whole + tile.t[a] : tile.t[a];
         const Expr start = row * axis.outputs + shape.tile_class(tail_mask, a).start;
         first.position.push_back(
             shape.merges_input_phases ? start : start * axis.stride + axis.origin(tile.u[a], s.e[a], s.z[a]));
@@ -258,7 +259,7 @@ void define_inputs(WinogradStages &s, const Func &padded, bool by_point) {
     const size_t first_point = at.size();
     append(at, of_inner(s.j));
     append(at, s.several(of_inner(s.z)));
-    append(at, s.several(by_point ? std::vector<Var>{s.images} : std::vector<Var>{s.rows, s.images}));
+    append(at, by_point ? s.several({s.images}) : s.chunks());
     s.transformed(at) = Halide::undef(padded.type());
     const std::vector<Var> position = vars("position", rank);
     std::vector<Var> keys = position;
@@ -298,7 +299,7 @@ std::vector<RDom> gather_planes(const WinogradStages &s, WinogradStages::Product
     at.push_back(s.tile);
     append(at, s.j);
     append(at, s.several(s.z));
-    append(at, s.several({s.rows, s.images}));
+    append(at, s.chunks());
     std::vector<RDom> gathered;
     product.transformed = Func("transformed");
     product.transformed(at) = Halide::undef(planes.type());
@@ -400,7 +401,7 @@ Factors factors_of(const WinogradStages &s, const Problem &problem, UpdateLoops 
     for (const Var &p : s.p) {
         f.weight.push_back(s.value(p));
     }
-    append(f.input, s.several({s.rows, s.images}));
+    append(f.input, s.chunks());
     return f;
 }
 
@@ -417,7 +418,7 @@ void define_products(WinogradStages &s, const Problem &problem, const WinogradSc
     std::vector<Var> at = {s.c, s.tile};
     append(at, s.j);
     append(at, s.several(s.p));
-    append(at, s.several({s.rows, s.images}));
+    append(at, s.chunks());
     int most = 0;
     for (const int tail_mask : shape.tile_classes()) {
         most |= tail_mask;
@@ -507,6 +508,7 @@ WinogradStages winograd(const Problem &problem, const WinogradSchedule &schedule
     }
     has_values(s.n, static_cast<int>(problem.batch));
     has_values(s.rows, s.shape.axes.back().chunks);
+    has_values(s.parts, s.shape.parts_of_rows());
     has_values(s.images, s.shape.image_chunks);
     s.seen_phases = winograd_output_phases(problem);
     s.in_place = s.numbered || s.shape.covers_exactly(problem, schedule.lanes);

@@ -21,6 +21,9 @@
 // those after the other, what is multiplied, the products and their transform, which so pass through the nearest caches
 // alone.
 //
+// Tiles may pass all stages in chunks: rows of them on the outermost axis, and parts of such rows along the next one,
+// so that what passes on between stages stays in the second cache.
+//
 // Panels of output channels may follow one another, each multiplied, transformed and written: what passes through the
 // caches between the products and y is then a panel's alone, and the transformed input too where no other panel reads
 // it.
@@ -59,6 +62,7 @@ struct WinogradSchedule {
     std::vector<int> tap_blocks = {1, 1, 1};  // into which an axis' taps are cut
     int rows = 0;           // rows of tiles, on the outermost axis, that pass all stages together; 0: the whole image,
     int images = 1;         //   and then so many images together
+    int row_tiles = 0;      // of such rows, how many tiles along the next axis pass together; 0: all
     bool by_phase = false;  // whether one output phase after the other is multiplied and written
     bool by_point = false;  // whether the outermost axis is transformed apart, for one point of the others at a time
     bool by_panel = false;  // whether one panel after the other is multiplied and written
@@ -72,6 +76,8 @@ struct WinogradSchedule {
     SlicedTile sliced;      // of GPUs, whose threads share sums where it has several slices; not in the text
 
     int panel() const { return lanes * vectors; }
+    // Whether rows of tiles may pass in parts.
+    bool allows_row_tiles(const Problem &problem) const;
     // Whether phases may be taken one after the other: y is written in place, by tiles of one size.
     bool allows_by_phase(const Problem &problem) const;
     // Whether panels may be: they are whole blocks of channels, and y is not written in place by tiles of several
@@ -142,6 +148,13 @@ struct WinogradShape {
     TileClass tile_class(int tail_mask, size_t axis) const {
         return axes[axis].tile_class((tail_mask >> axis & 1) != 0);
     }
+    // Chunks of rows, or of parts of them: the parts of a chunk of the outermost axis follow one another.
+    int row_chunks() const { return axes.back().chunks * parts_of_rows(); }
+    int parts_of_rows() const { return axes.size() > 1 ? axes[axes.size() - 2].chunks : 1; }
+    // Of the loops of outputs (WinogradStages::Transform::r).
+    size_t loop_of_parts() const { return 3 * axes.size() + 1; }
+    size_t loop_of_rows() const { return loop_of_parts() + 1; }
+    size_t loop_of_images() const { return loop_of_rows() + 1; }
     // Of an axis, but for those that are merged into columns and input channels.
     int phases(size_t axis) const { return merges_phases && axis == 0 ? 1 : axes[axis].phases; }
     int input_phases(size_t axis) const { return merges_input_phases ? 1 : axes[axis].input_phases; }
@@ -203,10 +216,12 @@ enum class TileOrder { looped, numbered };
 // says, then `tile` and whatever else tells tiles apart; but none that has a single value in this problem
 // (UpdateLoops).
 struct WinogradStages {
-    Halide::Var c{"c"}, tile{"tile"}, n{"n"}, rows{"rows"}, images{"images"}, depth{"depth"};
+    Halide::Var c{"c"}, tile{"tile"}, n{"n"}, rows{"rows"}, parts{"parts"}, images{"images"}, depth{"depth"};
     std::vector<Halide::Var> i, j, e, z, p, q;  // output of a tile, point, input phase, phase offset, phase, output
     std::set<std::string> single;               // names of those that have a single value, 0
 
+    // The chunks that tiles, products and results are of: of rows, of their parts, of images.
+    std::vector<Halide::Var> chunks() const { return several({rows, parts, images}); }
     bool has(const Halide::Var &var) const { return !single.contains(var.name()); }
     Halide::Expr value(const Halide::Var &var) const { return has(var) ? Halide::Expr(var) : 0; }
     std::vector<Halide::Var> several(std::vector<Halide::Var> vars) const {
@@ -224,7 +239,7 @@ struct WinogradStages {
         int tail_mask = 0;
         std::vector<Step> steps;  // in order of computation
         UpdateLoops r;            // points or outputs of a tile, then tile and dilation phase of each axis, then image,
-                                  //   then, of outputs in place, the chunks of rows and of images
+                                  //   then, of outputs in place, parts of rows, chunks of rows and of images
     };
     // Where the outermost axis is transformed by points of the others: the transform of products on it, and the domains
     // of the updates of what they multiply: tile of a plane, tile and dilation phase of the outermost axis, image.
@@ -245,14 +260,14 @@ struct WinogradStages {
     std::optional<ChannelCopies> of_columns;                 // where phases are merged, or y is stored under masks
     std::optional<Halide::Func> transposed_x, transposed_y;  // blocks of x and y on their way from or to channels first
     Halide::Func packed;                                     // the operand
-    Halide::Func transformed;           // (c, e, tile, j, z, rows, images), of all tiles; or, by points,
+    Halide::Func transformed;           // (c, e, tile, j, z, rows, parts, images), of all tiles; or, by points,
                                         //   (c, e, tile, depth, j, z, images) of all planes, without the outermost axis
     std::optional<Halide::Func> taken;  // where tiles are numbered: a tile's inputs, which the first step reads
     std::vector<Transform> inputs;      // of `transformed`
-    std::vector<Product> products;      // (c, tile, j, p, rows, images)
+    std::vector<Product> products;      // (c, tile, j, p, rows, parts, images)
     std::vector<Transform> outputs;
     std::optional<Halide::Func>
-        result;  // where y cannot be written in place: (c, q and p of each axis in a chunk, n, rows, images)
+        result;  // where y cannot be written in place: (c, q and p of each axis in a chunk, n, rows, parts, images)
     Halide::Func y;
     std::vector<int> seen_phases;  // in which y is seen (Implementation::output_phases)
     bool numbered = false;         // whether tiles are (TileOrder): then no Func is undefined but for updates

@@ -273,7 +273,7 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
         return passed_on(planes, planes, 0) + passed_on(both, of_point, both / points - of_point);
     }
     if (schedule.by_phase) {
-        return passed_on(inputs, inputs * shape.axes.back().chunks, 0) + passed_on(products, products / tile.phases, 0);
+        return passed_on(inputs, inputs * shape.row_chunks(), 0) + passed_on(products, products / tile.phases, 0);
     }
     if (schedule.by_panel || shape.group_chunks > 1) {
         const int panels = schedule.by_panel ? shape.panels : shape.group_chunks;
@@ -308,7 +308,7 @@ double displacing_cycles(const WinogradShape &shape, const WinogradSchedule &sch
     }
     const double vector_bytes = schedule.lanes * 4;
     const double inputs = work.points * tile.inputs * vector_bytes / shape.group_chunks *
-                          (schedule.by_phase ? shape.axes.back().chunks : 1),
+                          (schedule.by_phase ? shape.row_chunks() : 1),
                  products = work.points * tile.columns * vector_bytes /
                             (schedule.by_phase   ? tile.phases
                              : schedule.by_panel ? shape.panels
@@ -335,13 +335,13 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
     const double of_chunk = work.points * (tile.inputs + tile.columns / shape.panels) * schedule.lanes * 4;
     const double near_bytes = schedule.by_panel ? target.core.l2.bytes - of_chunk : near_share * target.core.l2.bytes;
     if (packed_bytes <= near_bytes) {
-        const int chunks = shape.axes.back().chunks * shape.image_chunks;
+        const int chunks = shape.row_chunks() * shape.image_chunks;
         schedule.prefetch_panels = may_fetch_panels && cold_of_panels + chunks * work.panel_fetches < cold;
         return schedule.prefetch_panels ? WeightCycles{work.panel_fetches, cold_of_panels} : WeightCycles{0, cold};
     }
     // The weights of one phase may stay near while its chunks pass.
     const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.core.l2.bytes;
-    const double share = 1.0 / (stay ? shape.axes.back().chunks : 1);
+    const double share = 1.0 / (stay ? shape.row_chunks() : 1);
     const double late = late_share * packed_bytes / far_read;
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
     // By points, what points share of them comes again behind all others, which only a slow last cache makes felt.
@@ -357,7 +357,7 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
                        prefetched = {share * (work.fetches + single_steps + waits + late), cold},
                        panels = {share * (work.panel_fetches + read * work.panel_waits), cold_of_panels};
     const auto all = [&](const WeightCycles &cycles) {
-        return cycles.chunk * shape.axes.back().chunks * shape.image_chunks + cycles.cold;
+        return cycles.chunk * shape.row_chunks() * shape.image_chunks + cycles.cold;
     };
     const int step_bytes = schedule.panel() * shape.weight_bytes();
     const bool near_enough = !target.cold_weights || step_bytes <= target.memory_fetched_lines * line_bytes;
@@ -381,9 +381,9 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
 // Cycles to copy a chunk's outputs to y. In place, chunks store y as slowly as they would copy it.
 double output_copy_cycles(const Problem &problem, const WinogradShape &shape, const WinogradSchedule &schedule,
                           const Work &work, const TileVectors &tile, const TargetModel &target) {
-    const WinogradAxis &axis = shape.axes.back();
+    const WinogradAxis &row = shape.axes[0];
     const bool in_place = shape.covers_exactly(problem, schedule.lanes);
-    if (in_place && axis.chunks * shape.image_chunks == 1) {
+    if (in_place && shape.row_chunks() * shape.image_chunks == 1) {
         return 0;
     }
     const double bytes = work.outputs * tile.columns * schedule.lanes * 4;
@@ -394,8 +394,7 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
                               : tile.columns;
     const bool transposes = problem.y_layout != Layout::nxc && !shape.merges_phases;
     // A row that is transposed in chunks must be cut into whole blocks, or they are stored under conditions.
-    const bool cuts =
-        transposes && problem.rank == 1 && axis.chunks > 1 && axis.out % (axis.covered() * axis.phases) != 0;
+    const bool cuts = transposes && row.chunks > 1 && row.out % (row.covered() * row.phases) != 0;
     const double cycles = cuts                               ? clipped_transpose_cycles
                           : transposes                       ? transpose_cycles
                           : shape.clipped_tail               ? 0
@@ -432,7 +431,7 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
     const bool halves = schedule.lanes * 4 == line_bytes / 2;
     const double operation = halves ? half_operation_cycles : operation_cycles;
     const double operations = work.input_operations * tile.inputs + work.output_operations * tile.columns;
-    const int chunks = shape.axes.back().chunks * shape.image_chunks;
+    const int chunks = shape.row_chunks() * shape.image_chunks;
     const double tensor_bytes = 4.0 * (problem.x_elements() + problem.y_elements()) / chunks;
     double chunk = work.products + operations * operation;
     chunk += passing_cycles(shape, schedule, work, tile, packed_bytes, tensor_bytes, target);
@@ -441,7 +440,11 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
     chunk += output_copy_cycles(problem, shape, schedule, work, tile, target);
     const double gain = schedule.by_panel ? panel_gain : 1;
     const double warm = (chunk * chunks + image_cycles(problem, schedule.lanes)) / gain;
-    return {schedule, warm + weights.cold, packed_bytes, tensor_waits(problem, operations * operation * chunks, target),
+    return {schedule,
+            warm + weights.cold,
+            packed_bytes,
+            tensor_waits(problem, operations * operation * chunks, target),
+            work.points * (tile.inputs + tile.columns) * schedule.lanes * 4,
             displacing_cycles(shape, schedule, work, tile, target)};
 }
 

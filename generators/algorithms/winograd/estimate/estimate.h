@@ -15,6 +15,7 @@ struct WinogradEstimate {
     double cycles = 0;
     double packed_bytes = 0;  // that are read
     double tensor_waits = 0;  // cycles besides, which other schedules have too
+    double chunk_bytes = 0;   // that a chunk passes on between stages
     double displacing = 0;    // and those that a network's other layers wait for what this one displaces from caches
 };
 
