@@ -194,8 +194,8 @@ WinogradEstimate with_parts_of_rows(const Problem &problem, WinogradSchedule sch
     schedule.by_point = false;
     // Rows of channels-first images would be transposed in pieces.
     const bool cuts_rows = problem.rank == 2 && problem.y_layout != Layout::nxc;
-    const bool is_slow = !target.lane_indexed_fma && unhidden_cycles(target.core.last.read, target) > 0;
-    if (!is_slow || best.chunk_bytes < target.core.l2.bytes || cuts_rows || !schedule.allows_row_tiles(problem)) {
+    if (!waits_for_panels(target) || best.chunk_bytes < target.core.l2.bytes || cuts_rows ||
+        !schedule.allows_row_tiles(problem)) {
         return best;
     }
     const size_t axis = problem.rank - 2;
