@@ -50,6 +50,9 @@ KERNELS = {
                        "polyphase", FLATTENED),
     "strassen": ("convtranspose2d-f32-n1-c256-i16x14-m128-o32x28-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc-bias-relu",
                  "strassen", STRASSEN),
+    # Of more panels, phases and rows together than there may be pieces.
+    "strassen_tall": ("convtranspose2d-f32-n1-c512-i28x28-m128-o56x56-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc", "strassen",
+                      "lanes:8;vectors:1;pixels:2;rows:1;unroll:4;chunk:10;parallel:1"),
 }
 
 
