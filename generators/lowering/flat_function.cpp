@@ -11,6 +11,7 @@
 #include "expressions/sizes.h"
 #include "kiln/kernel.h"
 #include "lowering/gpu_module.h"
+#include "lowering/parallel_loops.h"
 #include "lowering/workspace.h"
 
 namespace kiln {
@@ -25,7 +26,6 @@ using Halide::UInt;
 constexpr int64_t alignment = Workspace::alignment;
 // Halide passes this name on to the bodies of parallel loops: it carries the workspace there.
 const std::string scratch_name = "__user_context";
-constexpr const char *parallel_loop = "halide_do_par_for";
 
 // What Halide is expected to lower to; where it does not, the message says which assumption broke.
 template <typename T>
@@ -94,13 +94,6 @@ class CollectValues : public IRVisitor {
     }
 };
 
-// The name of the function that is the body of a parallel loop: halide_do_par_for(::body, min, extent, closure).
-std::string loop_body(const Call *op) {
-    require(op->args.size() == 4 && op->args[0].as<Variable>() != nullptr, "halide_do_par_for has changed: ", Expr(op));
-    const std::string name = op->args[0].as<Variable>()->name;
-    return name.substr(name.rfind(':') + 1);
-}
-
 // The parallel loops that a function has: the names of their bodies' functions, and how many pieces each has.
 class ParallelLoops : public IRVisitor {
   public:
@@ -112,7 +105,7 @@ class ParallelLoops : public IRVisitor {
   protected:
     using IRVisitor::visit;
     void visit(const Call *op) override {
-        if (op->name == parallel_loop) {
+        if (is_parallel_loop(op)) {
             // The last chunk of a tensor may have fewer.
             const Expr most = find_constant_bound(op->args[2], Direction::Upper);
             const auto pieces = most.defined() ? as_const_int(most) : std::nullopt;
@@ -180,7 +173,7 @@ class Flatten : public IRMutator {
         if (op->name == Call::buffer_get_min) {
             return make_zero(Int(32));
         }
-        if (op->name == parallel_loop) {
+        if (is_parallel_loop(op)) {
             return parallel_for(op);
         }
         return IRMutator::visit(op);

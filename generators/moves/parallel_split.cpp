@@ -47,6 +47,10 @@ VarOrRVar loop_of(const VarOrRVar &like, const std::string &name) {
 
 }  // namespace
 
+SharedLoop loop_of_domain(const RVar &loop) {
+    return {loop, static_cast<int>(*Halide::Internal::as_const_int(loop.extent()))};
+}
+
 int iterations_of(const std::vector<SharedLoop> &loops) {
     return std::accumulate(loops.begin(), loops.end(), 1,
                            [](int product, const SharedLoop &loop) { return product * loop.extent; });
@@ -109,6 +113,12 @@ void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int 
     }
     if (shared.extent > 1) {
         stage.parallel(shared.var);
+    }
+}
+
+void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, const SharedWork &work) {
+    if (work.is_shared()) {
+        share_loops(std::move(stage), loops, work.most_pieces());
     }
 }
 

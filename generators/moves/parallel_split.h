@@ -15,6 +15,9 @@ struct SharedLoop {
     int extent;
 };
 
+// One over a dimension of a reduction domain, whose extent is constant.
+SharedLoop loop_of_domain(const Halide::RVar &loop);
+
 int iterations_of(const std::vector<SharedLoop> &loops);
 
 // How many pieces work of so many operations is worth: each takes microseconds, beside which handing it out is little.
@@ -51,5 +54,8 @@ class SharedWork {
 // where handing out each would cost too much: a single loop's variable is then that of a run. Updates must allow it
 // (allow_race_conditions).
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int most = pieces_worth(0));
+
+// The same of such work; nothing where none is shared.
+void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, const SharedWork &work);
 
 }  // namespace kiln

@@ -59,12 +59,16 @@ std::string counts_text(const PieceTimes &times, const char *between) {
     return text;
 }
 
+std::string pieces_json(const PieceTimes &times) {
+    return "[" + counts_text(times, ", ") + "]";
+}
+
 std::string balance_json(const std::vector<PieceTimes> &of_workers) {
     std::vector<std::string> list;
     for (const PieceTimes &times : of_workers) {
         const Balance balance = simulate(times);
         JsonObject object;
-        object.number("workers", times.workers).raw("pieces", "[" + counts_text(times, ", ") + "]");
+        object.number("workers", times.workers).raw("pieces", pieces_json(times));
         object.number("largest_share", balance.largest_share).number("speed_up", balance.speed_up);
         list.push_back(object.str());
     }
@@ -315,7 +319,7 @@ std::string Bench::json() const {
             .number("pack_ms", job.pack_seconds * 1e3);
         if (const auto pieces = pieces_.find(&job); pieces != pieces_.end())
             object.number("in_pieces_ms", pieces->second.front().seconds() * 1e3)
-                .raw("pieces", "[" + counts_text(pieces->second.front(), ", ") + "]")
+                .raw("pieces", pieces_json(pieces->second.front()))
                 .raw("balance", balance_json(pieces->second));
         rows.push_back(object.str());
     }

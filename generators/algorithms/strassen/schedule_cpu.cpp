@@ -18,10 +18,6 @@ using Halide::Stage;
 using Halide::Var;
 using Halide::VarOrRVar;
 
-int extent_of(const Halide::RVar &loop) {
-    return static_cast<int>(*Halide::Internal::as_const_int(loop.extent()));
-}
-
 // A chunk's panels, and the sums that they read.
 void share_chunk(StrassenStages &s, const SharedWork &work) {
     if (!work.is_shared()) {
@@ -34,12 +30,13 @@ void share_chunk(StrassenStages &s, const SharedWork &work) {
     // Halide 21 does not see which of the products runs of iterations read: all of these are pieces, therefore.
     std::vector<SharedLoop> outputs;
     for (const Halide::RVar &loop : loops) {
-        if (iterations_of(outputs) * extent_of(loop) > work.most_pieces()) {
+        const SharedLoop next = loop_of_domain(loop);
+        if (iterations_of(outputs) * next.extent > work.most_pieces()) {
             break;
         }
-        outputs.push_back({loop, extent_of(loop)});
+        outputs.push_back(next);
     }
-    share_loops(s.y.update(), outputs, work.most_pieces());
+    share_loops(s.y.update(), outputs, work);
     s.sums.parallel(rank > 1 ? s.sums.args()[s.sums.args().size() - 2] : s.block);
 }
 
@@ -69,7 +66,7 @@ void schedule_strassen(StrassenStages &s, const Problem &problem, const Strassen
         y.parallel(s.products.n);
     } else if (schedule.parallel) {
         y.parallel(loops.chunk);
-        share_chunk(s, SharedWork(problem.flops()).within(extent_of(loops.chunk)));
+        share_chunk(s, SharedWork(problem.flops()).within(loop_of_domain(loops.chunk).extent));
     }
 
     Func &products = s.products.product;

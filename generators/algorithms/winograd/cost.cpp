@@ -185,6 +185,33 @@ WinogradSchedule schedule_without_tiles(const Problem &problem, const TargetMode
     return schedule;
 }
 
+// The cheapest of the orders in which phases and panels of such chunks may follow one another.
+WinogradEstimate best_of_chunks(const Problem &problem, WinogradSchedule schedule, bool has_phases,
+                                const TargetModel &target) {
+    WinogradEstimate best;
+    for (const bool by_phase : {false, true}) {
+        schedule.by_phase = by_phase;
+        schedule.by_panel = false;
+        if (by_phase && (!has_phases || !schedule.allows_by_phase(problem))) {
+            continue;
+        }
+        // Panels of the whole image gained nothing where they were tried.
+        const bool may_go_by_panel =
+            schedule.rows > 0 && !by_phase && winograd_shape(problem, schedule).group_chunks == 1;
+        for (const bool by_panel : {false, true}) {
+            schedule.by_panel = by_panel;
+            if (by_panel && !(may_go_by_panel && schedule.allows_by_panel(problem))) {
+                continue;
+            }
+            const WinogradEstimate choice = estimate_winograd(problem, schedule, target);
+            if (best.cycles == 0 || choice.cycles < best.cycles) {
+                best = choice;
+            }
+        }
+    }
+    return best;
+}
+
 // The cheapest of the same by single rows of tiles that pass in parts, and `best`: where that passes on more than the
 // second cache holds, and the last one is slow (measured on x86 alone). On an Intel Xeon, whose last cache is slow, 64
 // channels of 3x7x7 taps at 8x56x56 take 3.4 ms tile by tile of such rows in place of 6.1.
@@ -201,24 +228,10 @@ WinogradEstimate with_parts_of_rows(const Problem &problem, WinogradSchedule sch
     const size_t axis = problem.rank - 2;
     const int tiles = ceil_div(winograd_axes(problem, schedule.tap_blocks)[axis].length, schedule.tile[axis]);
     for (schedule.row_tiles = 1; schedule.row_tiles < tiles; schedule.row_tiles *= 2) {
-        for (const bool by_phase : {false, true}) {
-            schedule.by_phase = by_phase;
-            schedule.by_panel = false;
-            if (by_phase && (!has_phases || !schedule.allows_by_phase(problem))) {
-                continue;
-            }
-            const bool may_go_by_panel = !by_phase && winograd_shape(problem, schedule).group_chunks == 1;
-            for (const bool by_panel : {false, true}) {
-                schedule.by_panel = by_panel;
-                if (by_panel && !(may_go_by_panel && schedule.allows_by_panel(problem))) {
-                    continue;
-                }
-                const WinogradEstimate choice = estimate_winograd(problem, schedule, target);
-                // All parts read all weights, which stay near then.
-                const bool weights_stay = choice.packed_bytes <= target.core.l2.bytes;
-                best = weights_stay && choice.cycles < best.cycles ? choice : best;
-            }
-        }
+        const WinogradEstimate choice = best_of_chunks(problem, schedule, has_phases, target);
+        // All parts read all weights, which stay near then.
+        const bool weights_stay = choice.packed_bytes <= target.core.l2.bytes;
+        best = weights_stay && choice.cycles < best.cycles ? choice : best;
     }
     return best;
 }
@@ -231,27 +244,11 @@ WinogradEstimate best_order(const Problem &problem, WinogradSchedule schedule, b
         schedule.rows = rows;
         schedule.images = images;
         schedule.by_point = problem.rank == 3 && rows == 0;
-        for (const bool by_phase : {false, true}) {
-            schedule.by_phase = by_phase;
-            if (by_phase && (!has_phases || !schedule.allows_by_phase(problem))) {
-                continue;
-            }
-            // Panels of the whole image gained nothing where they were tried.
-            schedule.by_panel = false;
-            const bool chunks_groups = winograd_shape(problem, schedule).group_chunks > 1;
-            for (const bool by_panel : {false, true}) {
-                schedule.by_panel = by_panel;
-                if (by_panel && (rows == 0 || by_phase || chunks_groups || !schedule.allows_by_panel(problem))) {
-                    continue;
-                }
-                const WinogradEstimate choice = estimate_winograd(problem, schedule, target);
-                if (best.cycles == 0 || choice.cycles < best.cycles) {
-                    best = choice;
-                }
-            }
+        const WinogradEstimate choice = best_of_chunks(problem, schedule, has_phases, target);
+        if (best.cycles == 0 || choice.cycles < best.cycles) {
+            best = choice;
         }
     }
-    schedule.by_phase = schedule.by_panel = false;
     return with_parts_of_rows(problem, schedule, has_phases, best, target);
 }
 

@@ -114,6 +114,17 @@ struct OutputPosition {
     std::vector<Expr> position;  // on each axis, of its phase
 };
 
+// One of WinogradStages::chunks(), of those that are several.
+std::vector<Expr> chunk(const WinogradStages &s, const Expr &rows, const Expr &part, const Expr &images) {
+    std::vector<Expr> at;
+    for (const auto &[var, value] : {std::pair(s.rows, rows), {s.parts, part}, {s.images, images}}) {
+        if (s.has(var)) {
+            at.push_back(value);
+        }
+    }
+    return at;
+}
+
 OutputPosition looped_position(const WinogradStages &s, WinogradStages::Transform &transform) {
     const WinogradShape &shape = s.shape;
     const size_t rank = shape.axes.size();
@@ -199,14 +210,10 @@ void define_outputs(WinogradStages &s, const Problem &problem, const WinogradSch
         append(from, tile.inner);
         from.push_back(tile_number(shape, tail_mask, tile.t, tile.u, tile.image));
         append(from, s.several(s.p));
-        if (s.has(s.rows)) {
-            from.push_back(s.in_place ? rows : Expr(s.rows));
-        }
-        if (s.has(s.parts)) {
-            from.push_back(s.in_place ? part : Expr(s.parts));
-        }
-        if (s.has(s.images)) {
-            from.push_back(s.in_place ? images : Expr(s.images));
+        if (s.in_place) {
+            append(from, chunk(s, rows, part, images));
+        } else {
+            append(from, s.chunks());
         }
         std::vector<Expr> to = output_coordinates(s, position);
         to.push_back(n);
@@ -260,15 +267,7 @@ void define_copy(WinogradStages &s, const Problem &problem, const Operands &oper
     at.push_back(s.n);
     const Expr image = shape.image_chunks > 1 ? s.n % shape.images : s.n;
     from.push_back(image);
-    if (s.has(s.rows)) {
-        from.push_back(rows);
-    }
-    if (s.has(s.parts)) {
-        from.push_back(part);
-    }
-    if (s.has(s.images)) {
-        from.push_back(s.n / shape.images);
-    }
+    append(from, chunk(s, rows, part, s.n / shape.images));
     const std::vector<Expr> y_at(at.begin(), at.end());
     Expr value = (*s.result)(from);
     if (problem.y_layout != Layout::nxc && !shape.merges_phases) {

@@ -162,9 +162,7 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
         f.parallel(point);
     }
     const SharedWork of_point = work.within(points_of_planes(shape, stage.tail_mask));
-    if (of_point.is_shared()) {
-        share_loops(f, {{s.tile, range.count}}, of_point.most_pieces());
-    }
+    share_loops(f, {{s.tile, range.count}}, of_point);
 
     const Place here = {&f, point};
     here.compute(in);
@@ -179,11 +177,9 @@ Place schedule_outer(const WinogradStages &s, WinogradStages::Product &stage, co
         Stage update = in.update(static_cast<int>(k));
         update.split(s.c, vector, s.c, lanes).reorder(loops).vectorize(s.c).unroll(s.j[outermost]);
         if (of_point.is_shared()) {
-            std::vector<SharedLoop> shared;
-            for (int d = 3; d >= 0; d--) {
-                shared.push_back({r[d], static_cast<int>(*Halide::Internal::as_const_int(r[d].extent()))});
-            }
-            share_loops(update.allow_race_conditions(), shared, of_point.most_pieces());
+            share_loops(update.allow_race_conditions(),
+                        {loop_of_domain(r[3]), loop_of_domain(r[2]), loop_of_domain(r[1]), loop_of_domain(r[0])},
+                        of_point);
         }
     }
     return here;
@@ -277,9 +273,7 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
         append(order, s.j);
         append(order, s.several(s.p));
         f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
-        if (shared.is_shared()) {
-            share_loops(f, loops, shared.most_pieces());
-        }
+        share_loops(f, loops, shared);
         steps.push_back(schedule_sum(s, stage, schedule, tiles));
     }
     return steps;
@@ -311,7 +305,7 @@ void share_chunks(WinogradStages &s, const Var &copied, size_t in_place) {
 }  // namespace
 
 WinogradSteps schedule_winograd(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule) {
-    const bool of_phases = shares_phases(s.shape, schedule);
+    const bool of_phases = shares_phases(s, schedule);
     const int around = pieces_around_rows(s, of_phases), rows = s.shape.axes.back().chunks;
     const int parts = s.shape.parts_of_rows();
     const SharedWork all(schedule.parallel ? problem.flops() : 0);

@@ -70,7 +70,7 @@ void bound_columns(Halide::Func &f, const WinogradStages &s, const WinogradSched
 std::vector<SharedLoop> phase_loops(const WinogradStages &s);
 
 // Whether threads share y's phases, which have weights of their own: each then reads its own ones alone.
-bool shares_phases(const WinogradShape &shape, const WinogradSchedule &schedule);
+bool shares_phases(const WinogradStages &s, const WinogradSchedule &schedule);
 
 void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, const SharedWork &work);
 

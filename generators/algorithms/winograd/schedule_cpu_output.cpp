@@ -68,12 +68,8 @@ std::vector<SharedLoop> phase_loops(const WinogradStages &s) {
     return loops;
 }
 
-bool shares_phases(const WinogradShape &shape, const WinogradSchedule &schedule) {
-    int phases = 1;
-    for (size_t a = 0; a < shape.axes.size(); a++) {
-        phases *= shape.phases(a);
-    }
-    return schedule.parallel && schedule.by_phase && shape.image_chunks == 1 && phases >= 8;
+bool shares_phases(const WinogradStages &s, const WinogradSchedule &schedule) {
+    return schedule.parallel && schedule.by_phase && s.shape.image_chunks == 1 && iterations_of(phase_loops(s)) >= 8;
 }
 
 void schedule_outputs(WinogradStages &s, const WinogradSchedule &schedule, const Place &place, const SharedWork &work) {
@@ -121,7 +117,7 @@ Places schedule_phases(WinogradStages &s, const WinogradSchedule &schedule) {
         places.inputs = {&s.y, VarOrRVar(images)};
     }
     places.rest = {&s.y, VarOrRVar(s.shape.parts_of_rows() > 1 ? r.loop(s.shape.loop_of_parts()) : rows)};
-    if (schedule.parallel && !shares_phases(s.shape, schedule) &&
+    if (schedule.parallel && !shares_phases(s, schedule) &&
         (s.shape.image_chunks > 1 || s.shape.axes.back().chunks > 1)) {
         s.y.update().allow_race_conditions().parallel(s.shape.image_chunks > 1 ? images : rows);
     }
@@ -209,22 +205,19 @@ CopyLoops schedule_copy_vectors(WinogradStages &s, const Problem &problem, const
 // of images, and over blocks of channels that are transposed.
 std::vector<SharedLoop> copied_positions(const WinogradStages &s, const Problem &problem, const CopyLoops &copy,
                                          bool images) {
-    const std::vector<Var> at = s.y.args();
+    const size_t rank = s.shape.axes.size();
     std::vector<SharedLoop> loops;
-    size_t d = 1;
-    for (size_t a = 0; a < s.shape.axes.size(); a++) {
-        const int phases = s.seen_phases[a], all = static_cast<int>(problem.out[problem.rank - 1 - a]) / phases;
-        if (a > 0 || (s.shape.axes.size() == 1 && !s.transposed_y)) {
-            loops.insert(loops.begin(), {at[d], s.shape.axes[a].chunks > 1 ? copied_size(s, a) : all});
-        }
-        d++;
-        if (phases > 1 && a > 0) {
-            loops.insert(loops.begin(), {at[d], phases});
-        }
-        d += phases > 1 ? 1 : 0;
-    }
     if (images) {
-        loops.insert(loops.begin(), {s.n, static_cast<int>(problem.batch)});
+        loops.push_back({s.n, static_cast<int>(problem.batch)});
+    }
+    for (size_t a = rank; a-- > 0;) {
+        const int phases = s.seen_phases[a], all = static_cast<int>(problem.out[problem.rank - 1 - a]) / phases;
+        if (a > 0) {
+            loops.push_back({s.p[a], phases});
+        }
+        if (a > 0 || (rank == 1 && !s.transposed_y)) {
+            loops.push_back({along_axis(s, a), s.shape.axes[a].chunks > 1 ? copied_size(s, a) : all});
+        }
     }
     if (s.transposed_y && !s.shape.pads_groups()) {
         loops.push_back({copy.channels, ceil_div(static_cast<int>(problem.out_channels), copy.width)});
@@ -306,8 +299,8 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
         s.y.parallel(panel_of_y);
     }
     const SharedWork of_copy = schedule.by_panel ? work.within(shape.panels) : work;
-    if (of_copy.is_shared() && !loops.row) {
-        share_loops(s.y, copied_positions(s, problem, loops, is_whole), of_copy.most_pieces());
+    if (!loops.row) {
+        share_loops(s.y, copied_positions(s, problem, loops, is_whole), of_copy);
     }
     return places;
 }

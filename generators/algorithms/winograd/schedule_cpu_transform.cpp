@@ -173,7 +173,7 @@ void schedule_transform(Func &target, int update, const WinogradStages &s, const
         stage.parallel(panel_of_y);
     }
     if (loops.of_tiles.is_shared()) {
-        share_loops(stage.allow_race_conditions(), shared, loops.of_tiles.most_pieces());
+        share_loops(stage.allow_race_conditions(), shared, loops.of_tiles);
     }
     for (const WinogradStages::Step &step : transform.steps) {
         schedule_step(step, s, transform, target, lanes, by_rows, vector);

@@ -262,13 +262,11 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
         axis.outputs = schedule.tile[a];
         axis.points = axis.outputs + axis.taps - 1;
         axis.whole = axis.length / axis.outputs;
-        if (a + 1 == shape.axes.size() && schedule.rows > 0) {
+        const bool is_outermost = a + 1 == shape.axes.size(), is_next = a + 2 == shape.axes.size();
+        const int together = is_outermost ? schedule.rows : is_next && schedule.rows > 0 ? schedule.row_tiles : 0;
+        if (together > 0) {
             const int tiles = ceil_div(axis.length, axis.outputs);
-            axis.whole = std::min(schedule.rows, tiles);
-            axis.chunks = ceil_div(tiles, axis.whole);
-        } else if (a + 2 == shape.axes.size() && schedule.rows > 0 && schedule.row_tiles > 0) {
-            const int tiles = ceil_div(axis.length, axis.outputs);
-            axis.whole = std::min(schedule.row_tiles, tiles);
+            axis.whole = std::min(together, tiles);
             axis.chunks = ceil_div(tiles, axis.whole);
         } else if (a < 2 && !schedule.clipped_tail) {  // on a third axis, some point's tiles would not be contiguous
             axis.rest = axis.length % axis.outputs;

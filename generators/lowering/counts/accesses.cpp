@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lowering/counts/loop_visitor.h"
+#include "lowering/parallel_loops.h"
 
 namespace kiln {
 namespace {
@@ -60,9 +61,8 @@ class CountAccesses : public LoopVisitor {
     }
 
     void visit(const Call *op) override {
-        if (op->name == "halide_do_par_for") {  // of a function, called ::its name, a minimum, an extent, a closure
-            const std::string name = op->args[0].as<Variable>()->name;
-            const LoweredFunc function = lowered_.get_function_by_name(name.substr(name.rfind(':') + 1));
+        if (is_parallel_loop(op)) {
+            const LoweredFunc function = lowered_.get_function_by_name(loop_body(op));
             repeat(op->args[2], [&] { function.body.accept(this); });
             return;
         }
