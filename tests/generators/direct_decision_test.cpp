@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "../parsed.h"
+#include "algorithms/depthwise/schedule.h"
 #include "algorithms/direct/direct.h"
 #include "algorithms/estimates.h"
 #include "decisions.h"
@@ -317,6 +318,23 @@ TEST(DirectDecision, depthwise_planes_of_many_taps_are_transposed) {
             parsed("conv2d-f32-n1-c" + c + "-i48x48-m" + c + "-o48x48-k5x5-s1x1-d1x1-p2x2,2x2-g" + c + "-ncx,ncx");
         EXPECT_THAT(default_decision(problem, find_target("x86-64-amx")).schedule, testing::HasSubstr(expected));
     }
+}
+
+// Rows of taps are a loop of the depthwise algorithm however many there are, which leaves out those in the padding.
+TEST(DirectDecision, depthwise_kernels_as_large_as_their_image_are_no_direct_ones) {
+    const auto algorithm_of = [](const std::string &channels, const char *target) {
+        const std::string text =
+            "conv2d-f32-n1-c" + channels + "-i14x14-m" + channels + "-o14x14-k27x27-s1x1-d1x1-p13x13";
+        return default_decision(parsed(text + ",13x13-g" + channels + "-nxc,nxc"), find_target(target)).algorithm;
+    };
+    for (const char *target : {"x86-64-zen4", "x86-64-avx2", "arm-64-linux"}) {
+        EXPECT_EQ(algorithm_of("192", target), "depthwise") << target;
+        EXPECT_EQ(algorithm_of("3", target), "direct") << target;
+    }
+    EXPECT_EQ(algorithm_of("192", "opencl").find("gpu_depthwise"), std::string::npos);
+    depthwise::DepthwiseSchedule unrolled;
+    EXPECT_THROW(unrolled.check(parsed("conv2d-f32-n1-c8-i14x14-m8-o14x14-k27x27-s1x1-d1x1-p13x13,13x13-g8-nxc,nxc")),
+                 std::invalid_argument);
 }
 
 // Depthwise channels whose count is such that a position's neighbours lie in few of the first cache's sets are no

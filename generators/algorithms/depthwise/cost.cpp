@@ -16,6 +16,7 @@ constexpr int most_tile_products = 128;
 constexpr int most_merged_channels = 5;
 constexpr int least_looped_taps = 20;
 constexpr int least_transposed_taps = 40;  // of images with rows of whole vectors
+constexpr int least_sums = 8;              // two additions begin in a cycle, and take four
 constexpr int most_swept_pixels = 8;
 constexpr int most_tall_rows = 8;
 constexpr int64_t lines_of_way = 64;  // of the first cache
@@ -27,8 +28,8 @@ struct Numbers {
     std::vector<AxisMap> axes = axis_maps(problem);
     int lanes = target.lanes(sum_type(problem).bits()), width = axes[0].phase_extent;
     int height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    // Of float32, vectors may be partly used.
-    bool masks = problem.x_type == DType::f32 && problem.y_type == DType::f32;
+    // Of float32, vectors may be partly used; not where rows of taps have to be a loop.
+    bool masks = problem.x_type == DType::f32 && problem.y_type == DType::f32 && unrolls_taps(problem);
     // Whether taps are many enough for rows of them to be a loop.
     bool many_taps = loops_over_taps(problem) && problem.taps() >= least_looped_taps;
     bool transposes = transposes_planes(problem) && !target.lane_indexed_fma;  // in registers; measured on x86 alone
@@ -79,7 +80,7 @@ bool takes_row_lanes(const Numbers &n) {
     const int least_width = !n.transposes ? 8 : rows_share ? n.lanes * 3 / 2 : n.width + 1;
     const bool transposes = (n.many_taps || n.half_rows) && n.problem.out_channels >= n.lanes &&
                             (n.width < least_width || n.problem.taps() >= least_transposed_taps);
-    return planes && n.width >= (n.masks ? 5 : 8) && !transposes;
+    return planes && n.width >= (n.masks ? 5 : 8) && !transposes && unrolls_taps(n.problem);
 }
 
 // How many taps a lane is to sum.
@@ -169,13 +170,17 @@ int pixels_of_all_channels(int most, const Numbers &n) {
 
 // Of many taps a row's at a time, for as much of a row of outputs as leaves registers to their weights, a vector of
 // channels after the other, so that the rows it reads stay in the first cache: 7x7 of 768 channels at 7x7 takes .016 ms
-// in place of .077. Of large images each tile takes all channels, where it can.
+// in place of .077; 27x27 of 192 at 14x14 .125, and .54 by the direct algorithm. Of large images each tile takes all
+// channels, where it can. Registers that do not hold both sums and weights hold as many sums as hide an addition's
+// latency, or a short row of them: by AVX2 7x7 of 96 channels at 56x56 takes .262 ms by 8 in place of .282 by 7.
 void choose_looped_tile(DepthwiseSchedule &schedule, const Numbers &n) {
-    const int most_pixels = (n.target.vector_registers - 2) / 2;
-    const int pixels = ceil_div(n.width, ceil_div(n.width, most_pixels));
+    const int most_pixels = std::max((n.target.vector_registers - 2) / 2, least_sums);
+    const int pixels = n.width == least_sums + 1 ? n.width : ceil_div(n.width, ceil_div(n.width, most_pixels));
     const int vectors = 2 * schedule.lanes <= n.problem.out_channels ? 2 : 1;
     schedule.vectors = pixels * vectors <= most_pixels ? vectors : 1;
-    if (n.transposes) {  // what a vector's planes take stays in the first cache, and two vectors' does not
+    // What a vector's planes take stays in the first cache, and two vectors' does not, unless they are narrow: 7x7 of
+    // 256 channels at 4x4 takes .0019 ms by two in place of .0023.
+    if (n.transposes && 2 * pixels > least_sums) {
         schedule.vectors = 1;
     }
     const int of_all_channels = pixels_of_all_channels(pixels, n);
@@ -342,6 +347,10 @@ bool is_profitable(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const bool is_row = std::all_of(axes.begin() + 1, axes.end(), [](const AxisMap &axis) { return axis.out == 1; });
     const bool floats = problem.x_type == DType::f32 && problem.y_type == DType::f32;
+    // Of fewer, the direct algorithm's vectors are filled better.
+    if (!unrolls_taps(problem) && problem.out_channels < std::min(target.lanes(sum_type(problem).bits()), 8)) {
+        return false;
+    }
     if (!floats || problem.traits().transposed || target.lane_indexed_fma) {
         return true;
     }

@@ -1,8 +1,10 @@
-// The depthwise algorithm: each channel by itself, its taps unrolled.
+// The depthwise algorithm: each channel by itself, its taps unrolled, all of them or those of a row.
 //
 // Applies to a Conv or ConvTranspose of as many groups as input channels, each of one output channel or of a few, all
-// sizes fixed, with few taps and output phases. Multiplications: those of the definition, padding included. Error: a
-// sum of `taps` products in the order of the taps. 8-bit products are exact: by themselves, or several taps summed by
+// sizes fixed, with few taps and output phases, or of floats and one phase with few taps along each axis.
+// Multiplications: those of the definition; where rows of taps are a loop, taps that read padding are left out, along
+// all axes but the innermost in any case, and along that where it is known which do (unrolls_row()). Error: a sum of
+// `taps` products in the order of the taps. 8-bit products are exact: by themselves, or several taps summed by
 // an instruction that takes pairs of 16 bits or fours of 8, for which the rows (or positions) that they read are
 // interleaved.
 #pragma once
@@ -73,6 +75,10 @@ struct DepthwiseStages {
     Halide::Func tiled;               // what is computed a tile at a time: y, or the sums that y is transposed from
     Halide::Func y;                   // (c, q and, where there are several, phase of each axis, n)
 };
+
+// Whether sums leave out the taps that read padding on axis `a`, rather than add up zeros.
+bool skips_padding(const Problem &problem, const DepthwiseSchedule &schedule, const std::vector<AxisMap> &axes,
+                   size_t a);
 
 DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands);
 

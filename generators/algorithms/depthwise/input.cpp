@@ -15,10 +15,13 @@ using Halide::RDom;
 using Halide::Var;
 
 // The input positions of an axis that are read: on the dotted one whole groups.
-AxisMap::Range reads(const DepthwiseStages &s, const DepthwiseSchedule &schedule, size_t a) {
+AxisMap::Range reads(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule, size_t a) {
     const AxisMap &axis = s.axes[a];
     const int group_rows = rows_of_group(s.axes, schedule);
     AxisMap::Range range = axis.reads();
+    if (skips_padding(problem, schedule, s.axes, a)) {
+        return {std::clamp(range.first, 0, axis.in - 1), std::clamp(range.last, 0, axis.in - 1)};
+    }
     if (a == dotted_axis(s.axes) && group_rows > 1) {
         const int outputs = round_up(axis.phase_extent, group_rows);
         range.last = range.first + (outputs - 1) * axis.stride + axis.taps - 1;
@@ -84,12 +87,11 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     Halide::Region bounds(at.size()), inside;
     bool pads = false;
     for (size_t a = 0; a < s.axes.size(); a++) {
-        const AxisMap::Range range = reads(s, schedule, a);
+        const AxisMap::Range range = reads(s, problem, schedule, a);
         s.reads.push_back(range);
         const int first = std::max(range.first, 0), last = std::min(range.last, s.axes[a].in - 1);
         inside.emplace_back(first, std::max(last - first + 1, 0));
-        const bool skipped = schedule.sums<TapsInLoop>() && !s.copies && may_skip_padding(s.axes, a);
-        if (!skipped && range.first <= range.last && (range.first < 0 || range.last >= s.axes[a].in)) {
+        if (range.first <= range.last && (range.first < 0 || range.last >= s.axes[a].in)) {
             bounds[a + 1] = {0, s.axes[a].in};
             pads = true;
         }

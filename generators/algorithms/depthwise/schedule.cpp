@@ -6,12 +6,15 @@
 #include <stdexcept>
 
 #include "axes/axis_map.h"
+#include "expressions/arithmetic.h"
 
 namespace kiln::depthwise {
 namespace {
 
-// More unrolled products than these make kernels large and slow to compile.
+// More unrolled products than these make kernels large and slow to compile: of a tile's outputs each, or of a row of
+// outputs by a row of taps.
 constexpr int most_products = 128;
+constexpr int most_products_of_row = 2048;
 // Of a group.
 constexpr int most_outputs = 8;
 
@@ -64,6 +67,20 @@ int DepthwiseSchedule::period(const Problem &problem) const {
     return std::lcm(lanes, static_cast<int>(problem.out_channels));
 }
 
+bool DepthwiseSchedule::unrolls_row(const Problem &problem) const {
+    const auto *channel = with<ChannelLanes>();
+    const AxisMap row = axis_maps(problem)[0];
+    const int tiles = ceil_div(row.phase_extent, pixels());
+    if (!sums<TapsInLoop>() || !channel->channels_outside || row.taps == 1 || !row.reads_outside() ||
+        tiles * pixels() * vectors * row.taps > most_products_of_row) {
+        return false;
+    }
+    const AxisMap::Range reads = row.reads();
+    const int before = ceil_div(std::max(-reads.first, 0), row.stride);
+    const int behind = ceil_div(std::max(reads.last - row.in + 1, 0), row.stride);
+    return tiles <= 2 || std::max(before, behind) > pixels();
+}
+
 void DepthwiseSchedule::list(ScheduleText &text) {
     Kinds kinds = kinds_of(*this);
     text.number("lanes", lanes, 1, 64);
@@ -96,6 +113,9 @@ void DepthwiseSchedule::check(const Problem &problem) const {
     if (sums<TapsInLoop>() && (!loops_over_taps(problem) || with<ChannelLanes>() == nullptr || rows > 1)) {
         throw std::invalid_argument("schedule: \"taps_in_loop\" must be 0: rows of taps cannot be a loop here");
     }
+    if (!sums<TapsInLoop>() && !unrolls_taps(problem)) {
+        throw std::invalid_argument("schedule: \"taps_in_loop\" must be 1: there are too many taps to unroll them all");
+    }
     if (transposes() && !transposes_planes(problem)) {
         throw std::invalid_argument(
             "schedule: \"transposed\" is 1, but there are no channels-first planes to transpose");
@@ -121,17 +141,19 @@ bool applies(const Problem &problem) {
     if (outputs > most_outputs || (outputs > 1 && problem.groups == 1)) {
         return false;
     }
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool are_few = std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+        return axis.out % axis.phases == 0 && axis.phases <= most_products && axis.taps <= most_products;
+    });
+    return are_few && (loops_over_taps(problem) || unrolls_taps(problem));
+}
+
+bool unrolls_taps(const Problem &problem) {
     int64_t products = 1;
     for (const AxisMap &axis : axis_maps(problem)) {
-        if (axis.out % axis.phases != 0 || axis.phases > most_products || axis.taps > most_products) {
-            return false;
-        }
-        products *= static_cast<int64_t>(axis.taps) * axis.phases;
-        if (products > most_products) {
-            return false;
-        }
+        products = std::min<int64_t>(products * axis.taps * axis.phases, most_products + 1);
     }
-    return true;
+    return products <= most_products;
 }
 
 bool merges_rows(const Problem &problem) {

@@ -57,6 +57,10 @@ struct DepthwiseSchedule {
     bool transposes() const { return with<ChannelLanes>() != nullptr && with<ChannelLanes>()->transposed; }
     int pixels() const { return with<ChannelLanes>() != nullptr ? with<ChannelLanes>()->pixels : 1; }
     int dot_width() const { return sums<DotTaps>() ? std::get<DotTaps>(taps).width : 1; }
+    // Whether the tiles of a row are code of their own, so that it is known which of a tile's taps read the padding at
+    // the row's ends, and these are left out: where there are two tiles at most, or more than the first and the last
+    // read it, which Halide parts from those between anyway.
+    bool unrolls_row(const Problem &problem) const;
     // Of merged rows: after how many lanes, whole vectors of them, the channels repeat.
     int period(const Problem &problem) const;
 
@@ -66,6 +70,9 @@ struct DepthwiseSchedule {
 };
 
 bool applies(const Problem &problem);
+
+// Whether taps are few enough for all of them to be unrolled.
+bool unrolls_taps(const Problem &problem);
 
 // cost.cpp: whether it is taken where nobody tuned.
 bool is_profitable(const Problem &problem, const TargetModel &target);

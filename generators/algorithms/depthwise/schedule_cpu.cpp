@@ -56,6 +56,9 @@ LoopsAroundTile schedule_tile(DepthwiseStages &s, const Problem &problem, const 
             inside.insert(schedule.has_row_lanes() ? inside.begin() + 1 : inside.end(), s.phase[a]);
         }
     }
+    if (schedule.unrolls_row(problem)) {
+        s.tiled.unroll(tile);
+    }
     const int tile_width = schedule.has_row_lanes() ? width : schedule.pixels();
     std::vector<SharedLoop> loops = {{tile, ceil_div(s.axes[0].phase_extent, tile_width)}};
     if (s.axes.size() > 1) {

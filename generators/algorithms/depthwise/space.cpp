@@ -42,6 +42,9 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
                 const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
                 const bool loops = n.has("taps_in_loop") && n["taps_in_loop"];
                 const int width = n["lanes"] * (n["dot_width"] > 1 || loops ? n["vectors"] : 1);
+                if (!loops && !unrolls_taps(problem)) {
+                    return false;
+                }
                 if (loops && (n["along_row"] || n["rows"] > 1 || (n.has("merged") && n["merged"]))) {
                     return false;
                 }

@@ -123,7 +123,8 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
 }
 
 // The sum of the products where rows of taps are a loop, from which those in the padding are left out.
-void define_sum_in_loop(DepthwiseStages &s, const Problem &problem, const Operands &operands) {
+void define_sum_in_loop(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                        const Operands &operands) {
     Halide::Region domain;
     for (int taps : each(s.axes, &AxisMap::taps)) {
         domain.emplace_back(0, taps);
@@ -135,10 +136,9 @@ void define_sum_in_loop(DepthwiseStages &s, const Problem &problem, const Operan
         const AxisMap &axis = s.axes[a];
         const Expr tap = r[static_cast<int>(a)];
         Expr in = s.q[a] * axis.stride + constant(axis.offset(0)) + tap * axis.tap_step;
-        if (may_skip_padding(s.axes, a)) {
+        if (skips_padding(problem, schedule, s.axes, a)) {
             r.where(in >= 0 && in < axis.in);
-            const AxisMap::Range held = s.copies ? s.reads[a] : AxisMap::Range{0, axis.in - 1};
-            in = Halide::clamp(in, held.first, held.last);
+            in = Halide::clamp(in, s.reads[a].first, s.reads[a].last);
         }
         at.push_back(s.q[a]);
         position.push_back(in);
@@ -191,6 +191,11 @@ bool starts_at_bias(const Problem &problem, const DepthwiseSchedule &schedule, c
     return schedule.sums<DotTaps>() && operands[Tensor::bias].defined() && problem.bias_type != DType::f32;
 }
 
+bool skips_padding(const Problem &problem, const DepthwiseSchedule &schedule, const std::vector<AxisMap> &axes,
+                   size_t a) {
+    return schedule.sums<TapsInLoop>() && (a == 0 ? schedule.unrolls_row(problem) : may_skip_padding(axes, a));
+}
+
 Expr merged_position(const DepthwiseStages &s, const Problem &problem) {
     return s.c + s.q[0] * static_cast<int>(problem.out_channels);
 }
@@ -207,7 +212,7 @@ std::vector<Expr> define_sums(DepthwiseStages &s, const Problem &problem, const 
     if (schedule.sums<DotTaps>()) {
         define_dotted_sum(s, problem, schedule, operands);
     } else {
-        define_sum_in_loop(s, problem, operands);
+        define_sum_in_loop(s, problem, schedule, operands);
     }
     const std::vector<Var> at = s.tap_sums->sums.args();  // they have one phase
     return {s.tap_sums->sums(std::vector<Expr>(at.begin(), at.end()))};
