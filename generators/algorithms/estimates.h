@@ -10,10 +10,11 @@ namespace kiln {
 constexpr int64_t page_bytes = 4096;
 
 // Cycles that a byte of a cache's stream takes beyond what products hide, by the bytes a cycle that it reaches: nobody
-// waits for a Zen 5's last cache, which reaches 27. Products of shorter vectors go on for longer beside as many bytes.
+// waits for a Zen 5's last cache, which reaches 27. Products of shorter vectors go on for longer beside as many bytes,
+// and so do those of fewer a cycle: nor does anybody for a Zen 4's, which reaches 15.
 inline double unhidden_cycles(double rate, const TargetModel &target) {
-    constexpr double hidden_rate = 25.0 / 512;  // for each bit of a vector
-    const double hidden = hidden_rate * target.vector_bits;
+    constexpr double hidden_rate = 12.5 / 512;  // for each bit of a vector of each product a cycle
+    const double hidden = hidden_rate * target.vector_bits * target.core.fma_per_cycle;
     return rate < hidden ? 1 / rate - 1 / hidden : 0;
 }
 

@@ -33,6 +33,9 @@ struct CoreModel {
     CacheModel last = {.bytes = 16 << 20, .read = 14, .write = 14, .latency = 60};
     CacheModel memory = {.bytes = 0, .read = 4, .write = 4, .latency = 300};
 
+    // Cycles of a vector's instruction beside those of a core whose units are as wide as its vectors.
+    int halves() const { return stores_per_cycle < 1 ? 2 : 1; }
+
     // Whether additions have units of their own beside those of products.
     bool has_separate_adders() const { return fma_beside_adds > 0.75 * fma_per_cycle; }
 };

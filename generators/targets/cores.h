@@ -27,6 +27,23 @@ constexpr CoreModel zen_5 = {.figures = "kiln calibrate on an AMD EPYC of Zen 5"
                              .last = {.bytes = 16 << 20, .read = 27, .write = 28, .latency = 59},
                              .memory = {.read = 12, .write = 10, .latency = 650}};
 
+// Takes vectors of 512 bits as two halves, so that all but its last cache and memory have half of Zen 5's rates.
+constexpr CoreModel zen_4 = {.figures = "kiln calibrate on an AMD EPYC of Zen 4",
+                             .fma_latency = 4,
+                             .fma_per_cycle = 1,
+                             .fma_beside_adds = 1,
+                             .loads_per_cycle = 1,
+                             .stores_per_cycle = 0.5,
+                             .shuffles_per_cycle = 1.5,
+                             .f16_widened_per_cycle = 0.75,
+                             .bf16_widened_per_cycle = 0.75,
+                             .int8_sums_per_cycle = 1,
+                             .bf16_sums_per_cycle = 1,
+                             .l1 = {.bytes = 32 << 10, .read = 58, .write = 32, .latency = 4},
+                             .l2 = {.bytes = 1 << 20, .read = 30, .write = 30, .latency = 16},
+                             .last = {.bytes = 16 << 20, .read = 15, .write = 14, .latency = 60},
+                             .memory = {.read = 5, .write = 6, .latency = 770}};
+
 // Of Intel's servers since Sapphire Rapids, as 4 to 32 MB of their last cache are read, of which a core may count on as
 // much as elsewhere: that of the machine has 504 MB, and all of it is no faster than memory. Of its 2 MB of second
 // cache threads that share the core leave half.

@@ -198,7 +198,7 @@ TEST(DirectDecision, small_panels_fetch_each_other_where_weights_are_cold) {
         EXPECT_FALSE(default_direct_schedule(parsed(problem), target).panels_outside) << problem;
         target.cold_weights = true;
         EXPECT_EQ(default_direct_schedule(parsed(problem), target).prefetch_panels, fetches) << problem;
-        TargetModel other = find_target("x86-64-zen4");  // whose last cache nobody waits for
+        TargetModel other = find_target("x86-64-zen5");  // whose last cache nobody waits for
         other.cold_weights = true;
         EXPECT_FALSE(default_direct_schedule(parsed(problem), other).panels_outside) << problem;
     }

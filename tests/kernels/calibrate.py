@@ -12,7 +12,7 @@ import kiln_run
 TARGET = "x86-64-avx2"
 CACHES = ("l1", "l2", "last", "memory")
 # Those that a target may have no instruction for, with who has it.
-NOT_EVERYWHERE = {"bf16_sums_per_cycle": ("x86-64-zen4", "x86-64-amx", "x86-64-sapphire-rapids")}
+NOT_EVERYWHERE = {"bf16_sums_per_cycle": ("x86-64-zen5", "x86-64-zen4", "x86-64-amx", "x86-64-sapphire-rapids")}
 
 
 def figures():

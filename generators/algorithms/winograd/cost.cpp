@@ -20,6 +20,7 @@ constexpr double most_share = 0.95;            // of the direct algorithm's cycl
 constexpr double most_plain_share = 1.05;      //   of layers of which both estimates are known best (is_plain())
 constexpr double waits_beside_halves = 0.3;    // of those for groups' lines, that count beside halves of vectors
 constexpr double most_beside_products = 1.15;  //   where transforms' additions go on beside products
+constexpr double most_beside_rows = 1;         //     but of rows of few channels, where vectors are taken in halves
 constexpr double thread_weight = 1;            // of what several threads leave unused against the cycles of one
 constexpr int enough_chunks = 16;              // for any number of threads
 constexpr int most_unrolled_products = 48;     // of the steps of a sum in one loop's body
@@ -213,16 +214,16 @@ WinogradEstimate best_of_chunks(const Problem &problem, WinogradSchedule schedul
 }
 
 // The cheapest of the same by single rows of tiles that pass in parts, and `best`: where that passes on more than the
-// second cache holds, and the last one is slow (measured on x86 alone). On an Intel Xeon, whose last cache is slow, 64
-// channels of 3x7x7 taps at 8x56x56 take 3.4 ms tile by tile of such rows in place of 6.1.
+// second cache holds (measured on x86 alone). 64 channels of 3x7x7 taps at 8x56x56 take 3.4 ms tile by tile of such
+// rows in place of 6.1 on an Intel Xeon, whose last cache is slow, and 4.6 in place of 9.3 on a Zen 4, whose is not.
 WinogradEstimate with_parts_of_rows(const Problem &problem, WinogradSchedule schedule, bool has_phases,
                                     WinogradEstimate best, const TargetModel &target) {
     schedule.rows = schedule.images = 1;
     schedule.by_point = false;
     // Rows of channels-first images would be transposed in pieces.
     const bool cuts_rows = problem.rank == 2 && problem.y_layout != Layout::nxc;
-    if (!waits_for_panels(target) || best.chunk_bytes < target.core.l2.bytes || cuts_rows ||
-        !schedule.allows_row_tiles(problem)) {
+    const bool measured = waits_for_panels(target) || target.vector_bits == 512;
+    if (!measured || best.chunk_bytes < target.core.l2.bytes || cuts_rows || !schedule.allows_row_tiles(problem)) {
         return best;
     }
     const size_t axis = problem.rank - 2;
@@ -392,11 +393,12 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         direct += direct_call_cycles(problem, other, target) - direct_cycles(problem, other, target);
     } else if (is_transposed) {
         // By both, which only this estimate counts.
-        direct += image_cycles(problem, target.lanes(32)) + image_waits(problem, target);
+        direct += image_cycles(problem, target.lanes(32), target) + image_waits(problem, target);
     }
-    const double share = beside                                  ? most_beside_products
-                         : is_known && is_plain(problem, target) ? most_plain_share
-                                                                 : most_share;
+    const double share = beside && other.has_row_lanes() && target.core.halves() == 2 ? most_beside_rows
+                         : beside                                                     ? most_beside_products
+                         : is_known && is_plain(problem, target)                      ? most_plain_share
+                                                                                      : most_share;
     return winograd_cycles(problem, target) < share * direct;
 }
 

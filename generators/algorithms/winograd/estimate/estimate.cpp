@@ -13,9 +13,10 @@ namespace kiln {
 namespace {
 
 // Cycles, and shares of what streams reach of a core's caches (targets/core_model.h): stages go tile by tile.
-constexpr double operation_cycles = 1;         // of a transform's addition or multiplication of vectors
-constexpr double half_operation_cycles = 0.6;  // where they are half a cache's line
-constexpr double near_rate = 0.67;             // of the second cache, for what products and transforms pass on
+constexpr double operation_cycles = 1;           // of a transform's addition or multiplication of vectors
+constexpr double half_operation_cycles = 0.6;    // where they are half a cache's line
+constexpr double halves_operation_cycles = 1.5;  // where vectors are taken in halves
+constexpr double near_rate = 0.67;               // of the second cache, for what products and transforms pass on
 constexpr double nearest_share = 0.5;  // of the first cache, that a panel's products take beside weights, inputs
 constexpr double copy_cycles = 2,
                  transpose_cycles = 6;  // of a vector that is copied, or transposed from one layout to the other
@@ -42,9 +43,11 @@ constexpr int lines_ahead = 64;        // by which weights are fetched ahead fro
 
 // Bytes a cycle of the second cache's streams, or of vectors that are stored where those write more slowly than they
 // read: what stages pass on is written while the next is computed, and read ahead. On an Intel Xeon, whose streams read
-// 50 and write 16, stages wait no longer for it than on a Zen 5, whose do 63.
+// 50 and write 16, stages wait no longer for it than on a Zen 5, whose do 63; nor on a Zen 4, whose do 30, beside
+// vectors that are stored in halves.
 double near_bytes(const CoreModel &core) {
-    return core.l2.write < core.l2.read ? std::max(core.l2.read, core.l1.write) : core.l2.read;
+    const double streams = core.l2.write < core.l2.read ? std::max(core.l2.read, core.l1.write) : core.l2.read;
+    return streams * core.halves();
 }
 
 // Bytes a cycle of memory's stream, that cold weights reach.
@@ -212,16 +215,17 @@ bool fetches_panels(const WinogradShape &shape, const TargetModel &target) {
 
 }  // namespace
 
-double image_cycles(const Problem &problem, int lanes) {
+double image_cycles(const Problem &problem, int lanes, const TargetModel &target) {
     const double vectors = problem.x_elements() / std::min<double>(lanes, problem.in_channels);
-    return vectors * (problem.x_layout != Layout::nxc    ? transpose_cycles
-                      : problem.in_channels % lanes != 0 ? copy_cycles
-                                                         : 0);
+    return vectors * target.core.halves() *
+           (problem.x_layout != Layout::nxc    ? transpose_cycles
+            : problem.in_channels % lanes != 0 ? copy_cycles
+                                               : 0);
 }
 
 double image_waits(const Problem &problem, const TargetModel &target) {
     const CacheModel &last = target.core.last;
-    const double cycles = image_cycles(problem, target.lanes(32));
+    const double cycles = image_cycles(problem, target.lanes(32), target);
     if (cycles == 0 || unhidden_cycles(last.read, target) == 0 || !comes_from_far(problem, target)) {
         return 0;
     }
@@ -395,11 +399,12 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
     const bool transposes = problem.y_layout != Layout::nxc && !shape.merges_phases;
     // A row that is transposed in chunks must be cut into whole blocks, or they are stored under conditions.
     const bool cuts = transposes && row.chunks > 1 && row.out % (row.covered() * row.phases) != 0;
-    const double cycles = cuts                               ? clipped_transpose_cycles
-                          : transposes                       ? transpose_cycles
+    const int halves = target.core.halves();
+    const double cycles = cuts                               ? clipped_transpose_cycles * halves
+                          : transposes                       ? transpose_cycles * halves
                           : shape.clipped_tail               ? 0
                           : shape.merges_phases && !in_place ? schedule.lanes / target.core.loads_per_cycle  // gathered
-                                                             : copy_cycles;
+                                                             : copy_cycles * halves;
     return work.outputs * copied * cycles +
            (bytes < target.core.l2.bytes ? 0 : bytes / far_read);  // written behind the products
 }
@@ -429,7 +434,9 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
     }
     packed_bytes *= read;
     const bool halves = schedule.lanes * 4 == line_bytes / 2;
-    const double operation = halves ? half_operation_cycles : operation_cycles;
+    const double operation = halves                      ? half_operation_cycles
+                             : target.core.halves() == 2 ? halves_operation_cycles
+                                                         : operation_cycles;
     const double operations = work.input_operations * tile.inputs + work.output_operations * tile.columns;
     const int chunks = shape.row_chunks() * shape.image_chunks;
     const double tensor_bytes = 4.0 * (problem.x_elements() + problem.y_elements()) / chunks;
@@ -439,7 +446,7 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
     chunk += weights.chunk;
     chunk += output_copy_cycles(problem, shape, schedule, work, tile, target);
     const double gain = schedule.by_panel ? panel_gain : 1;
-    const double warm = (chunk * chunks + image_cycles(problem, schedule.lanes)) / gain;
+    const double warm = (chunk * chunks + image_cycles(problem, schedule.lanes, target)) / gain;
     return {schedule,
             warm + weights.cold,
             packed_bytes,
