@@ -41,7 +41,7 @@ double kn2row_call_cycles(const Problem &problem, const Kn2rowSchedule &s, const
     const double stored = 1.0 * products.y_elements();
     const double outputs = (row.taps + 2.0 + (weaves ? 3 : 0)) * problem.y_elements();
     return products.flops() / 2 / (s.lanes * target.core.fma_per_cycle * share_of_peak(products, s, target)) +
-           (transposed + stored + outputs) / s.lanes;
+           (transposed + stored + outputs) * target.core.halves() / s.lanes;
 }
 
 Kn2rowSchedule default_kn2row_schedule(const Problem &problem, const TargetModel &target) {

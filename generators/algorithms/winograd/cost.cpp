@@ -20,7 +20,6 @@ constexpr double most_share = 0.95;            // of the direct algorithm's cycl
 constexpr double most_plain_share = 1.05;      //   of layers of which both estimates are known best (is_plain())
 constexpr double waits_beside_halves = 0.3;    // of those for groups' lines, that count beside halves of vectors
 constexpr double most_beside_products = 1.15;  //   where transforms' additions go on beside products
-constexpr double most_beside_rows = 1;         //     but of rows of few channels, where vectors are taken in halves
 constexpr double thread_weight = 1;            // of what several threads leave unused against the cycles of one
 constexpr int enough_chunks = 16;              // for any number of threads
 constexpr int most_unrolled_products = 48;     // of the steps of a sum in one loop's body
@@ -395,10 +394,11 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         // By both, which only this estimate counts.
         direct += image_cycles(problem, target.lanes(32), target) + image_waits(problem, target);
     }
-    const double share = beside && other.has_row_lanes() && target.core.halves() == 2 ? most_beside_rows
-                         : beside                                                     ? most_beside_products
-                         : is_known && is_plain(problem, target)                      ? most_plain_share
-                                                                                      : most_share;
+    // Rows of few channels are better known where vectors are taken in halves: no share of these stands for anything.
+    const bool is_row = other.has_row_lanes() && target.core.halves() == 2;
+    const double share = beside && !is_row                       ? most_beside_products
+                         : is_known && is_plain(problem, target) ? most_plain_share
+                                                                 : most_share;
     return winograd_cycles(problem, target) < share * direct;
 }
 

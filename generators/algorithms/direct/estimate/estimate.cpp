@@ -15,7 +15,8 @@
 namespace kiln {
 
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
-                     const DirectSchedule &s, const TargetModel &target) {
+                     const DirectSchedule &s, const TargetModel &whole) {
+    const TargetModel target = for_vectors_of(s.lanes, whole);
     const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
     const double besides = (copied_rows_cycles(problem, axes, s) + padded_copy_cycles(problem, axes, s, target) +
                             planes_cycles(problem, axes, s, target)) /
@@ -24,7 +25,8 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
            store_cycles(problem, axes, s, target) + besides;
 }
 
-double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &whole) {
+    const TargetModel target = for_vectors_of(schedule.lanes, whole);
     const std::vector<AxisMap> axes = axis_maps(problem);
     const double share = share_of_peak(problem, axes, channels_in_panels(problem, schedule), schedule, target) *
                          share_of_crowded_lines(problem, axes, schedule, target);

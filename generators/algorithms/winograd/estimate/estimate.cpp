@@ -33,6 +33,7 @@ constexpr double cold_read_share = 0.6;  // of the time of cold weights, that co
 // shares of what streams reach: a Zen 5's reach 27 in the last cache, an Intel Xeon's 8.4, and where weights were
 // counted by so much less its layers took 1.3 times as long in geometric mean.
 constexpr double far_read = 14.04, far_written = 14.56, ahead_read = 9.45;
+constexpr double passed_share = 0.52;  // of a fast last cache's streams, for what is passed on
 // Times what the second cache holds: so many weights come again as fast as products read them, on an Intel Xeon, and of
 // more the share beyond waits for the last cache.
 constexpr int kept_weights = 4;
@@ -253,9 +254,12 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
     const FarWaits waits(target);
     // Of a byte, by what holds so many of them together: written and read.
     const double near = 2 / (near_rate * near_bytes(core)), beyond = 1 / memory_read + 1 / memory_written;
+    const auto far_rate = [&](double most, double stream) {
+        return waits.read > 0 ? std::min(most, stream) : passed_share * stream;
+    };
     const double far = target.cold_weights
                            ? 1 / far_read + 1 / far_written
-                           : 1 / std::min(far_read, core.last.read) + 1 / std::min(far_written, core.last.write);
+                           : 1 / far_rate(far_read, core.last.read) + 1 / far_rate(far_written, core.last.write);
     const auto passed_on = [&](double bytes, double together, double between) {
         const double lost = share_lost(together + between, core) * (waits.read + waits.written);
         return bytes * (together < core.l2.bytes     ? near + lost
@@ -421,7 +425,8 @@ double tensor_waits(const Problem &problem, double transforms, const TargetModel
 
 }  // namespace
 
-WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule schedule, const TargetModel &target) {
+WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule schedule, const TargetModel &whole) {
+    const TargetModel target = for_vectors_of(schedule.lanes, whole);
     schedule.prefetch_distance = 0;
     schedule.prefetch_panels = false;
     const WinogradShape shape = winograd_shape(problem, schedule);
