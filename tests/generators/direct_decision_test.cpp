@@ -337,6 +337,24 @@ TEST(DirectDecision, depthwise_kernels_as_large_as_their_image_are_no_direct_one
                  std::invalid_argument);
 }
 
+// A row alone of many taps reads each of its neighbours once for a tile in registers; of few registers, of fewer taps.
+TEST(DirectDecision, depthwise_rows_of_many_taps_stay_in_registers) {
+    const auto schedule_of = [](int taps, const std::string &layouts, const char *target) {
+        const std::string pad = std::to_string(taps / 2);
+        const std::string text = "conv1d-f32-n1-c256-i400-m256-o400-k" + std::to_string(taps) + "-s1-d1-p" + pad + ",";
+        return default_decision(parsed(text + pad + "-g256-" + layouts), find_target(target)).schedule;
+    };
+    for (const char *target : {"x86-64-zen4", "x86-64-avx2", "arm-64-linux"}) {
+        EXPECT_THAT(schedule_of(31, "nxc,nxc", target), testing::HasSubstr("channels_outside:0;parallel:1;merged:0"));
+        EXPECT_THAT(schedule_of(31, "nxc,nxc", target), testing::HasSubstr("taps_in_loop:1;transposed:0")) << target;
+    }
+    EXPECT_THAT(schedule_of(31, "ncx,ncx", "x86-64-zen4"), testing::HasSubstr("taps_in_loop:1;transposed:1"));
+    EXPECT_THAT(schedule_of(9, "nxc,nxc", "x86-64-avx2"), testing::HasSubstr("taps_in_loop:1"));
+    for (const char *target : {"x86-64-zen4", "arm-64-linux", "arm-32-linux"}) {
+        EXPECT_THAT(schedule_of(9, "nxc,nxc", target), testing::HasSubstr("taps_in_loop:0")) << target;
+    }
+}
+
 // Depthwise channels whose count is such that a position's neighbours lie in few of the first cache's sets are no
 // vector that sweeps the image: tiles are as tall as it is.
 TEST(DirectDecision, depthwise_channels_that_share_sets_take_tall_tiles) {

@@ -1,6 +1,7 @@
 // What the depthwise algorithm is compiled with where nobody tuned it.
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
 
 #include "algorithms/depthwise/schedule.h"
@@ -21,6 +22,25 @@ constexpr int most_swept_pixels = 8;
 constexpr int most_tall_rows = 8;
 constexpr int64_t lines_of_way = 64;  // of the first cache
 
+// So many taps are a loop over rows of them. Of a row alone, channels last, those of its neighbours that a tile in
+// registers reads once are worth it from fewer on, the more where registers are few: 9 taps of 256 channels at 1600
+// take .071 ms by AVX2 in place of .101, 31 .130 in place of .193; by AVX-512 15 .118 in place of .112, 19 .148 in
+// place of .207. Planes of a row are transposed for them. On 32-bit ARM, where a product takes a register, those of a
+// row alone spill.
+int least_looped(const Problem &problem, const TargetModel &target) {
+    constexpr int least_of_row = 17, least_of_few_registers = 5;
+    const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
+    const bool few_registers = target.vector_registers < 32;
+    const AxisMap row = axis_maps(problem)[0];
+    if (problem.rank == 1 && target.lane_indexed_fma && few_registers) {
+        return std::numeric_limits<int>::max();
+    }
+    if (problem.rank > 1 || planes || target.lane_indexed_fma || row.stride > 1 || std::abs(row.tap_step) > 2) {
+        return least_looped_taps;
+    }
+    return few_registers ? least_of_few_registers : least_of_row;
+}
+
 // What the choice is made by.
 struct Numbers {
     const Problem &problem;
@@ -31,11 +51,11 @@ struct Numbers {
     // Of float32, vectors may be partly used; not where rows of taps have to be a loop.
     bool masks = problem.x_type == DType::f32 && problem.y_type == DType::f32 && unrolls_taps(problem);
     // Whether taps are many enough for rows of them to be a loop.
-    bool many_taps = loops_over_taps(problem) && problem.taps() >= least_looped_taps;
+    bool many_taps = loops_over_taps(problem) && problem.taps() >= least_looped(problem, target);
     bool transposes = transposes_planes(problem) && !target.lane_indexed_fma;  // in registers; measured on x86 alone
     // Whether rows are so short that half of a vector along them would be empty: 3x3 of 960 channels at 7x7 takes .009
     // ms in place of .018, of 576 with stride 2 to 7x7 .012 in place of .022; at 14x14 .024 in place of .016.
-    bool half_rows = transposes && loops_over_taps(problem) && 2 * width <= lanes;
+    bool half_rows = transposes && (problem.rank > 1 || width >= 5) && 2 * width <= lanes;
     int phases = 1;
     int channel_lanes = 1;  // of a vector of channels
 
@@ -74,11 +94,14 @@ bool takes_row_lanes(const Numbers &n) {
     // .026 in place of .023. Of others rows of up to a vector and a half: 5x5 of 480 channels at 14x14 .049 in place of
     // .074.
     constexpr double least_filled = 0.85;
-    const bool as_measured = n.target.core.shuffles_per_cycle < 2 || (n.axes.size() == 2 && n.axes[0].stride == 1);
+    const bool is_row = n.axes.size() == 1;
+    const bool as_measured =
+        n.target.core.shuffles_per_cycle < 2 || is_row || (n.axes.size() == 2 && n.axes[0].stride == 1);
     const bool fills = as_measured && tile_fit(static_cast<int>(n.problem.out_channels), n.lanes) >= least_filled;
-    const bool rows_share = n.target.vector_registers >= 32 && !fills;
+    const bool rows_share = n.target.vector_registers >= 32 && !fills && !(is_row && n.masks);
     const int least_width = !n.transposes ? 8 : rows_share ? n.lanes * 3 / 2 : n.width + 1;
-    const bool transposes = (n.many_taps || n.half_rows) && n.problem.out_channels >= n.lanes &&
+    const bool transposes = (!is_row || n.transposes) && (n.many_taps || n.half_rows) &&
+                            n.problem.out_channels >= n.lanes &&
                             (n.width < least_width || n.problem.taps() >= least_transposed_taps);
     return planes && n.width >= (n.masks ? 5 : 8) && !transposes && unrolls_taps(n.problem);
 }
@@ -174,8 +197,10 @@ int pixels_of_all_channels(int most, const Numbers &n) {
 // channels, where it can. Registers that do not hold both sums and weights hold as many sums as hide an addition's
 // latency, or a short row of them: by AVX2 7x7 of 96 channels at 56x56 takes .262 ms by 8 in place of .282 by 7.
 void choose_looped_tile(DepthwiseSchedule &schedule, const Numbers &n) {
-    const int most_pixels = std::max((n.target.vector_registers - 2) / 2, least_sums);
-    const int pixels = n.width == least_sums + 1 ? n.width : ceil_div(n.width, ceil_div(n.width, most_pixels));
+    const int beside_weights = (n.target.vector_registers - 2) / 2;
+    const int most_pixels = n.target.lane_indexed_fma ? beside_weights : std::max(beside_weights, least_sums);
+    const bool is_short = n.width == least_sums + 1 && !n.target.lane_indexed_fma;
+    const int pixels = is_short ? n.width : ceil_div(n.width, ceil_div(n.width, most_pixels));
     const int vectors = 2 * schedule.lanes <= n.problem.out_channels ? 2 : 1;
     schedule.vectors = pixels * vectors <= most_pixels ? vectors : 1;
     // What a vector's planes take stays in the first cache, and two vectors' does not, unless they are narrow: 7x7 of
@@ -183,7 +208,10 @@ void choose_looped_tile(DepthwiseSchedule &schedule, const Numbers &n) {
     if (n.transposes && 2 * pixels > least_sums) {
         schedule.vectors = 1;
     }
-    const int of_all_channels = pixels_of_all_channels(pixels, n);
+    // Each tile takes all channels in a row alone too: a sweep of it would find the weights in the cache, but hardly
+    // ever what it reads of x (31 of 512 channels at 400 take .11 ms in place of .25).
+    const bool is_part_of_row = n.axes.size() == 1 && !n.transposes && pixels < n.width;
+    const int of_all_channels = is_part_of_row ? pixels : pixels_of_all_channels(pixels, n);
     schedule.tile =
         of_all_channels > 0 ? ChannelLanes{of_all_channels, false} : ChannelLanes{pixels, true, n.transposes};
     schedule.taps = TapsInLoop();
@@ -338,11 +366,18 @@ bool is_direct_of_several(const Problem &problem, const std::vector<AxisMap> &ax
            stay_in_first_cache(taps, axes[0].in * pixel_bytes, target);
 }
 
+// Whether a row's taps are so dilated that outputs of a tile share none, and the tile has only as many sums as
+// registers are few: the direct algorithm has more. 31 taps of 128 channels at 800, 8 apart, take .150 ms by AVX2, and
+// .241.
+bool is_direct_of_dilated(const Problem &problem, const std::vector<AxisMap> &axes, const TargetModel &target) {
+    return problem.rank == 1 && problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc &&
+           problem.out_channels == problem.groups && problem.groups >= target.lanes(32) &&
+           target.vector_registers < 32 && problem.taps() >= least_looped_taps &&
+           std::abs(axes[0].tap_step) >= least_sums;
+}
+
 }  // namespace
 
-// A row alone of many taps, of as many channels as a vector has, is a loop over taps of the direct algorithm. On a Zen
-// 5 unrolled taps take 1.3 to 1.6 times as long with 31 of 144 to 512 channels (channels first: 1.1 to 1.2), as long
-// with 17, and with 15 less.
 bool is_profitable(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const bool is_row = std::all_of(axes.begin() + 1, axes.end(), [](const AxisMap &axis) { return axis.out == 1; });
@@ -354,10 +389,7 @@ bool is_profitable(const Problem &problem, const TargetModel &target) {
     if (!floats || problem.traits().transposed || target.lane_indexed_fma) {
         return true;
     }
-    const bool whole_vectors =
-        problem.out_channels == problem.groups && problem.groups >= target.lanes(32) && problem.rank == 1;
-    return !(is_row && whole_vectors && problem.taps() >= least_looped_taps) &&
-           !is_direct_of_several(problem, axes, is_row, target);
+    return !is_direct_of_several(problem, axes, is_row, target) && !is_direct_of_dilated(problem, axes, target);
 }
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target) {

@@ -169,7 +169,7 @@ bool transposes_planes(const Problem &problem) {
 }
 
 bool loops_over_taps(const Problem &problem) {
-    return problem.rank > 1 && !problem.is_quantized() && has_one_phase(axis_maps(problem));
+    return !problem.is_quantized() && has_one_phase(axis_maps(problem));
 }
 
 bool sums_taps(const Problem &problem, int dot) {

@@ -87,7 +87,8 @@ bool sums_taps(const Problem &problem, int dot);
 // loop.
 bool transposes_planes(const Problem &problem);
 
-// Whether rows of taps may be a loop: of sums of floats of a Conv whose image has rows.
+// Whether rows of taps may be a loop, or a single one all taps of a sum that stays in registers: of sums of floats of
+// one phase.
 bool loops_over_taps(const Problem &problem);
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target);
