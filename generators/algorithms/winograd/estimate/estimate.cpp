@@ -276,9 +276,11 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
         for (size_t a = 0; a + 1 < shape.axes.size(); a++) {
             points *= shape.axes[a].points;
         }
-        // What a point passes on is written behind the one before it: a fast last cache hides that.
-        const double of_point = waits.read > 0 ? both / points : 0;
-        return passed_on(planes, planes, 0) + passed_on(both, of_point, both / points - of_point);
+        // What a point passes on is written behind the one before it: a fast last cache hides that, but on a Zen 4,
+        // where 64 channels of 8x56x56 take 4.3 ms by points and 3.4 by rows.
+        const double of_point = waits.read > 0 ? both / points : core.halves() == 2 ? both : 0;
+        const double between = std::max(0.0, both / points - of_point);
+        return passed_on(planes, planes, 0) + passed_on(both, of_point, between);
     }
     if (schedule.by_phase) {
         return passed_on(inputs, inputs * shape.row_chunks(), 0) + passed_on(products, products / tile.phases, 0);
