@@ -89,7 +89,8 @@ TEST(DirectDecision, fetches_far_output) {
     const char *far = "conv1d-f32-n1-c24-i12544-m144-o12544-k1-s1-d1-p0,0-g1-ncx,ncx";
     EXPECT_TRUE(fetches(far, "x86-64-avx512"));
     EXPECT_TRUE(fetches(far, "x86-64-avx2"));
-    EXPECT_FALSE(fetches(far, "x86-64-zen4"));
+    EXPECT_TRUE(fetches("conv1d-f32-n1-c96-i3136-m384-o3136-k1-s1-d1-p0,0-g1-ncx,ncx", "x86-64-zen4"));
+    EXPECT_FALSE(fetches(far, "x86-64-zen5"));
     EXPECT_FALSE(fetches("conv1d-f32-n1-c24-i3136-m144-o3136-k1-s1-d1-p0,0-g1-ncx,ncx", "x86-64-avx512"));
     EXPECT_FALSE(fetches("conv1d-f32-n1-c24-i16384-m144-o16384-k1-s1-d1-p0,0-g1-ncx,ncx", "x86-64-avx512"));
 }

@@ -196,7 +196,8 @@ bool fetches_output(const Problem &problem, const std::vector<AxisMap> &axes, co
     constexpr double ways_share = 0.5;  // of the first cache's, that rows may take
     const auto *row = s.with<RowLanes>();
     const int64_t element = sizeof(float);
-    if (row == nullptr || !can_prefetch_output(problem, s) || !waits_for_panels(target)) {
+    const int halves = target.core.halves();
+    if (row == nullptr || !can_prefetch_output(problem, s) || !(waits_for_panels(target) || halves == 2)) {
         return false;
     }
     const bool copies = copies_rows(axes[0]);
@@ -204,7 +205,7 @@ bool fetches_output(const Problem &problem, const std::vector<AxisMap> &axes, co
         return false;
     }
     const int64_t lines = s.panel() * s.vectors * s.lanes * element / line_bytes;
-    const auto products = static_cast<int64_t>(problem.flops() / 2 / problem.y_elements());
+    const auto products = halves * static_cast<int64_t>(problem.flops() / 2 / problem.y_elements());
     if (copies ? target.vector_bits < 512 : row->prefetch_distance > 0 && lines > products) {
         return false;
     }
