@@ -7,7 +7,7 @@ endfunction()
 
 add_arm_test(node_cases onnx_node_cases.py "KILN_TARGET=arm-64-linux-dotprod-fp16" OnnxNodeCases.test_specialized)
 add_arm_test(node_cases_generic onnx_node_cases.py "KILN_TARGET=arm-64-linux" OnnxNodeCases.test_generic)
-add_arm_test(random_generic random_problems.py "KILN_TARGET=arm-64-linux;KILN_ENGINE=generic;KILN_RANDOM_COUNT=150")
+add_arm_test(random_generic random_problems.py "KILN_TARGET=arm-64-linux;KILN_ENGINE=generic;KILN_RANDOM_COUNT=100")
 
 # What docs/ARM.md tells of inner loops, and that instructions are counted.
 add_test(NAME kernels_arm_document COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/cores/document.py" $<TARGET_FILE:kiln> --check)

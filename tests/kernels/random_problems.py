@@ -21,7 +21,7 @@ TARGET = os.environ.get("KILN_TARGET", "host")
 SEED = int(os.environ.get("KILN_RANDOM_SEED", 20240611))
 ALGORITHM = os.environ.get("KILN_ALGORITHM")
 FIRST = int(os.environ.get("KILN_RANDOM_FIRST", 0))
-COUNT = int(os.environ.get("KILN_RANDOM_COUNT", {"specialized": 300, "generic": 2200}[ENGINE]))
+COUNT = int(os.environ.get("KILN_RANDOM_COUNT", {"specialized": 300, "generic": 1500}[ENGINE]))
 ONLY = os.environ.get("KILN_RANDOM_ONLY")
 
 MOST_PRODUCTS = {"specialized": 2_000_000, "generic": 300_000}[ENGINE]
