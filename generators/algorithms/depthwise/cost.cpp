@@ -166,9 +166,10 @@ int64_t bytes_of_tile(int rows, int pixels, const Numbers &n) {
     return bytes_of_window(window, n);
 }
 
-// Whether the next tile of all channels finds nothing of this one's window of x, or of the weights, in the first cache.
-bool outgrows_first_cache(int rows, int pixels, const Numbers &n) {
-    return bytes_of_tile(rows, pixels, n) > n.target.core.l1.bytes;
+// Whether the next tile of all channels finds nothing of this one's window of x, or of the weights, in the first cache,
+// or in what is so many times as large.
+bool outgrows_first_cache(int rows, int pixels, const Numbers &n, double times = 1) {
+    return static_cast<double>(bytes_of_tile(rows, pixels, n)) > times * static_cast<double>(n.target.core.l1.bytes);
 }
 
 // The positions of a tile that takes all channels, as many as `most` of a row's even parts, so that its window of x and
@@ -179,18 +180,14 @@ bool outgrows_first_cache(int rows, int pixels, const Numbers &n) {
 // vectors that are taken in halves a third of them may come from the second: 3x3x3 of 54 channels at 8x56x56, stride 2,
 // takes .47 ms by such tiles on a Zen 4, and .65 by sweeps. Measured on x86 alone.
 int pixels_of_all_channels(int most, const Numbers &n) {
-    const double held_share = n.target.core.halves() == 2 ? 1.5 : 1;
-    const auto outgrows = [&](int pixels) {
-        return static_cast<double>(bytes_of_tile(1, pixels, n)) >
-               held_share * static_cast<double>(n.target.core.l1.bytes);
-    };
+    const double times = n.target.core.halves() == 2 ? 1.5 : 1;
     const int64_t x_bytes = n.problem.x_elements() / n.problem.batch * halide_type(n.problem.x_type).bytes();
     const bool channels_last = n.problem.x_layout == Layout::nxc && n.problem.y_layout == Layout::nxc;
     if (!channels_last || n.target.lane_indexed_fma || x_bytes <= n.target.core.l2.bytes) {
         return 0;
     }
     int parts = ceil_div(n.width, most);
-    while (parts < n.width && outgrows(ceil_div(n.width, parts))) {
+    while (parts < n.width && outgrows_first_cache(1, ceil_div(n.width, parts), n, times)) {
         parts++;
     }
     const int pixels = ceil_div(n.width, parts);

@@ -454,8 +454,8 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
     }
     packed_bytes *= read;
     const Work work = work_of(shape, schedule, packed_bytes, target);
-    const bool halves = schedule.lanes * 4 == line_bytes / 2;
-    const double operation = halves                      ? half_operation_cycles
+    const bool half_lines = schedule.lanes * 4 == line_bytes / 2;
+    const double operation = half_lines                  ? half_operation_cycles
                              : target.core.halves() == 2 ? halves_operation_cycles
                                                          : operation_cycles;
     const double operations = work.input_operations * tile.inputs + work.output_operations * tile.columns;
