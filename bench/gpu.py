@@ -5,7 +5,7 @@
                          [--kiln-only | --peers-only] [--rounds 3] [--json FILE] [--markdown docs/GPU.md]
     python3 bench/gpu.py --from-json FILE [--markdown docs/GPU.md]     # a table of an earlier run; needs no GPU
 
-All layers have bias and ReLU; tensors and packed weights are on the device and, being small, in its caches. With CUDA both sides'
+All layers have bias and ReLU, those of 8 bits no peer; tensors and packed weights are on the device and, being small, in its caches. With CUDA both sides'
 calls are captured in graphs of 20, and timed by the device's events: the median of 50 graphs, in turns of Kiln and PyTorch, the
 median of the turns. PyTorch's time is that of its fastest way (gpu_peers.py). The ratio is PyTorch's time over Kiln's in its
 better layout; of FMA is the share of the device's float32 multiply-adds that the definition's products would take, of bandwidth
@@ -136,7 +136,7 @@ def measure(options, layers):
         for kiln in kilns:
             kiln.wait()
         if found:  # now that the processors are idle: cuDNN chooses by timings
-            peers = gpu_peers.Peers(*found, layers)
+            peers = gpu_peers.Peers(*found, [layer for layer in layers if layer["dtype"] in gpu_peers.WRONG])
         for kiln in kilns:
             if options.verify:
                 kiln.start_verifying()

@@ -1,4 +1,4 @@
-"""The suite's layers as a GPU is measured by them: float32, and in float16 what the suite has a variant of."""
+"""The suite's layers as a GPU is measured by them: float32, and in float16 and uint8 what the suite has a variant of."""
 
 import json
 import math
@@ -6,15 +6,17 @@ import tomllib
 from pathlib import Path
 
 SUITE = Path(__file__).resolve().parent / "suite.toml"
-BYTES = {"float32": 4, "float16": 2}
+BYTES = {"float32": 4, "float16": 2, "uint8": 1}
+VARIANTS = ("float16", "uint8")
 
 
 def load(suite=SUITE):
-    """The layers in the suite's order, float16's behind them, each with all of its attributes; all have bias and ReLU."""
+    """The layers in the suite's order, other types' behind them, each with all of its attributes; all have bias and ReLU."""
     text = tomllib.loads(suite.read_text())
     layers = [{"dtype": "float32", "activation": "Relu", **text["defaults"], **layer} for layer in text["layer"]]
-    halves = [name for variant in text.get("variant", []) if variant["dtype"] == "float16" for name in variant["layers"]]
-    return layers + [{**layer, "name": f"{layer['name']}_float16", "dtype": "float16"} for layer in layers if layer["name"] in halves]
+    named = {variant["dtype"]: variant["layers"] for variant in text.get("variant", [])}
+    return layers + [{**layer, "name": f"{layer['name']}_{dtype}", "dtype": dtype}
+                     for dtype in VARIANTS for layer in layers if layer["name"] in named.get(dtype, [])]  # fmt: skip
 
 
 def as_toml(layers, layout):

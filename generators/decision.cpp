@@ -17,11 +17,9 @@ namespace {
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
 std::string unsupported_part(const Problem &problem, const TargetModel &target) {
-    const bool has_gpu_kernels =
-        problem.x_type == DType::f32 || problem.x_type == DType::f16 || problem.x_type == DType::bf16;
-    if (target.is_gpu() && !has_gpu_kernels) {
+    if (target.is_gpu() && problem.x_type == DType::f64) {
         return std::string("type ") + to_string(problem.x_type) + " has no kernels on " + target.name +
-               ": float32, float16 and bfloat16 have";
+               ": float32, float16, bfloat16, int8 and uint8 have";
     }
     if (target.is_gpu() && problem.has_open_sizes()) {
         return std::string("sizes left open (\"?\") have no kernels on ") + target.name;

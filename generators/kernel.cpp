@@ -21,8 +21,10 @@
 #include "lowering/embedded_broadcasts.h"
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
+#include "lowering/gpu/byte_words.h"
 #include "lowering/gpu/half_conversions.h"
 #include "lowering/gpu/mma.h"
+#include "lowering/gpu/strict_products.h"
 #include "lowering/gpu/thread_registers.h"
 #include "lowering/gpu_module.h"
 #include "lowering/lanes/consecutive_loads.h"
@@ -195,9 +197,13 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     pipeline.add_custom_lowering_pass(in_workspace, [] {});
     KeepThreadsRegisters keep_registers;
     pipeline.add_custom_lowering_pass(&keep_registers, [] {});
+    UseByteWords use_byte_words(request.target->gpu.api == kiln_gpu_cuda);
+    pipeline.add_custom_lowering_pass(&use_byte_words, [] {});
     ConvertHalvesByLanes convert_halves;
+    RoundStrictProducts round_products;
     CallMma call_mma;
     if (request.target->gpu.api == kiln_gpu_cuda) {
+        pipeline.add_custom_lowering_pass(&round_products, [] {});
         pipeline.add_custom_lowering_pass(&convert_halves, [] {});
         pipeline.add_custom_lowering_pass(&call_mma, [] {});
     }

@@ -390,6 +390,12 @@ struct JoiningPhases {
     static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
         return A::output_phases(join_phases(problem), schedule, sizes);
     }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
+        if constexpr (requires { A::packed_type(problem, schedule); }) {
+            return A::packed_type(problem, schedule);
+        }
+        return operand_type(problem);
+    }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
         return A::packed_extents(join_phases(problem), schedule, sizes);
     }
@@ -435,6 +441,7 @@ struct StagedGpu {
         staged::schedule_gpu(stages, problem, schedule);
         return stages.y;
     }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return sum_type(problem); }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
         return constants(staged::packed_extents(problem, schedule));
     }

@@ -83,7 +83,7 @@ class GpuReport(unittest.TestCase):
 class GpuLayers(unittest.TestCase):
     def test_suite(self):
         layers = {layer["name"]: layer for layer in gpu_layers.load()}
-        self.assertEqual(len(layers), 25)
+        self.assertEqual(len(layers), 31)
         self.assertEqual(gpu_layers.products(layers["C1"]), 64 * 56 * 56 * 64 * 9)
         self.assertEqual(gpu_layers.products(layers["T1"]), 512 * 28 * 28 * 256 * 4)
         self.assertEqual(gpu_layers.Shape(layers["T3"]).out, [280, 280])

@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests/cases/gpu.toml"
 MMA_CASES = ROOT / "tests/cases/mma.toml"
+QUANTIZED_CASES = ROOT / "tests/cases/gpu_quantized.toml"
 KERNELS = ROOT / "tests/kernels"
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -135,6 +136,7 @@ def tests(options, folder, jobs):
     listed = [
         Test("smoke", [*verify, "--layer", "pointwise"], verified()),
         Test("cases", verify, verified()),
+        Test("cases_quantized", [kiln, "verify", QUANTIZED_CASES, *verify[3:]], verified()),
         Test("cases_winograd", [*verify, "--decisions", decisions["gpu_winograd"], *(word for name in WINOGRAD for word in ("--layer", name))],
              verified("gpu_winograd")),
         Test("cases_definition", [*verify, "--decisions", decisions["gpu_definition"]], verified("gpu_definition")),

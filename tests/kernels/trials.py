@@ -15,7 +15,7 @@ import problems
 import targets
 
 # The types that GPUs have kernels of.
-GPU_TYPES = ("float32", "float16", "bfloat16")
+GPU_TYPES = ("float32", "float16", "bfloat16", "int8")
 
 # The ways to a verdict: `kiln run`, whose output NumPy checks, and `kiln verify`, whose own reference does, with threads, with
 # tensors that lie anywhere, and with workspaces that must be refused.

@@ -80,8 +80,8 @@ class GuardedRun {
           workspace_("the workspace", plan.workspace_bytes(), side, KILN_ALIGNMENT, 0xff) {
         for (int i = 0; i < tensor_count; ++i) {
             const auto tensor = static_cast<Tensor>(i);
-            const auto alignment = static_cast<size_t>(size_of(type_of(problem, tensor)));
-            tensors_.emplace_back(name_of(tensor), bytes_of(problem, tensor), side, alignment, 0xff);
+            tensors_.emplace_back(name_of(tensor), bytes_of(problem, tensor), side, alignment_of(problem, plan, tensor),
+                                  0xff);
         }
     }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "algorithms/staged/staged.h"
+#include "algorithms/staged/words.h"
 #include "expressions/arithmetic.h"
 #include "moves/gpu_schedule.h"
 
@@ -121,7 +122,7 @@ std::vector<int> chunks_of(int channels) {
 Schedule default_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int channels = static_cast<int>(problem.out_channels);
-    const int in = static_cast<int>(problem.in_channels);
+    const int in = steps(problem);
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     // The vectors follow from the channels, and the unrolled part of a chunk from that.
     const std::vector<Choice> choices = {

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "algorithms/staged/staged.h"
+#include "algorithms/staged/words.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
@@ -223,7 +224,7 @@ int64_t shared_bytes(const Problem &problem, const Schedule &schedule) {
 ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int channels = static_cast<int>(problem.out_channels);
-    const int in = static_cast<int>(problem.in_channels);
+    const int in = steps(problem);
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     return {{{"channels", divisors_among(channels, {1, 2, 4, 8, 16})},
              {"pixels", whole_range(1, std::min(width, 8))},

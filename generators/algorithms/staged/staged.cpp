@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "algorithms/staged/words.h"
 #include "axes/joined_phases.h"
 #include "axes/output_vars.h"
 #include "axes/tap_weights.h"
@@ -11,6 +12,7 @@
 #include "expressions/epilogue.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
+#include "lowering/gpu/byte_words.h"
 
 namespace kiln::staged {
 
@@ -19,7 +21,7 @@ using Halide::Func;
 using Halide::Var;
 
 int Schedule::chunks(const Problem &problem) const {
-    return ceil_div(ceil_div(static_cast<int>(problem.in_channels), chunk), slices);
+    return ceil_div(ceil_div(steps(problem), chunk), slices);
 }
 
 void Schedule::list(ScheduleText &text) {
@@ -50,8 +52,8 @@ void Schedule::check(const Problem &problem) const {
 }
 
 bool applies(const Problem &problem) {
-    if (problem.is_quantized() || problem.groups != 1) {
-        return false;
+    if (problem.w_zero_points || problem.groups != 1) {
+        return false;  // a weight less its zero point has nine bits
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
     return phases_are_whole(axes) && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
@@ -61,25 +63,21 @@ bool applies(const Problem &problem) {
 
 namespace {
 
-// The input channels that blocks read, beyond which there are zeros.
-int padded_channels(const Problem &problem, const Schedule &schedule) {
-    return schedule.chunk * schedule.chunks(problem) * schedule.slices;
-}
-
 Func padded_input(const Stages &s, const Problem &problem, const Schedule &schedule, const Operands &operands) {
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
     Func wide("wide"), padded("padded");
-    wide(at) = widen_x(problem, operands.sizes, operands.x(same));
+    wide(at) = problem.is_quantized() ? input_word(problem, operands, same)
+                                      : widen_x(problem, operands.sizes, operands.x(same));
     Halide::Region bounds(at.size());
-    if (padded_channels(problem, schedule) > problem.in_channels) {
-        bounds[0] = {0, static_cast<int>(problem.in_channels)};
+    if (padded_steps(problem, schedule) > steps(problem)) {
+        bounds[0] = {0, steps(problem)};
     }
     // A tile may reach beyond the image even where nothing is padded.
     for (size_t a = 0; a < s.axes.size(); a++) {
         bounds[a + 1] = {0, s.axes[a].in};
     }
-    const Expr zero = Halide::Internal::make_zero(sum_type(problem));
+    const Expr zero = problem.is_quantized() ? zero_word(problem) : Halide::Internal::make_zero(sum_type(problem));
     padded(at) = Halide::BoundaryConditions::constant_exterior(wide, zero, bounds)(at);
     return padded;
 }
@@ -118,11 +116,13 @@ void define_sums(Stages &s, const Problem &problem, const Schedule &schedule, co
     s.acc = Func("acc");
     const std::vector<Var> at = sum_vars(s);
     s.acc(at) = Halide::Internal::make_zero(sum_type(problem));
-    s.acc(at) += s.weights(weight) * s.input(position);
+    const Expr w = s.weights(weight), x = s.input(position);
+    s.acc(at) +=
+        problem.is_quantized() ? byte_products(x, problem.x_type == DType::s8, w, problem.w_type == DType::s8) : w * x;
 }
 
 // A finished sum at y's element.
-Expr finished_sum(Stages &s, const Schedule &schedule) {
+Expr finished_sum(Stages &s, const Problem &problem, const Schedule &schedule, const Operands &operands) {
     const std::vector<Var> vars = sum_vars(s);
     std::vector<Expr> at(vars.begin(), vars.end());
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -139,6 +139,15 @@ Expr finished_sum(Stages &s, const Schedule &schedule) {
         at.back() = slice;
         sum = sum.defined() ? sum + sums(at) : Expr(sums(at));
     }
+    if (is_compensated(problem)) {
+        std::vector<Expr> behind = {s.c % schedule.panel(), padded_steps(problem, schedule)};
+        behind.insert(behind.end(), s.axes.size(), 0);
+        behind.push_back(s.c / schedule.panel());
+        for (size_t a = 0; a < s.axes.size(); a++) {
+            behind.push_back(at[2 * a + 2]);
+        }
+        sum += operands.packed(behind);
+    }
     return sum;
 }
 
@@ -151,7 +160,7 @@ Stages define(const Problem &problem, const Schedule &schedule, const Operands &
     s.phase = vars("phase", s.axes.size());
     s.input = padded_input(s, problem, schedule, operands);
     define_sums(s, problem, schedule, operands);
-    const Expr sum = finished_sum(s, schedule);
+    const Expr sum = finished_sum(s, problem, schedule, operands);
     std::vector<Var> at = {s.c};
     append(at, positions_and_phases(s.axes, s.q, s.phase));
     at.push_back(s.n);
@@ -161,7 +170,7 @@ Stages define(const Problem &problem, const Schedule &schedule, const Operands &
 }
 
 std::vector<int> packed_extents(const Problem &problem, const Schedule &schedule) {
-    std::vector<int> extents = {schedule.panel(), padded_channels(problem, schedule)};
+    std::vector<int> extents = {schedule.panel(), padded_steps(problem, schedule) + (is_compensated(problem) ? 1 : 0)};
     const std::vector<AxisMap> axes = axis_maps(problem);
     for (const AxisMap &axis : axes) {
         extents.push_back(axis.taps);
@@ -174,6 +183,9 @@ std::vector<int> packed_extents(const Problem &problem, const Schedule &schedule
 }
 
 Func pack(const Problem &problem, const Schedule &schedule, const Func &w) {
+    if (problem.is_quantized()) {
+        return pack_words(problem, schedule, w);
+    }
     const std::vector<AxisMap> axes = axis_maps(problem);
     const Var lane("lane"), k("k"), panel("panel");
     const std::vector<Var> tap = vars("tap", axes.size()), phase = vars("phase", axes.size());

@@ -31,7 +31,7 @@ struct Schedule {
     int threads_c = 1;  // a block has threads along the channels,
     int threads_x = 1;  //   along the innermost axis
     int threads_y = 1;  //   and along the next one
-    int chunk = 1;      // input channels that are staged at a time
+    int chunk = 1;      // input channels, or words of four 8-bit ones, that are staged at a time
     int unroll = 1;     // of the sum over them; divides `chunk`
     int slices = 1;     // blocks that share a tile's sum
 
@@ -51,7 +51,7 @@ struct Stages {
     Halide::Var c{"c"}, n{"n"}, slice{"slice"};
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
     std::vector<AxisMap> axes;
-    Halide::RDom r;                        // channel of a chunk, chunk of a slice, taps
+    Halide::RDom r;                        // channel (or word of channels) of a chunk, chunk of a slice, taps
     Halide::Func weights;                  // (lane, input channel, taps, panel, phases), as they are packed
     Halide::Func input;                    // (input channel, the spatial axes, n), with zeros around x
     Halide::Func acc;                      // (c, q and phase of each axis, n, slice)
@@ -64,13 +64,14 @@ bool applies(const Problem &problem);
 Stages define(const Problem &problem, const Schedule &schedule, const Operands &operands);
 void schedule_gpu(Stages &stages, const Problem &problem, const Schedule &schedule);
 
-// [lane][input channel, to whole chunks of all slices][taps...][panel][phases...], the innermost first.
+// [lane][input channel, to whole chunks of all slices][taps...][panel][phases...], the innermost first; words.h has
+// those of 8 bits.
 std::vector<int> packed_extents(const Problem &problem, const Schedule &schedule);
 Halide::Func pack(const Problem &problem, const Schedule &schedule, const Halide::Func &w);
 
 // So many of a thread's copies to shared memory are on their way at a time.
 constexpr int copies_together = 8;
-// Of what a block stages at a time: float32.
+// Of what a block stages at a time: float32, or words of 8-bit numbers.
 int64_t shared_bytes(const Problem &problem, const Schedule &schedule);
 // An estimate of a call's time on the target's GPU, in cycles of its multiprocessors.
 double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target);

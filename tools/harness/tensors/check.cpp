@@ -91,8 +91,8 @@ struct Output {
     GuardedBuffer y, workspace;
     Status status;
 
-    Output(const Problem &p, int64_t workspace_bytes, const Mode &mode)
-        : y("y", bytes_of(p, Tensor::y), mode.side, static_cast<size_t>(size_of(p.y_type)), 0xff),  // NaN
+    Output(const Problem &p, const Plan &plan, int64_t workspace_bytes, const Mode &mode)
+        : y("y", bytes_of(p, Tensor::y), mode.side, alignment_of(p, plan, Tensor::y), 0xff),  // NaN
           workspace("the workspace", workspace_bytes, mode.side, KILN_ALIGNMENT, mode.garbage) {}
 };
 
@@ -109,8 +109,8 @@ class GuardedKernel {
           packed_("the packed weights", takes_packed() ? plan.packed_bytes() : 0, mode.side, KILN_ALIGNMENT, 0xff) {
         Pointers pointers{};
         for (const Tensor tensor : all_inputs) {
-            const auto alignment = static_cast<size_t>(size_of(type_of(subject.problem, tensor)));
-            inputs_.emplace_back(name_of(tensor), subject.tensors[tensor], mode.side, alignment);
+            inputs_.emplace_back(name_of(tensor), subject.tensors[tensor], mode.side,
+                                 alignment_of(subject.problem, plan, tensor));
             pointers[static_cast<size_t>(tensor)] = inputs_.back().data();
         }
         arguments_ = run_arguments(subject.problem, pointers);
@@ -181,7 +181,7 @@ std::string run_guarded(const Subject &subject, const Plan &plan, const kiln_lay
     const Problem &p = subject.problem;
     GuardedKernel kernel(subject, plan, embedded, mode);
     std::deque<Output> outputs;
-    for (int i = 0; i < mode.at_once; ++i) outputs.emplace_back(p, plan.workspace_bytes(mode.threads), mode);
+    for (int i = 0; i < mode.at_once; ++i) outputs.emplace_back(p, plan, plan.workspace_bytes(mode.threads), mode);
     Status status;
     const std::string fault = catch_faults(std::string(mode.name) + " of " + print(p).c_str(), [&] {
         status = kernel.pack();
@@ -213,7 +213,7 @@ std::string refuse_workspaces(const Subject &subject, const Plan &plan, const Mo
     if (needed == 0 || subject.problem.y_elements() == 0)
         return "ok";  // where nothing is written, nothing is looked at
     const GuardedKernel kernel(subject, plan, nullptr, mode);
-    const Output output(subject.problem, needed, mode);
+    const Output output(subject.problem, plan, needed, mode);
     auto *const workspace = static_cast<unsigned char *>(output.workspace.data());
     const struct {
         const char *what;

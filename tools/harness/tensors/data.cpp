@@ -91,6 +91,11 @@ void fill(const Problem &p, Tensor tensor, std::vector<char> &data, Offsets offs
 
 }  // namespace
 
+size_t alignment_of(const Problem &problem, const Plan &plan, Tensor tensor) {
+    const bool has_vectors = plan.kernel().gpu != kiln_gpu_none && problem.is_quantized();
+    return has_vectors ? 16 : static_cast<size_t>(size_of(type_of(problem, tensor)));
+}
+
 size_t bytes_of(const Problem &p, Tensor tensor) {
     return static_cast<size_t>(elements_of(p, tensor) * size_of(type_of(p, tensor)));
 }

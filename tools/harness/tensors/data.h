@@ -23,6 +23,10 @@ static_assert(Tensor::y == static_cast<Tensor>(tensor_count - 1));
 
 size_t bytes_of(const Problem &problem, Tensor tensor);
 
+// What its address in a run of a plan must be a multiple of: its elements' size, and in 8-bit problems on a GPU, whose
+// kernels read what channels have by vectors, whatever its size, and write y by words, that of the widest vectors.
+size_t alignment_of(const Problem &problem, const Plan &plan, Tensor tensor);
+
 // The strides of kiln_pack_function, in elements, for weights that lie densely in its own order.
 std::vector<int64_t> dense_weight_strides(const Problem &problem);
 

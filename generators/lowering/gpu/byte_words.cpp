@@ -1,0 +1,105 @@
+#include "lowering/gpu/byte_words.h"
+
+#include <string>
+#include <utility>
+
+namespace kiln {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+using Halide::Int;
+using Halide::UInt;
+
+namespace {
+
+constexpr const char *word = "kiln_word_of_bytes", *products = "kiln_byte_products";
+constexpr int bytes_of_word = 4;
+
+const Call *as_products(const Expr &value) {
+    const Call *call = value.as<Call>();
+    return call != nullptr && call->name == products ? call : nullptr;
+}
+
+// Byte `number` of a word, as a number of 32 bits.
+Expr byte_of(const Expr &word_of, int number, bool is_signed) {
+    const int lanes = word_of.type().lanes(), above = 8 * (bytes_of_word - 1 - number);
+    if (is_signed) {
+        return (word_of << make_const(Int(32, lanes), above)) >> make_const(Int(32, lanes), 24);
+    }
+    return (word_of >> make_const(Int(32, lanes), 8 * number)) & make_const(Int(32, lanes), 255);
+}
+
+}  // namespace
+
+Expr word_of_bytes(const Expr &first) {
+    return Call::make(Int(32), word, {first}, Call::PureExtern);
+}
+
+Expr word_of_bytes(const std::vector<Expr> &bytes) {
+    Expr result = Halide::cast<uint32_t>(0);
+    for (size_t i = 0; i < bytes.size(); i++) {
+        const Expr byte = Halide::cast<uint32_t>(Halide::cast<uint8_t>(bytes[i]));
+        result = result | byte << static_cast<uint32_t>(8 * i);
+    }
+    return Halide::reinterpret<int32_t>(result);
+}
+
+Expr byte_products(const Expr &x, bool x_is_signed, const Expr &w, bool w_is_signed) {
+    return Call::make(Int(32), products, {x, w, x_is_signed ? 1 : 0, w_is_signed ? 1 : 0}, Call::PureExtern);
+}
+
+Expr UseByteWords::add_products(const Call *call, const Expr &sum) {
+    const Expr x = mutate(call->args[0]), w = mutate(call->args[1]);
+    const auto is_signed = [&](size_t i) { return !is_const_zero(call->args[i]); };
+    if (has_dp4a_) {
+        // LLVM's intrinsic takes one word of each: it is called for each lane of a vector.
+        const std::string name =
+            std::string("llvm.nvvm.idp4a.") + (is_signed(2) ? "s" : "u") + (is_signed(3) ? ".s" : ".u");
+        return Call::make(call->type, name, {x, w, sum}, Call::PureExtern);
+    }
+    Expr result = sum;
+    for (int i = 0; i < bytes_of_word; i++) {
+        result += byte_of(x, i, is_signed(2)) * byte_of(w, i, is_signed(3));
+    }
+    return result;
+}
+
+Expr UseByteWords::visit(const Add *op) {
+    for (const auto &[sum, other] : {std::pair(op->a, op->b), std::pair(op->b, op->a)}) {
+        if (const Call *call = as_products(other)) {
+            return add_products(call, mutate(sum));
+        }
+    }
+    return IRMutator::visit(op);
+}
+
+Expr UseByteWords::visit(const Call *op) {
+    if (op->name == products) {
+        return add_products(op, make_zero(op->type));
+    }
+    if (op->name != word) {
+        return IRMutator::visit(op);
+    }
+    const Expr first = substitute_in_all_lets(op->args[0]);
+    const Load *load = first.as<Load>();
+    if (load == nullptr || !load->type.is_scalar() || load->type.bits() != 8) {
+        throw Halide::InternalError("a word of bytes that are not loaded");
+    }
+    const Expr index = simplify(mutate(load->index) / bytes_of_word);
+    return Load::make(Int(32), load->name, index, load->image, load->param, mutate(load->predicate),
+                      ModulusRemainder());
+}
+
+Halide::Internal::Stmt UseByteWords::visit(const Store *op) {
+    const Halide::Type type = op->value.type();
+    const Ramp *ramp = op->index.as<Ramp>();
+    if (type.bits() != 8 || type.lanes() != bytes_of_word || ramp == nullptr || !is_const_one(ramp->stride) ||
+        !is_const_one(op->predicate) || op->alignment.modulus % bytes_of_word != 0 ||
+        op->alignment.remainder % bytes_of_word != 0) {
+        return IRMutator::visit(op);
+    }
+    return Store::make(op->name, Halide::reinterpret(Int(32), mutate(op->value)),
+                       simplify(mutate(ramp->base) / bytes_of_word), op->param, const_true(), ModulusRemainder());
+}
+
+}  // namespace kiln
