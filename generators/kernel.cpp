@@ -21,6 +21,7 @@
 #include "lowering/embedded_broadcasts.h"
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
+#include "lowering/gpu/async_copies.h"
 #include "lowering/gpu/byte_words.h"
 #include "lowering/gpu/half_conversions.h"
 #include "lowering/gpu/mma.h"
@@ -202,10 +203,14 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     ConvertHalvesByLanes convert_halves;
     RoundStrictProducts round_products;
     CallMma call_mma;
+    CopyAhead copy_ahead(read(request.decision)->shared_buffers());
     if (request.target->gpu.api == kiln_gpu_cuda) {
         pipeline.add_custom_lowering_pass(&round_products, [] {});
         pipeline.add_custom_lowering_pass(&convert_halves, [] {});
         pipeline.add_custom_lowering_pass(&call_mma, [] {});
+        if (copy_ahead.buffers() > 1) {
+            pipeline.add_custom_lowering_pass(&copy_ahead, [] {});
+        }
     }
     std::vector<Halide::Argument> arguments;
     for (const auto &info : generator->arginfos()) {
@@ -219,6 +224,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     Halide::Module module =
         without_false_assertions([&] { return pipeline.compile_to_module(arguments, name, target); });
     use_mma(module);
+    use_async_copies(module);
     return module;
 }
 

@@ -54,6 +54,8 @@ class Implementation {
     virtual bool prefetches_output() const { return false; }
     // Whether its kernels hold matrix tiles (lowering/amx/matrix_tiles.h).
     virtual bool uses_matrix_tiles() const { return false; }
+    // How many buffers of shared memory a block's loop over chunks has (lowering/gpu/async_copies.h).
+    virtual int shared_buffers() const { return 1; }
     // Whether LLVM is to leave its scalars alone rather than make vectors of them (lowering/native_code.h).
     virtual bool keeps_scalars() const { return false; }
     // Whether, and how, the compiled kernel is changed, in an object file of which there is a listing in assembly.

@@ -76,6 +76,12 @@ class Bound : public Implementation {
         }
         return false;
     }
+    int shared_buffers() const override {
+        if constexpr (requires { schedule_.buffers; }) {
+            return schedule_.buffers;
+        }
+        return 1;
+    }
     bool prefetches_output() const override {
         if constexpr (requires { A::prefetches_output(schedule_); }) {
             return A::prefetches_output(schedule_);

@@ -145,14 +145,14 @@ int cuFuncSetAttribute(void *, int, int) {
     return 0;
 }
 int cuLaunchKernel(void *function, unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz,
-                   unsigned, void *, void **arguments, void **) {
+                   unsigned shared_bytes, void *, void **arguments, void **) {
     const std::lock_guard lock(one_at_a_time);
     const Function &called = *static_cast<Function *>(function);
     const std::string ptx = folder() + "/kernel.ptx";
     std::ofstream(ptx) << called.program->text;
     std::string command =
         std::string(std::getenv("KILN_EMULATOR")) + " " + folder() + "/memory " + ptx + " " + called.entry;
-    for (const unsigned number : {bx, by, bz, tx, ty, tz}) {
+    for (const unsigned number : {bx, by, bz, tx, ty, tz, shared_bytes}) {
         command += " " + std::to_string(number);
     }
     const std::string bytes = parameter_bytes(called.program->text, called.entry);

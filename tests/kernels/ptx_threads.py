@@ -2,7 +2,9 @@
 
 It has the instructions that kernels of matrix products (gpu_mma) are made of, among them mma.sync.m16n8k16 as the PTX ISA's
 tables have its operands in a warp's threads: so it tells whether a kernel reads, orders and writes numbers rightly. How a
-GPU rounds in the midst of that instruction it does not tell.
+GPU rounds in the midst of that instruction it does not tell. And it has those of kernels with shared memory, asynchronous
+copies (cp.async) among them, whose data come at the last moment: it tells where a thread may meet another's read or write of
+a word, since no barrier is between them, or a copy that it did not wait for.
 """
 
 import mmap
@@ -87,10 +89,66 @@ class Kernel:
         return predicate, operation.split("."), [o for o in operands if o]
 
 
+class Shared:
+    """All blocks' shared memory, in words, and who has used them since the block's last barrier: what another thread wrote, or a copy
+    is still on its way to, is not read; what another thread reads is not written."""
+
+    def __init__(self, blocks, size):
+        self.size, words = size, blocks * (size // 4)
+        self.memory = np.full(words * 4, 0xFF, np.uint8)  # NaNs
+        self.barriers = np.zeros(blocks, np.int64)  # that each block has passed
+        self.written, self.writer = np.full(words, -1), np.zeros(words, np.int64)  # after how many barriers, by which thread
+        self.read, self.first, self.last = np.full(words, -1), np.zeros(words, np.int64), np.zeros(words, np.int64)
+        self.coming = np.zeros(words, bool)
+        self.copies = []  # that are on their way
+
+    def address(self, offset, block, size):
+        assert (offset >= 0).all() and (offset + size <= self.size).all() and not (offset % min(size, 4)).any(), "outside shared memory"
+        return offset + block * self.size
+
+    def is_read(self, word, thread, block):
+        now = self.barriers[block]
+        assert not self.coming[word].any(), "a copy is read that was not waited for"
+        assert not ((self.written[word] == now) & (self.writer[word] != thread)).any(), "no barrier before a read"
+        others = word[self.read[word] != now]
+        self.first[others], self.last[others] = np.iinfo(np.int64).max, -1
+        self.read[word] = now
+        np.minimum.at(self.first, word, thread)
+        np.maximum.at(self.last, word, thread)
+
+    def is_written(self, word, thread, block):
+        now = self.barriers[block]
+        assert not self.coming[word].any(), "a copy is overwritten that was not waited for"
+        others = (self.first[word] < thread) | (self.last[word] > thread)
+        assert not ((self.read[word] == now) & others).any(), "no barrier between a read and a write"
+        assert not ((self.written[word] == now) & (self.writer[word] != thread)).any(), "two threads write a word"
+        self.written[word], self.writer[word] = now, thread
+
+    def start(self, address, data, thread, block, group):
+        """Copies of data's rows, bytes, to addresses; `group`: which of the thread's they are of."""
+        words = address[:, None] // 4 + np.arange(data.shape[1] // 4)
+        each = words.shape[1]
+        self.is_written(words.reshape(-1), np.repeat(thread, each), np.repeat(block, each))
+        self.coming[words] = True
+        self.copies.append((address, data, thread, block, group))
+
+    def wait(self, until):
+        """`until`: by thread, the group up to which all copies are to be there."""
+        still = []
+        for address, data, thread, block, group in self.copies:
+            done = group <= until[thread]
+            self.memory[address[done, None] + np.arange(data.shape[1])] = data[done]
+            words = address[done, None] // 4 + np.arange(data.shape[1] // 4)
+            self.coming[words], self.written[words] = False, self.barriers[block[done], None]
+            if not done.all():
+                still.append(tuple(part[~done] for part in (address, data, thread, block, group)))
+        self.copies = still
+
+
 class Run:
     """A launch: `arguments` are what parameters hold, addresses in `memory`, a bytearray's view, among them."""
 
-    def __init__(self, kernel, grid, block, arguments, memory):
+    def __init__(self, kernel, grid, block, shared_bytes, arguments, memory):
         self.kernel, self.memory = kernel, memory
         x, y, z = (np.arange(n, dtype=np.uint32) for n in block)
         tid = [a.reshape(-1) for a in np.broadcast_arrays(x[None, None, :], y[None, :, None], z[:, None, None])]
@@ -99,6 +157,8 @@ class Run:
         blocks = int(np.prod(grid))
         number = np.repeat(np.arange(blocks, dtype=np.uint32), threads)
         self.count = blocks * threads
+        self.groups = np.zeros(self.count, np.int64)  # of copies, that a thread has ended
+        self.block, self.shared = number.astype(np.int64), Shared(blocks, -(-shared_bytes // 16) * 16)
         self.registers = {}
         for axis, name in enumerate("xyz"):
             self.registers[f"%tid.{name}"] = np.tile(tid[axis], blocks)
@@ -110,12 +170,19 @@ class Run:
         self.products = 0
 
     def go(self):
-        at = np.zeros(self.count, np.int64)
+        at, waits = np.zeros(self.count, np.int64), np.zeros(self.count, bool)
         end = len(self.kernel.code)
         with np.errstate(all="ignore"):
-            while (now := int(at.min())) < end:
-                active = at == now
+            while (now := int(np.where(waits, end, at).min())) < end:
+                active = (at == now) & ~waits
                 predicate, operation, operands = self.kernel.code[now]
+                if operation[0] == "bar":
+                    waits |= active
+                    come = (waits & (at == now)).reshape(len(self.shared.barriers), -1).all(axis=1)
+                    self.shared.barriers += come
+                    passes = come[self.block]
+                    waits, at = waits & ~passes, np.where(passes, now + 1, at)
+                    continue
                 taken = active
                 if predicate:
                     held = self.truth(predicate[0]) ^ predicate[1]
@@ -128,6 +195,7 @@ class Run:
                     continue
                 self.do(operation, operands, taken)
                 at = np.where(active, now + 1, at)
+        assert not waits.any(), "a part of a block waits at a barrier"
 
     def read(self, operand, dtype=np.uint64):
         dtype = np.dtype(dtype)
@@ -172,20 +240,23 @@ class Run:
 
     def do(self, operation, operands, active):
         name, kind = operation[0], operation[-1]
-        if name == "bar" or not active.any():
+        if not active.any():
+            return
+        if name == "cp":
+            self.copy(operation, operands, active)
             return
         if name == "ld" and operation[1] == "param":
             self.write(operands[0], np.full(self.count, self.arguments[operands[1].strip("[]")], np.uint64), active)
             return
         if name in ("ld", "st"):
-            assert operation[1] == "global", operation
+            assert operation[1] in ("global", "shared"), operation
             registers, place = (operands[0], operands[1]) if name == "ld" else (operands[1], operands[0])
             dtype = np.dtype(numpy_type(kind))
             list_of = self.list_of(registers)
             address = self.address(place)
             whole = dtype.itemsize * len(list_of)
             assert not (address[active] % whole).any(), f"{operation} at an odd place"
-            self.access(name, list_of, dtype, address, active)
+            self.access(name, list_of, dtype, address, active, operation[1] == "shared")
             return
         if name == "cvta":
             self.write(operands[0], self.read(operands[1]), active)
@@ -213,19 +284,44 @@ class Run:
         else:
             self.arithmetic(operation, operands, active)
 
-    def access(self, name, registers, dtype, address, active):
+    def copy(self, operation, operands, active):
+        if operation[2] == "commit_group":
+            self.groups += active
+            return
+        if operation[2] == "wait_group":
+            self.shared.wait(np.where(active, self.groups - 1 - int(operands[0]), -1))
+            return
+        assert operation[2:] in (["ca", "shared", "global"], ["cg", "shared", "global"]), operation
+        size, threads = int(operands[2]), np.nonzero(active)[0]
+        assert size == 16 or (operation[2] == "ca" and size in (4, 8)), operation
+        to, source = self.address(operands[0])[active], self.address(operands[1])[active]
+        taken = self.read(operands[3], np.uint32)[active] if len(operands) > 3 else np.full(len(to), size)
+        assert not (to % size).any() and not (source % size).any() and np.isin(taken, (0, size)).all(), f"{operation} at an odd place"
+        places = source[:, None] + np.arange(size)
+        assert (places >= 0).all() and (places < len(self.memory)).all(), "a copy from outside memory"
+        data = np.where(taken[:, None] > 0, self.memory[places], np.uint8(0))
+        blocks = self.block[active]
+        self.shared.start(self.shared.address(to, blocks, size), data, threads, blocks, self.groups[active])
+
+    def access(self, name, registers, dtype, address, active, is_shared):
         index = address[active]
+        memory, threads, blocks = self.shared.memory if is_shared else self.memory, np.nonzero(active)[0], self.block[active]
         for number, register in enumerate(registers):
             at = index + number * dtype.itemsize
+            if is_shared:
+                at = self.shared.address(at, blocks, dtype.itemsize)
+                for word in range(0, dtype.itemsize, 4):
+                    use = self.shared.is_read if name == "ld" else self.shared.is_written
+                    use((at + word) // 4, threads, blocks)
             places = at[:, None] + np.arange(dtype.itemsize)
-            assert (at >= 0).all() and (places < len(self.memory)).all(), f"{name} outside memory"
+            assert (at >= 0).all() and (places < len(memory)).all(), f"{name} outside memory"
             if name == "ld":
                 value = np.zeros(self.count, UNSIGNED[dtype.itemsize * 8])
-                value[active] = np.ascontiguousarray(self.memory[places]).view(value.dtype)[:, 0]
+                value[active] = np.ascontiguousarray(memory[places]).view(value.dtype)[:, 0]
                 self.write(register, value, active)
             else:
                 value = np.ascontiguousarray(self.read(register, UNSIGNED[dtype.itemsize * 8])[active])
-                self.memory[places] = value[:, None].view(np.uint8).reshape(len(value), -1)
+                memory[places] = value[:, None].view(np.uint8).reshape(len(value), -1)
 
     def move_parts(self, operands, bits, active):
         if "{" in operands[0]:  # apart
@@ -254,6 +350,8 @@ class Run:
     def convert(self, operation, operands, active):
         to, from_ = operation[-2], operation[-1]
         value = self.read(operands[1], numpy_type(from_))
+        whole = {"rmi": np.floor, "rpi": np.ceil, "rni": np.rint, "rzi": np.trunc}.get(operation[1])
+        value = whole(value) if whole and value.dtype.kind == "f" else value
         self.write(operands[0], value.astype(numpy_type(to)), active)
 
     def arithmetic(self, operation, operands, active):
@@ -304,7 +402,7 @@ def main(memory, ptx, entry, *numbers):
     numbers = [int(number) for number in numbers]
     with open(memory, "r+b") as file:
         bytes_of = np.frombuffer(mmap.mmap(file.fileno(), 0), np.uint8)
-    run = Run(Kernel(Path(ptx).read_text(), entry), numbers[:3], numbers[3:6], numbers[6:], bytes_of)
+    run = Run(Kernel(Path(ptx).read_text(), entry), numbers[:3], numbers[3:6], numbers[6], numbers[7:], bytes_of)
     run.go()
 
 

@@ -42,7 +42,7 @@ Work work_of(const Problem &problem, const Schedule &s) {
     }
     work.products = s.chunk * taps * s.chunks(problem);
     work.weights = s.chunk * taps * s.panel();
-    work.input = static_cast<double>(shared_bytes(problem, s)) / sizeof(float) - work.weights;
+    work.input = static_cast<double>(shared_bytes(problem, s)) / s.buffers / sizeof(float) - work.weights;
     return work;
 }
 
@@ -77,8 +77,12 @@ double cycles(const Problem &problem, const Schedule &s, const TargetModel &targ
     // What a block takes of a multiprocessor that others keep busy, and what it takes by itself.
     const double busy =
         warps * (work.products * std::max(issued / gpu.schedulers, turns) + chunks * copies / gpu.schedulers);
-    const double alone = chunks * (gpu.staging_cycles * batches + rounds * copies) +
-                         work.products * std::max<double>({rounds * issued, warps * turns, double(gpu.product_cycles)});
+    const double multiplying =
+        work.products * std::max<double>({rounds * issued, warps * turns, double(gpu.product_cycles)});
+    const double alone = s.buffers == 1
+                             ? chunks * (gpu.staging_cycles * batches + rounds * copies) + multiplying
+                             : gpu.staging_cycles + chunks * std::max<double>(gpu.staging_cycles / (s.buffers - 1),
+                                                                              rounds * copies + multiplying / chunks);
     const double of_one = std::ceil(work.blocks / gpu.multiprocessors);
     const double together = std::min<double>(of_one, blocks_at_once(problem, s, gpu));
     const double computing = std::ceil(of_one / together) * std::max(alone, together * busy);

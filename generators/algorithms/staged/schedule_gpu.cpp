@@ -7,6 +7,7 @@
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
+#include "kiln/kernel.h"
 #include "moves/gpu_schedule.h"
 
 namespace kiln::staged {
@@ -218,7 +219,7 @@ int64_t shared_bytes(const Problem &problem, const Schedule &schedule) {
         input *= input_extent(axes, schedule, a);
         weights *= axes[a].taps;
     }
-    return 4 * (input + weights);
+    return 4 * schedule.buffers * (input + weights);
 }
 
 ScheduleSpace space(const Problem &problem, const TargetModel &target) {
@@ -226,6 +227,7 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     const int channels = static_cast<int>(problem.out_channels);
     const int in = steps(problem);
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    const bool copies_ahead = target.gpu.api == kiln_gpu_cuda && problem.x_type == DType::f32;
     return {{{"channels", divisors_among(channels, {1, 2, 4, 8, 16})},
              {"pixels", whole_range(1, std::min(width, 8))},
              {"vector", divisors_among(channels, {1, 2, 4})},
@@ -234,14 +236,16 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
              {"threads_y", halves(lanes_around(height, 16), 1)},
              {"chunk", chunks_of(in)},
              {"unroll", {1, 2, 4, 8}},
-             {"slices", halves(lanes_around(in, 16), 1)}},
+             {"slices", halves(lanes_around(in, 16), 1)},
+             {"buffers", copies_ahead ? std::vector<int>{1, 2, 3} : std::vector<int>{1}}},
             [=, &target](const ScheduleNumbers &n) {
                 const auto s = parse_schedule<Schedule>(n.print());
                 return s.channels * s.pixels + s.channels + s.pixels <= 2 * target.gpu.registers &&
                        s.threads() <= target.gpu.threads_per_block && s.threads() >= target.gpu.warp &&
                        s.channels % s.vector == 0 && s.chunk % s.unroll == 0 &&
                        s.panel() < 2 * channels &&  // else half a block has nothing to do
-                       s.chunk * s.slices <= in && shared_bytes(problem, s) <= target.gpu.shared_bytes;
+                       s.chunk * s.slices <= in && s.buffers <= s.chunks(problem) &&
+                       shared_bytes(problem, s) <= target.gpu.shared_bytes;
             }};
 }
 

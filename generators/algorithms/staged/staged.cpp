@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "algorithms/staged/samples.h"
 #include "algorithms/staged/words.h"
 #include "axes/joined_phases.h"
 #include "axes/output_vars.h"
@@ -34,6 +35,7 @@ void Schedule::list(ScheduleText &text) {
     text.number("chunk", chunk, 1, 1024);
     text.number("unroll", unroll, 1, 64);
     text.number("slices", slices, 1, 1024);
+    text.optional("buffers", buffers, 1);
 }
 
 void Schedule::check(const Problem &problem) const {
@@ -45,6 +47,13 @@ void Schedule::check(const Problem &problem) const {
     if (chunk % unroll != 0) {
         throw std::invalid_argument("schedule: chunks of " + std::to_string(chunk) + " channels, " +
                                     std::to_string(unroll) + " at once");
+    }
+    const Problem product = problem.op == Operator::deform_conv ? product_of_samples(problem) : problem;
+    constexpr int most_buffers = 4;
+    if (buffers < 1 || buffers > most_buffers ||
+        (buffers > 1 && (buffers > chunks(product) || product.x_type != DType::f32))) {
+        throw std::invalid_argument("schedule: " + std::to_string(buffers) + " buffers of " +
+                                    std::to_string(chunks(product)) + " chunks of " + to_string(product.x_type));
     }
     if (threads() > 1024) {
         throw std::invalid_argument("schedule: a block of " + std::to_string(threads()) + " threads: 1024 is the most");

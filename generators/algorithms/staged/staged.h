@@ -34,6 +34,7 @@ struct Schedule {
     int chunk = 1;      // input channels, or words of four 8-bit ones, that are staged at a time
     int unroll = 1;     // of the sum over them; divides `chunk`
     int slices = 1;     // blocks that share a tile's sum
+    int buffers = 1;    // of shared memory: with CUDA a chunk is multiplied while the next are copied to the others
 
     int panel() const { return channels * threads_c; }
     int threads() const { return threads_c * threads_x * threads_y; }
