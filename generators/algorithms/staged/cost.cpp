@@ -12,10 +12,12 @@ namespace kiln::staged {
 namespace {
 
 // Of a warp, for an element that each of its threads copies to shared memory: most of them for its place. Weights are
-// copied as they lie.
-constexpr double copy_instructions = 29, copy_weights_instructions = 1;
+// copied as they lie; words of bytes that lie apart are put together.
+constexpr double copy_instructions = 29, gather_instructions = 44, copy_weights_instructions = 1;
 // Of a sum's instructions, those that only move registers.
 constexpr double moves_share = 0.44;
+// In how many cycles a scheduler's next dp4a may follow, which other instructions may fill.
+constexpr double dp4a_cycles = 2;
 // Registers of a thread besides its sums, a product's operands included.
 constexpr int other_registers = 48;
 // Of a call: its first loads and its last stores, which nothing hides.
@@ -67,11 +69,13 @@ double cycles(const Problem &problem, const Schedule &s, const TargetModel &targ
     const GpuModel &gpu = target.gpu;
     const Work work = work_of(problem, s);
     const double warps = ceil_div(s.threads(), gpu.warp), rounds = std::ceil(warps / gpu.schedulers);
-    const double issued = s.channels * s.pixels * (1 + moves_share) + s.pixels + s.channels / s.vector;
+    const double of_product = problem.is_quantized() ? dp4a_cycles : 1 + moves_share;
+    const double issued = s.channels * s.pixels * of_product + s.pixels + s.channels / s.vector;
     const double turns = shared_turns(s, work, gpu, problem.y_layout == Layout::nxc);
     const double inputs = std::ceil(work.input / s.threads());
     const double weights = std::ceil(work.weights / vector_of(s.panel()) / s.threads());
-    const double copies = inputs * copy_instructions + weights * copy_weights_instructions;
+    const double of_input = gathers_bytes(problem) ? gather_instructions : copy_instructions;
+    const double copies = inputs * of_input + weights * copy_weights_instructions;
     const double batches = std::ceil(inputs / copies_together) + std::ceil(weights / copies_together);
     const double chunks = s.chunks(problem);
     // What a block takes of a multiprocessor that others keep busy, and what it takes by itself.

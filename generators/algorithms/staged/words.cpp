@@ -27,10 +27,14 @@ bool is_compensated(const Problem &problem) {
     return problem.is_quantized() && problem.x_zero_point != 0;
 }
 
+bool gathers_bytes(const Problem &problem) {
+    return problem.is_quantized() && (problem.x_layout != Layout::nxc || problem.in_channels % channels_of_word != 0);
+}
+
 Expr input_word(const Problem &problem, const Operands &operands, const std::vector<Expr> &at) {
     const int channels = static_cast<int>(problem.in_channels);
     std::vector<Expr> from = at;
-    if (problem.x_layout == Layout::nxc && channels % channels_of_word == 0) {
+    if (!gathers_bytes(problem)) {
         from[0] = at[0] * channels_of_word;
         return word_of_bytes(operands.stored_x(from));
     }

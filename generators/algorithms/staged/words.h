@@ -23,6 +23,9 @@ int padded_steps(const Problem &problem, const Schedule &schedule);
 // Whether sums of products as they are stored differ from those of the numbers that they stand for.
 bool is_compensated(const Problem &problem);
 
+// Whether a word's bytes lie apart in x, or begin anywhere.
+bool gathers_bytes(const Problem &problem);
+
 // x's word of input channels from 4 * step on.
 Halide::Expr input_word(const Problem &problem, const Operands &operands, const std::vector<Halide::Expr> &at);
 // The word that stands for four zeros.

@@ -9,6 +9,7 @@ using namespace Halide::Internal;
 using Halide::Expr;
 using Halide::Int;
 using Halide::UInt;
+using IrStmt = Halide::Internal::Stmt;  // Halide::Stmt is another thing
 
 namespace {
 
@@ -27,6 +28,16 @@ Expr byte_of(const Expr &word_of, int number, bool is_signed) {
         return (word_of << make_const(Int(32, lanes), above)) >> make_const(Int(32, lanes), 24);
     }
     return (word_of >> make_const(Int(32, lanes), 8 * number)) & make_const(Int(32, lanes), 255);
+}
+
+// Where the word of 16 or 32 bits lies, counted in such words, that a vector of 8 bits in memory is; undefined where it
+// is none, or may begin within one.
+Expr index_of_word(Halide::Type type, const Expr &index, const Expr &predicate, const ModulusRemainder &alignment) {
+    const auto *ramp = index.as<Ramp>();
+    const int lanes = type.lanes();
+    const bool is_word = type.bits() == 8 && (lanes == 2 || lanes == 4) && ramp != nullptr && is_const_one(ramp->stride);
+    const bool begins_there = alignment.modulus % lanes == 0 && alignment.remainder % lanes == 0;
+    return is_word && begins_there && is_const_one(predicate) ? ramp->base / lanes : Expr();
 }
 
 }  // namespace
@@ -90,16 +101,23 @@ Expr UseByteWords::visit(const Call *op) {
                       ModulusRemainder());
 }
 
-Halide::Internal::Stmt UseByteWords::visit(const Store *op) {
-    const Halide::Type type = op->value.type();
-    const Ramp *ramp = op->index.as<Ramp>();
-    if (type.bits() != 8 || type.lanes() != bytes_of_word || ramp == nullptr || !is_const_one(ramp->stride) ||
-        !is_const_one(op->predicate) || op->alignment.modulus % bytes_of_word != 0 ||
-        op->alignment.remainder % bytes_of_word != 0) {
+Expr UseByteWords::visit(const Load *op) {
+    const Expr index = index_of_word(op->type, op->index, op->predicate, op->alignment);
+    if (!index.defined()) {
         return IRMutator::visit(op);
     }
-    return Store::make(op->name, Halide::reinterpret(Int(32), mutate(op->value)),
-                       simplify(mutate(ramp->base) / bytes_of_word), op->param, const_true(), ModulusRemainder());
+    return Halide::reinterpret(op->type, Load::make(UInt(8 * op->type.lanes()), op->name, simplify(mutate(index)),
+                                                    op->image, op->param, const_true(), ModulusRemainder()));
+}
+
+IrStmt UseByteWords::visit(const Store *op) {
+    const Halide::Type type = op->value.type();
+    const Expr index = index_of_word(type, op->index, op->predicate, op->alignment);
+    if (!index.defined()) {
+        return IRMutator::visit(op);
+    }
+    return Store::make(op->name, Halide::reinterpret(UInt(8 * type.lanes()), mutate(op->value)),
+                       simplify(mutate(index)), op->param, const_true(), ModulusRemainder());
 }
 
 }  // namespace kiln

@@ -20,7 +20,8 @@ Halide::Expr word_of_bytes(const std::vector<Halide::Expr> &bytes);
 // it is added to becomes part of the instruction.
 Halide::Expr byte_products(const Halide::Expr &x, bool x_is_signed, const Halide::Expr &w, bool w_is_signed);
 
-// The custom lowering pass. Vectors of 8 bits that lie at multiples of 4 are stored as words: x and y are at such.
+// The custom lowering pass. Vectors of two or four 8-bit numbers are loaded and stored as one number of 16 or 32 bits
+// where they lie at multiples of that within a tensor, which itself is at such an address.
 class UseByteWords : public Halide::Internal::IRMutator {
   public:
     explicit UseByteWords(bool has_dp4a) : has_dp4a_(has_dp4a) {}
@@ -30,6 +31,7 @@ class UseByteWords : public Halide::Internal::IRMutator {
     using IRMutator::visit;
     Halide::Expr visit(const Halide::Internal::Add *op) override;
     Halide::Expr visit(const Halide::Internal::Call *op) override;
+    Halide::Expr visit(const Halide::Internal::Load *op) override;
     Halide::Internal::Stmt visit(const Halide::Internal::Store *op) override;
 
   private:
