@@ -1,7 +1,9 @@
 // The passes over a GPU's kernels, on statements made by hand.
 #include <gtest/gtest.h>
 
+#include "lowering/gpu/byte_words.h"
 #include "lowering/gpu/half_conversions.h"
+#include "lowering/gpu/strict_products.h"
 #include "lowering/gpu/thread_registers.h"
 
 namespace kiln {
@@ -84,6 +86,54 @@ TEST(HalfConversions, are_made_lane_by_lane) {
     // A number by itself is converted as it was.
     const Expr one = Cast::make(Halide::Float(16), Variable::make(Halide::Float(32), "one"));
     EXPECT_TRUE(equal(ConvertHalvesByLanes().mutate(one), one));
+}
+
+Expr bytes(const Expr &index, const ModulusRemainder &alignment) {
+    return Load::make(Halide::UInt(8, index.type().lanes()), "x", index, Halide::Buffer<>(), Halide::Parameter(),
+                      const_true(index.type().lanes()), alignment);
+}
+
+// What byte_products are on each interface, of words that are numbers.
+TEST(ByteWords, products_are_summed) {
+    const Expr x = static_cast<int>(0x80ff017f), w = 0x02fe0381;
+    const int64_t mixed = 127 * -127 + 1 * 3 + 255 * -2 + 128 * 2,
+                  both_signed = 127 * -127 + 1 * 3 + -1 * -2 + -128 * 2;
+    UseByteWords with_arithmetic(false), with_dp4a(true);
+    const Expr of_mixed = with_arithmetic.mutate(7 + byte_products(x, false, w, true));
+    EXPECT_TRUE(is_const(simplify(of_mixed), 7 + mixed)) << simplify(of_mixed);
+    const Expr of_signed = with_arithmetic.mutate(byte_products(x, true, w, true));
+    EXPECT_TRUE(is_const(simplify(of_signed), both_signed)) << simplify(of_signed);
+    // What a product is added to is an operand of the instruction.
+    const Expr call = with_dp4a.mutate(7 + byte_products(x, false, w, true));
+    ASSERT_NE(call.as<Call>(), nullptr) << call;
+    EXPECT_EQ(call.as<Call>()->name, "llvm.nvvm.idp4a.u.s");
+    EXPECT_TRUE(is_const(call.as<Call>()->args[2], 7));
+}
+
+TEST(ByteWords, are_loaded_whole) {
+    UseByteWords pass(true);
+    const Expr word = pass.mutate(word_of_bytes(bytes(thread * 4 + 8, ModulusRemainder())));
+    ASSERT_NE(word.as<Load>(), nullptr) << word;
+    EXPECT_TRUE(equal(word.as<Load>()->index, thread + 2)) << word;
+    EXPECT_THROW(pass.mutate(word_of_bytes(thread)), Halide::InternalError);
+
+    const Expr aligned = bytes(Ramp::make(thread * 4, 1, 4), ModulusRemainder(4, 0));
+    const Expr whole = pass.mutate(aligned);
+    EXPECT_FALSE(equal(whole, aligned));
+    EXPECT_EQ(whole.type(), Halide::UInt(8, 4));
+    for (const Expr &other : {bytes(Ramp::make(thread * 4 + 2, 1, 4), ModulusRemainder(4, 2)),
+                              bytes(Ramp::make(thread, 2, 4), ModulusRemainder(4, 0))}) {
+        EXPECT_TRUE(equal(pass.mutate(other), other)) << other;
+    }
+    const Stmt stored = pass.mutate(store("y", aligned, Ramp::make(thread * 4, 1, 4)));
+    EXPECT_NE(stored.as<Store>()->index.as<Ramp>(), nullptr);  // of a place that is not known
+}
+
+TEST(StrictProducts, say_how_they_round) {
+    const Expr a = Variable::make(Halide::Float(32, 4), "a");
+    const Expr strict = Call::make(a.type(), Call::strict_mul, {a, a}, Call::PureIntrinsic);
+    EXPECT_EQ(RoundStrictProducts().mutate(strict + a).as<Add>()->a.as<Call>()->name, "llvm.nvvm.mul.rn.f");
+    EXPECT_TRUE(equal(RoundStrictProducts().mutate(a * a), a * a));
 }
 
 }  // namespace

@@ -23,9 +23,11 @@ const Call *as_products(const Expr &value) {
 
 // Byte `number` of a word, as a number of 32 bits.
 Expr byte_of(const Expr &word_of, int number, bool is_signed) {
-    const int lanes = word_of.type().lanes(), above = 8 * (bytes_of_word - 1 - number);
-    if (is_signed) {
-        return (word_of << make_const(Int(32, lanes), above)) >> make_const(Int(32, lanes), 24);
+    const int lanes = word_of.type().lanes();
+    if (is_signed) {  // what is shifted out of a number with a sign is an overflow to Halide
+        const Expr bits = Halide::reinterpret(UInt(32, lanes), word_of);
+        const Expr first = bits << make_const(UInt(32, lanes), 8 * (bytes_of_word - 1 - number));
+        return Halide::reinterpret(Int(32, lanes), first) >> make_const(Int(32, lanes), 24);
     }
     return (word_of >> make_const(Int(32, lanes), 8 * number)) & make_const(Int(32, lanes), 255);
 }
@@ -35,7 +37,8 @@ Expr byte_of(const Expr &word_of, int number, bool is_signed) {
 Expr index_of_word(Halide::Type type, const Expr &index, const Expr &predicate, const ModulusRemainder &alignment) {
     const auto *ramp = index.as<Ramp>();
     const int lanes = type.lanes();
-    const bool is_word = type.bits() == 8 && (lanes == 2 || lanes == 4) && ramp != nullptr && is_const_one(ramp->stride);
+    const bool is_word =
+        type.bits() == 8 && (lanes == 2 || lanes == 4) && ramp != nullptr && is_const_one(ramp->stride);
     const bool begins_there = alignment.modulus % lanes == 0 && alignment.remainder % lanes == 0;
     return is_word && begins_there && is_const_one(predicate) ? ramp->base / lanes : Expr();
 }
