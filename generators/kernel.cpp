@@ -25,7 +25,7 @@
 #include "lowering/gpu/byte_words.h"
 #include "lowering/gpu/half_conversions.h"
 #include "lowering/gpu/mma.h"
-#include "lowering/gpu/strict_products.h"
+#include "lowering/gpu/strict_floats.h"
 #include "lowering/gpu/thread_registers.h"
 #include "lowering/gpu_module.h"
 #include "lowering/lanes/consecutive_loads.h"
@@ -202,6 +202,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     pipeline.add_custom_lowering_pass(&use_byte_words, [] {});
     ConvertHalvesByLanes convert_halves;
     RoundStrictProducts round_products;
+    CompareStrictNumbers compare_numbers;
     CallMma call_mma;
     CopyAhead copy_ahead(read(request.decision)->shared_buffers());
     if (request.target->gpu.api == kiln_gpu_cuda) {
@@ -211,6 +212,8 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
         if (copy_ahead.buffers() > 1) {
             pipeline.add_custom_lowering_pass(&copy_ahead, [] {});
         }
+    } else {
+        pipeline.add_custom_lowering_pass(&compare_numbers, [] {});
     }
     std::vector<Halide::Argument> arguments;
     for (const auto &info : generator->arginfos()) {

@@ -3,7 +3,7 @@
 
 #include "lowering/gpu/byte_words.h"
 #include "lowering/gpu/half_conversions.h"
-#include "lowering/gpu/strict_products.h"
+#include "lowering/gpu/strict_floats.h"
 #include "lowering/gpu/thread_registers.h"
 
 namespace kiln {
