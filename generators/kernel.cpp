@@ -201,12 +201,12 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     UseByteWords use_byte_words(request.target->gpu.api == kiln_gpu_cuda);
     pipeline.add_custom_lowering_pass(&use_byte_words, [] {});
     ConvertHalvesByLanes convert_halves;
-    RoundStrictProducts round_products;
+    RoundStrictNumbers round_numbers;
     CompareStrictNumbers compare_numbers;
     CallMma call_mma;
     CopyAhead copy_ahead(read(request.decision)->shared_buffers());
     if (request.target->gpu.api == kiln_gpu_cuda) {
-        pipeline.add_custom_lowering_pass(&round_products, [] {});
+        pipeline.add_custom_lowering_pass(&round_numbers, [] {});
         pipeline.add_custom_lowering_pass(&convert_halves, [] {});
         pipeline.add_custom_lowering_pass(&call_mma, [] {});
         if (copy_ahead.buffers() > 1) {

@@ -129,11 +129,15 @@ TEST(ByteWords, are_loaded_whole) {
     EXPECT_NE(stored.as<Store>()->index.as<Ramp>(), nullptr);  // of a place that is not known
 }
 
-TEST(StrictProducts, say_how_they_round) {
+TEST(StrictFloats, say_how_they_round) {
     const Expr a = Variable::make(Halide::Float(32, 4), "a");
     const Expr strict = Call::make(a.type(), Call::strict_mul, {a, a}, Call::PureIntrinsic);
-    EXPECT_EQ(RoundStrictProducts().mutate(strict + a).as<Add>()->a.as<Call>()->name, "llvm.nvvm.mul.rn.f");
-    EXPECT_TRUE(equal(RoundStrictProducts().mutate(a * a), a * a));
+    EXPECT_EQ(RoundStrictNumbers().mutate(strict + a).as<Add>()->a.as<Call>()->name, "llvm.nvvm.mul.rn.f");
+    EXPECT_TRUE(equal(RoundStrictNumbers().mutate(a * a), a * a));
+    const Expr digits = Broadcast::make(0x1.8p23f, 4);
+    const Expr sum = Call::make(a.type(), Call::strict_add, {a, digits}, Call::PureIntrinsic);
+    const Expr rounded = RoundStrictNumbers().mutate(Halide::reinterpret(Halide::Int(32, 4), sum));
+    EXPECT_TRUE(equal(rounded, Call::make(Halide::Int(32, 4), "llvm.nvvm.f2i.rn", {a}, Call::PureExtern))) << rounded;
 }
 
 }  // namespace

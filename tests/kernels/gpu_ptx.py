@@ -136,6 +136,9 @@ class Ptx(unittest.TestCase):
                     self.assertEqual(b"dp4a.u32.s32" in code, kernel["algorithm"] == "gpu_staged")
                     self.assertIn(b"mul.rn.f32", code)
                     self.assertNotRegex(code, rb"\smul\.f32|fma")
+                    # Where the bits of a sum of float32 were stored as a byte, ptxas converted the number to one.
+                    self.assertIn(b"cvt.rni.s32.f32", code)
+                    self.assertNotIn(b"0f4B400000", code)
 
     def test_suite(self):
         found = list(rows())

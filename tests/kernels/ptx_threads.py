@@ -275,6 +275,10 @@ class Run:
             self.write(operands[0], np.where(chosen, self.read(operands[1], dtype), self.read(operands[2], dtype)), active)
         elif name == "mma":
             self.multiply(operation, operands, active)
+        elif name == "dp4a":
+            x, w = (self.read(o, np.uint32).view(np.uint8).reshape(-1, 4).view(np.int8 if t == "s32" else np.uint8).astype(np.int64)
+                    for o, t in zip(operands[1:], operation[1:]))  # fmt: skip
+            self.write(operands[0], ((x * w).sum(axis=1) + self.read(operands[3], np.int32)).astype(np.int32), active)
         elif name == "cvt":
             self.convert(operation, operands, active)
         elif kind == "pred":
@@ -318,7 +322,8 @@ class Run:
             if name == "ld":
                 value = np.zeros(self.count, UNSIGNED[dtype.itemsize * 8])
                 value[active] = np.ascontiguousarray(memory[places]).view(value.dtype)[:, 0]
-                self.write(register, value, active)
+                is_narrow = dtype.kind == "i" and dtype.itemsize < 4  # its sign fills up what a register has more
+                self.write(register, value.view(dtype).astype(np.int32) if is_narrow else value, active)
             else:
                 value = np.ascontiguousarray(self.read(register, UNSIGNED[dtype.itemsize * 8])[active])
                 memory[places] = value[:, None].view(np.uint8).reshape(len(value), -1)
@@ -394,6 +399,8 @@ class Run:
             }  # fmt: skip
             if name in ("min", "max") and kind[0] == "f":
                 of_name = {"min": np.fmin, "max": np.fmax}
+            elif kind[0] == "f":
+                of_name |= {"div": np.divide, "rcp": np.reciprocal}
             result = of_name[name](*values)
         self.write(operands[0], result, active)
 

@@ -7,12 +7,23 @@ namespace kiln {
 using namespace Halide::Internal;
 using Halide::Expr;
 
-Expr RoundStrictProducts::visit(const Call *op) {
+// What epilogue.cpp adds to a number so that the last digit of the sum is worth 1.
+constexpr double rounds_to_integers = 0x1.8p23;
+
+Expr RoundStrictNumbers::visit(const Call *op) {
     if (!op->is_intrinsic(Call::strict_mul) || op->type.element_of() != Halide::Float(32)) {
         return IRMutator::visit(op);
     }
     // The intrinsic takes two numbers: the compiler calls it for each lane.
     return Call::make(op->type, "llvm.nvvm.mul.rn.f", mutate(op->args), Call::PureExtern);
+}
+
+Expr RoundStrictNumbers::visit(const Reinterpret *op) {
+    const auto *sum = op->value.as<Call>();
+    const bool rounds = op->type.element_of() == Halide::Int(32) && sum != nullptr &&
+                        sum->is_intrinsic(Call::strict_add) && as_const_float(sum->args[1]) == rounds_to_integers;
+    return rounds ? Call::make(op->type, "llvm.nvvm.f2i.rn", {mutate(sum->args[0])}, Call::PureExtern)
+                  : IRMutator::visit(op);
 }
 
 Expr CompareStrictNumbers::visit(const Call *op) {
