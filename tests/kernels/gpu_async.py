@@ -16,10 +16,10 @@ import kiln_run
 HERE = Path(__file__).parent
 CASES = HERE.parent / "cases/async_copies.toml"
 LAYERS = ("padded", "odd_channels", "strided", "row", "volume", "up", "up_row")
-NUMBERS = "channels:4;pixels:2;vector:{};threads_c:2;threads_x:4;threads_y:4;chunk:{};unroll:{};slices:{};buffers:{}"
+NUMBERS = "channels:4;pixels:2;vector:{};threads_c:2;threads_x:4;threads_y:4;chunk:{};unroll:{};slices:{};x_vector:{};buffers:{}"
 SCHEDULES = (
-    NUMBERS.format(4, 4, 4, 1, 2),
-    NUMBERS.format(2, 3, 1, 2, 3),
+    NUMBERS.format(4, 4, 4, 1, 1, 2),
+    NUMBERS.format(2, 3, 1, 2, 1, 3),
 )
 
 
@@ -47,7 +47,8 @@ class AsyncCopies(unittest.TestCase):
     def test_emulated(self):
         for schedule in SCHEDULES:
             self.check("gpu_staged", schedule, *LAYERS)
-        self.check("gpu_staged", NUMBERS.format(4, 2, 2, 2, 4), "padded")
+        self.check("gpu_staged", NUMBERS.format(4, 2, 2, 2, 2, 4), "padded")
+        self.check("gpu_staged", NUMBERS.format(4, 4, 4, 1, 4, 2), "padded", "row", "up")
         self.check("gpu_staged_samples", SCHEDULES[0], "deformed")
 
     def test_assembled(self):

@@ -59,7 +59,7 @@ int blocks_at_once(const Problem &problem, const Schedule &s, const GpuModel &gp
 double shared_turns(const Schedule &s, const Work &work, const GpuModel &gpu, bool nxc) {
     const int along_row = nxc ? std::max(1, gpu.warp / s.threads_c) : gpu.warp;
     const int positions = std::min(along_row, s.threads_x), channels = std::min(gpu.warp, s.threads_c);
-    return s.pixels * ceil_div(positions * work.row_stride, gpu.warp) +
+    return static_cast<double>(s.pixels) / s.x_vector * ceil_div(positions * work.row_stride * s.x_vector, gpu.warp) +
            s.channels / s.vector * ceil_div(channels * s.vector, gpu.warp);
 }
 
@@ -70,9 +70,11 @@ double cycles(const Problem &problem, const Schedule &s, const TargetModel &targ
     const Work work = work_of(problem, s);
     const double warps = ceil_div(s.threads(), gpu.warp), rounds = std::ceil(warps / gpu.schedulers);
     const double of_product = problem.is_quantized() ? dp4a_cycles : 1 + moves_share;
-    const double issued = s.channels * s.pixels * of_product + s.pixels + s.channels / s.vector;
+    const double issued =
+        s.channels * s.pixels * of_product + static_cast<double>(s.pixels) / s.x_vector + s.channels / s.vector;
     const double turns = shared_turns(s, work, gpu, problem.y_layout == Layout::nxc);
-    const double inputs = std::ceil(work.input / s.threads());
+    const int copied = problem.x_layout == Layout::nxc ? s.x_vector : 1;
+    const double inputs = std::ceil(work.input / copied / s.threads());
     const double weights = std::ceil(work.weights / vector_of(s.panel()) / s.threads());
     const double of_input = gathers_bytes(problem) ? gather_instructions : copy_instructions;
     const double copies = inputs * of_input + weights * copy_weights_instructions;

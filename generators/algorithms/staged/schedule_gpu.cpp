@@ -177,24 +177,33 @@ void schedule_weights(Stages &s, const Schedule &schedule) {
     copy_by_threads(w, at[0], loops, count, others, schedule.threads());
 }
 
-// (input channel, axes, n). Positions lie innermost in shared memory: what a thread's neighbours read, others read too
-// or lies in another bank.
+// (of a vector, axes, vector, n). Positions lie innermost in shared memory, but for a vector's numbers: what a thread's
+// neighbours read, others read too or lies in another bank.
 void schedule_input(Stages &s, const Problem &problem, const Schedule &schedule) {
     Func &x = s.input;
     const std::vector<Var> at = x.args();
+    const Var in_vector = at[0], vectors = at[s.axes.size() + 1];
+    const bool nxc = problem.x_layout == Layout::nxc, by_vectors = nxc && schedule.x_vector > 1;
     x.compute_at(s.acc, s.r[1]).store_in(MemoryType::GPUShared);
-    x.bound_extent(at[0], schedule.chunk).bound_extent(at.back(), 1);
-    std::vector<Var> stored(at.begin() + 1, at.end() - 1), read = stored;
-    int64_t count = schedule.chunk;
+    x.bound(in_vector, 0, schedule.x_vector).bound_extent(vectors, schedule.chunk / schedule.x_vector);
+    x.bound_extent(at.back(), 1);
+    std::vector<Var> read;
+    int64_t count = by_vectors ? schedule.chunk / schedule.x_vector : schedule.chunk;
     for (size_t a = 0; a < s.axes.size(); a++) {
         const int extent = input_extent(s.axes, schedule, a);
-        x.bound_extent(stored[a], extent);
+        x.bound_extent(at[a + 1], extent);
+        read.push_back(at[a + 1]);
         count *= extent;
     }
-    stored.push_back(at[0]);
-    x.reorder_storage(stored);
-    read.insert(problem.x_layout == Layout::nxc ? read.begin() : read.end(), at[0]);
-    copy_by_threads(x, std::nullopt, read, count, {at.back()}, schedule.threads());
+    std::vector<Var> channels = {vectors};
+    if (by_vectors) {
+        x.vectorize(in_vector);
+    } else {
+        channels.insert(channels.begin(), in_vector);
+    }
+    read.insert(nxc ? read.begin() : read.end(), channels.begin(), channels.end());
+    copy_by_threads(x, by_vectors ? std::optional(in_vector) : std::nullopt, read, count, {at.back()},
+                    schedule.threads());
 }
 
 }  // namespace
@@ -237,12 +246,13 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
              {"chunk", chunks_of(in)},
              {"unroll", {1, 2, 4, 8}},
              {"slices", halves(lanes_around(in, 16), 1)},
+             {"x_vector", divisors_among(in, {1, 2, 4})},
              {"buffers", copies_ahead ? std::vector<int>{1, 2, 3} : std::vector<int>{1}}},
             [=, &target](const ScheduleNumbers &n) {
                 const auto s = parse_schedule<Schedule>(n.print());
                 return s.channels * s.pixels + s.channels + s.pixels <= 2 * target.gpu.registers &&
                        s.threads() <= target.gpu.threads_per_block && s.threads() >= target.gpu.warp &&
-                       s.channels % s.vector == 0 && s.chunk % s.unroll == 0 &&
+                       s.channels % s.vector == 0 && s.chunk % s.unroll == 0 && s.unroll % s.x_vector == 0 &&
                        s.panel() < 2 * channels &&  // else half a block has nothing to do
                        s.chunk * s.slices <= in && s.buffers <= s.chunks(problem) &&
                        shared_bytes(problem, s) <= target.gpu.shared_bytes;

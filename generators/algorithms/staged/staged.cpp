@@ -35,6 +35,7 @@ void Schedule::list(ScheduleText &text) {
     text.number("chunk", chunk, 1, 1024);
     text.number("unroll", unroll, 1, 64);
     text.number("slices", slices, 1, 1024);
+    text.optional("x_vector", x_vector, 1);
     text.optional("buffers", buffers, 1);
 }
 
@@ -55,6 +56,10 @@ void Schedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: " + std::to_string(buffers) + " buffers of " +
                                     std::to_string(chunks(product)) + " chunks of " + to_string(product.x_type));
     }
+    if ((x_vector != 1 && x_vector != 2 && x_vector != 4) || steps(product) % x_vector != 0 || unroll % x_vector != 0) {
+        throw std::invalid_argument("schedule: " + std::to_string(x_vector) + " of " + std::to_string(steps(product)) +
+                                    " side by side, " + std::to_string(unroll) + " at once");
+    }
     if (threads() > 1024) {
         throw std::invalid_argument("schedule: a block of " + std::to_string(threads()) + " threads: 1024 is the most");
     }
@@ -73,14 +78,17 @@ bool applies(const Problem &problem) {
 namespace {
 
 Func padded_input(const Stages &s, const Problem &problem, const Schedule &schedule, const Operands &operands) {
-    const std::vector<Var> at = vars("i", s.axes.size() + 2);
-    const std::vector<Expr> same(at.begin(), at.end());
+    const std::vector<Var> at = vars("i", s.axes.size() + 3);
+    const Var vectors = at[s.axes.size() + 1];
+    std::vector<Expr> from = {vectors * schedule.x_vector + at[0]};
+    from.insert(from.end(), at.begin() + 1, at.begin() + 1 + static_cast<int64_t>(s.axes.size()));
+    from.emplace_back(at.back());
     Func wide("wide"), padded("padded");
-    wide(at) = problem.is_quantized() ? input_word(problem, operands, same)
-                                      : widen_x(problem, operands.sizes, operands.x(same));
+    wide(at) = problem.is_quantized() ? input_word(problem, operands, from)
+                                      : widen_x(problem, operands.sizes, operands.x(from));
     Halide::Region bounds(at.size());
     if (padded_steps(problem, schedule) > steps(problem)) {
-        bounds[0] = {0, steps(problem)};
+        bounds[s.axes.size() + 1] = {0, steps(problem) / schedule.x_vector};
     }
     // A tile may reach beyond the image even where nothing is padded.
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -107,8 +115,9 @@ void define_sums(Stages &s, const Problem &problem, const Schedule &schedule, co
         domain.emplace_back(0, axis.taps);
     }
     s.r = Halide::RDom(domain, "r");
-    const Expr k = (s.slice * schedule.chunks(problem) + s.r[1]) * schedule.chunk + s.r[0];
-    std::vector<Expr> weight = {s.c % schedule.panel(), k}, position = {k};
+    const Expr chunk = s.slice * schedule.chunks(problem) + s.r[1];
+    const Expr k = chunk * schedule.chunk + s.r[0];
+    std::vector<Expr> weight = {s.c % schedule.panel(), k}, position = {s.r[0] % schedule.x_vector};
     for (size_t a = 0; a < s.axes.size(); a++) {
         const AxisMap &axis = s.axes[a];
         const Expr tap = s.r[static_cast<int>(a) + 2];
@@ -117,6 +126,7 @@ void define_sums(Stages &s, const Problem &problem, const Schedule &schedule, co
     }
     weight.push_back(s.c / schedule.panel());
     append(weight, s.phase);
+    position.push_back(chunk * (schedule.chunk / schedule.x_vector) + s.r[0] / schedule.x_vector);
     position.emplace_back(s.n);
     const std::vector<Var> packed_at = vars("k", weight.size());
     s.weights = Func("weights");

@@ -34,6 +34,7 @@ struct Schedule {
     int chunk = 1;      // input channels, or words of four 8-bit ones, that are staged at a time
     int unroll = 1;     // of the sum over them; divides `chunk`
     int slices = 1;     // blocks that share a tile's sum
+    int x_vector = 1;   // steps of the sum whose input lies side by side in shared memory: 1, 2 or 4; divides `unroll`
     int buffers = 1;    // of shared memory: with CUDA a chunk is multiplied while the next are copied to the others
 
     int panel() const { return channels * threads_c; }
@@ -54,7 +55,7 @@ struct Stages {
     std::vector<AxisMap> axes;
     Halide::RDom r;                        // channel (or word of channels) of a chunk, chunk of a slice, taps
     Halide::Func weights;                  // (lane, input channel, taps, panel, phases), as they are packed
-    Halide::Func input;                    // (input channel, the spatial axes, n), with zeros around x
+    Halide::Func input;                    // (of x_vector, the axes, input channel / x_vector, n), with zeros around x
     Halide::Func acc;                      // (c, q and phase of each axis, n, slice)
     std::optional<Halide::Func> of_slice;  // acc, stored; where there are several slices
     Halide::Func y;                        // (c, q and, where there are several, phase of each axis, n)

@@ -1,5 +1,6 @@
 #include "lowering/gpu/async_copies.h"
 
+#include <bit>
 #include <optional>
 #include <vector>
 
@@ -17,9 +18,9 @@ using IrStmt = Halide::Internal::Stmt;
 
 namespace {
 
-// Of functions: copying so many bytes, or zeros where the last argument is 0; ending a group of copies; and waiting
-// until no more than so many groups are on their way.
-constexpr const char *prefix = "kiln_async_", *copy = "copy_", *commit = "commit", *wait = "wait_";
+// Of functions: copying so many bytes, or zeros where the last argument is 0; ending a group of copies; waiting until
+// no more than so many groups are on their way; and a number as it is.
+constexpr const char *prefix = "kiln_async_", *copy = "copy_", *commit = "commit", *wait = "wait_", *same = "same";
 // Behind a tensor's name: its address on the device.
 constexpr const char *address = ".address";
 // What a buffer's size is a multiple of, so that vectors are aligned in all of them as in the first.
@@ -95,11 +96,15 @@ void take_apart(const IrStmt &statement, const std::string &shared, Lets &lets, 
     }
 }
 
+// Constants stay outermost, where LLVM makes an address's offset of them.
 Expr moved(const Expr &index, const Expr &by) {
     if (const auto *ramp = index.as<Ramp>()) {
-        return Ramp::make(ramp->base + by, ramp->stride, ramp->lanes);
+        return Ramp::make(moved(ramp->base, by), ramp->stride, ramp->lanes);
     }
-    return index + (index.type().is_vector() ? Broadcast::make(by, index.type().lanes()) : by);
+    if (const auto *sum = index.as<Add>(); sum != nullptr && is_const(sum->b)) {
+        return moved(sum->a, by) + sum->b;
+    }
+    return (index.type().is_vector() ? Broadcast::make(by, index.type().lanes()) : by) + index;
 }
 
 // An access of a buffer that begins some way on is aligned as in the first.
@@ -148,7 +153,9 @@ class CopyByCalls : public LetsMutator {
             if (!is_zero_outside && !is_const_zero(choice->true_value)) {
                 break;
             }
-            inside = inside && (is_zero_outside ? choice->condition : !choice->condition);
+            const auto *same = choice->condition.as<Broadcast>();
+            const Expr condition = same != nullptr ? same->value : choice->condition;
+            inside = inside && (is_zero_outside ? condition : !condition);
             value = is_zero_outside ? choice->true_value : choice->false_value;
         }
         const auto *load = value.as<Load>();
@@ -208,6 +215,9 @@ std::string instruction(const PtxCall &call) {
         return "cp.async." + std::string(*bytes == "16" ? "cg" : "ca") + ".shared.global [" + call.operands[0] +
                "], [" + call.operands[1] + "], " + *bytes + size + ";";
     }
+    if (call.name == same) {
+        return "mov.b32 " + call.result + ", " + call.operands[0] + ";";
+    }
     const auto groups = rest_of(call.name, wait);
     return groups ? "cp.async.wait_group " + *groups + ";" : "cp.async.commit_group;";
 }
@@ -252,7 +262,14 @@ IrStmt CopyAhead::copy_ahead(const For *chunks) {
     take_apart(chunks->body, shared, lets, iteration);
     const std::string begin = unique_name("begin");  // of a chunk's buffer
     const auto in_buffer_of = [&](const Expr &chunk, const IrStmt &statement) {
-        return LetStmt::make(begin, simplify((chunk - chunks->min) % buffers_ * elements_), statement);
+        // LLVM would make a choice of this product, and of all sums with it: an address in registers for each access.
+        // That it is not negative, and aligned, LLVM is told by the bits that may be set.
+        const Expr number = simplify((chunk - chunks->min) % buffers_ * elements_);
+        const Expr hidden = Call::make(Int(32), std::string(prefix) + same, {number}, Call::PureExtern);
+        return LetStmt::make(
+            begin,
+            hidden & (static_cast<int>(std::bit_ceil(static_cast<unsigned>(buffers_ * elements_))) - buffer_elements),
+            statement);
     };
     const Expr begin_here = Variable::make(Int(32), begin);
     const IrStmt copies = CopyByCalls(shared, begin_here, copied_).mutate(Block::make(iteration.copies));
