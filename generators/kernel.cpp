@@ -196,16 +196,18 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     }
     Halide::Pipeline pipeline = generator->build_pipeline();
     pipeline.add_custom_lowering_pass(in_workspace, [] {});
-    KeepThreadsRegisters keep_registers;
+    const std::unique_ptr<const Implementation> implementation = read(request.decision);
+    const bool is_cuda = request.target->gpu.api == kiln_gpu_cuda;
+    KeepThreadsRegisters keep_registers(is_cuda && implementation->keeps_sums_by_lanes());
     pipeline.add_custom_lowering_pass(&keep_registers, [] {});
-    UseByteWords use_byte_words(request.target->gpu.api == kiln_gpu_cuda);
+    UseByteWords use_byte_words(is_cuda);
     pipeline.add_custom_lowering_pass(&use_byte_words, [] {});
     ConvertHalvesByLanes convert_halves;
     RoundStrictNumbers round_numbers;
     CompareStrictNumbers compare_numbers;
     CallMma call_mma;
-    CopyAhead copy_ahead(read(request.decision)->shared_buffers());
-    if (request.target->gpu.api == kiln_gpu_cuda) {
+    CopyAhead copy_ahead(implementation->shared_buffers());
+    if (is_cuda) {
         pipeline.add_custom_lowering_pass(&round_numbers, [] {});
         pipeline.add_custom_lowering_pass(&convert_halves, [] {});
         pipeline.add_custom_lowering_pass(&call_mma, [] {});

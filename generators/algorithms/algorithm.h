@@ -56,6 +56,8 @@ class Implementation {
     virtual bool uses_matrix_tiles() const { return false; }
     // How many buffers of shared memory a block's loop over chunks has (lowering/gpu/async_copies.h).
     virtual int shared_buffers() const { return 1; }
+    // Whether sums that a block's threads keep are accessed lane by lane (lowering/gpu/thread_registers.h), with CUDA.
+    virtual bool keeps_sums_by_lanes() const { return false; }
     // Whether LLVM is to leave its scalars alone rather than make vectors of them (lowering/native_code.h).
     virtual bool keeps_scalars() const { return false; }
     // Whether, and how, the compiled kernel is changed, in an object file of which there is a listing in assembly.

@@ -82,6 +82,12 @@ class Bound : public Implementation {
         }
         return 1;
     }
+    bool keeps_sums_by_lanes() const override {
+        if constexpr (requires { schedule_.keeps_sums_by_lanes(); }) {
+            return schedule_.keeps_sums_by_lanes();
+        }
+        return false;
+    }
     bool prefetches_output() const override {
         if constexpr (requires { A::prefetches_output(schedule_); }) {
             return A::prefetches_output(schedule_);

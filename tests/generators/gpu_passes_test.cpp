@@ -71,6 +71,18 @@ TEST(ThreadRegisters, keeps_what_a_thread_accesses) {
     EXPECT_TRUE(equal(indices.found[2], 33));
 }
 
+TEST(ThreadRegisters, are_accessed_lane_by_lane) {
+    const Stmt first = store("sums", Broadcast::make(0.0f, 4), Ramp::make(thread * 4, 1, 4));
+    const Stmt second = store("y", load(Ramp::make(thread * 4, 1, 4)), Ramp::make(thread * 4, 1, 4));
+    Indices indices;
+    KeepThreadsRegisters(true).mutate(block(first, second)).accept(&indices);
+    EXPECT_EQ(indices.allocated, 4);
+    ASSERT_EQ(indices.found.size(), 8);
+    for (int access = 0; access < 8; access++) {
+        EXPECT_TRUE(equal(indices.found[access], access % 4));
+    }
+}
+
 TEST(ThreadRegisters, refuses_what_another_thread_wrote) {
     const Stmt first = store("sums", 0.0f, thread);
     EXPECT_THROW(KeepThreadsRegisters().mutate(block(first, store("y", load(7 - thread), thread))),

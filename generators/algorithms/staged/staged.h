@@ -44,6 +44,9 @@ struct Schedule {
     // Chunks that a block goes through.
     int chunks(const Problem &problem) const;
 
+    // Fewer instructions, but not seen on a GPU yet: schedules from before have kernels as they were timed.
+    bool keeps_sums_by_lanes() const { return buffers > 1 || x_vector > 1; }
+
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless it suits the problem.
     void check(const Problem &problem) const;

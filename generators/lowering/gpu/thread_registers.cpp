@@ -20,8 +20,8 @@ struct ThreadLoop {
 // Replaces the indices of accesses to an array by what they are in the first thread.
 class WithinThread : public LetsMutator {
   public:
-    WithinThread(std::string name, Lets lets, ThreadLoop threads)
-        : name_(std::move(name)), threads_(std::move(threads)) {
+    WithinThread(std::string name, Lets lets, ThreadLoop threads, bool by_lanes)
+        : name_(std::move(name)), threads_(std::move(threads)), by_lanes_(by_lanes) {
         lets_ = std::move(lets);
     }
 
@@ -34,15 +34,36 @@ class WithinThread : public LetsMutator {
         if (op->name != name_) {
             return IRMutator::visit(op);
         }
-        return Load::make(op->type, op->name, within(op->index), op->image, op->param, mutate(op->predicate),
-                          ModulusRemainder());
+        const Expr index = within(op->index);
+        const auto *ramp = index.as<Ramp>();
+        if (ramp == nullptr || !by_lanes_ || !is_const_one(op->predicate)) {
+            return Load::make(op->type, op->name, index, op->image, op->param, mutate(op->predicate),
+                              ModulusRemainder());
+        }
+        std::vector<Expr> lanes;
+        for (int lane = 0; lane < ramp->lanes; lane++) {
+            lanes.push_back(Load::make(op->type.element_of(), op->name, simplify(ramp->base + lane), op->image,
+                                       op->param, const_true(), ModulusRemainder()));
+        }
+        return Shuffle::make_concat(lanes);
     }
     IrStmt visit(const Store *op) override {
         if (op->name != name_) {
             return IRMutator::visit(op);
         }
-        return Store::make(op->name, mutate(op->value), within(op->index), op->param, mutate(op->predicate),
-                           ModulusRemainder());
+        const Expr value = mutate(op->value), index = within(op->index);
+        const auto *ramp = index.as<Ramp>();
+        if (ramp == nullptr || !by_lanes_ || !is_const_one(op->predicate)) {
+            return Store::make(op->name, value, index, op->param, mutate(op->predicate), ModulusRemainder());
+        }
+        const std::string vector = unique_name("sums");
+        std::vector<IrStmt> lanes;
+        for (int lane = 0; lane < ramp->lanes; lane++) {
+            lanes.push_back(Store::make(op->name,
+                                        Shuffle::make_extract_element(Variable::make(value.type(), vector), lane),
+                                        simplify(ramp->base + lane), op->param, const_true(), ModulusRemainder()));
+        }
+        return LetStmt::make(vector, value, Block::make(lanes));
     }
     IrStmt visit(const IfThenElse *op) override {
         const Expr condition = without_lets(op->condition, lets_);
@@ -111,6 +132,7 @@ class WithinThread : public LetsMutator {
 
     const std::string name_;
     const ThreadLoop threads_;
+    const bool by_lanes_;
     std::vector<Expr> conditions_;                // of getting here, the outermost first
     std::vector<Expr> same_;                      // where each thread's part begins, in the ways that were seen
     std::vector<std::optional<int64_t>> begins_;  // that, of the threads that were seen
@@ -146,7 +168,7 @@ IrStmt KeepThreadsRegisters::visit(const Allocate *op) {
     if (inside.loops.size() > 1) {
         throw Halide::InternalError("threads of " + op->name + " are of several dimensions");
     }
-    WithinThread within(op->name, lets_, inside.loops[0]);
+    WithinThread within(op->name, lets_, inside.loops[0], by_lanes_ && op->type.is_float());
     const IrStmt body = within.mutate(op->body);
     return Allocate::make(op->name, op->type, op->memory_type, {static_cast<int>(within.elements())}, op->condition,
                           mutate(body));
