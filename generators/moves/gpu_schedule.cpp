@@ -20,9 +20,10 @@ Var fuse_all(Halide::Stage stage, const std::vector<Var> &loops, const std::stri
     return fused;
 }
 
-Var schedule_elements_gpu(Halide::Func f) {
+Var schedule_elements_gpu(Halide::Func f, const std::vector<Var> &order) {
     const Var block("block"), thread("thread");
-    const Var all = fuse_all(Halide::Stage(f), f.args(), "all");
+    f.reorder(std::vector<Halide::VarOrRVar>(order.begin(), order.end()));
+    const Var all = fuse_all(Halide::Stage(f), order.empty() ? f.args() : order, "all");
     f.gpu_tile(all, block, thread, 128, TailStrategy::GuardWithIf);
     return thread;
 }

@@ -14,8 +14,9 @@ namespace kiln {
 // Fuses loops, the innermost first, into one. Returns it.
 Halide::Var fuse_all(Halide::Stage stage, const std::vector<Halide::Var> &loops, const std::string &name);
 
-// Any Func without updates, an element a thread. Returns the loop over threads.
-Halide::Var schedule_elements_gpu(Halide::Func f);
+// Any Func without updates, an element a thread; neighbouring threads have neighbours along its first dimension, or
+// along the first of `order`, which has all of them. Returns the loop over threads.
+Halide::Var schedule_elements_gpu(Halide::Func f, const std::vector<Halide::Var> &order = {});
 
 // The loop over a vector's channels, of a Func that is stored: vectors, or one by one where channels do not lie side by
 // side. Halide would weave several such vectors into one, which OpenCL has not in all widths.

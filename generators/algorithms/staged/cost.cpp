@@ -16,8 +16,9 @@ namespace {
 constexpr double copy_instructions = 29, gather_instructions = 44, copy_weights_instructions = 1;
 // Of a sum's instructions, those that only move registers.
 constexpr double moves_share = 0.44;
-// In how many cycles a scheduler's next dp4a may follow, which other instructions may fill.
-constexpr double dp4a_cycles = 2;
+// Of 8-bit problems: in how many cycles a scheduler's next dp4a may follow, which other instructions may fill; and what
+// a line of those that a warp stores to takes of a multiprocessor.
+constexpr double dp4a_cycles = 2, line_cycles = 4.5;
 // Registers of a thread besides its sums, a product's operands included.
 constexpr int other_registers = 48;
 // Of a call: its first loads and its last stores, which nothing hides.
@@ -55,12 +56,25 @@ int blocks_at_once(const Problem &problem, const Schedule &s, const GpuModel &gp
     return std::min(most, resident_blocks(gpu, s.threads(), registers, shared_bytes(problem, s)));
 }
 
-// In how many turns shared memory gives a warp the operands of a product: 32 numbers in each.
-double shared_turns(const Schedule &s, const Work &work, const GpuModel &gpu, bool nxc) {
-    const int along_row = nxc ? std::max(1, gpu.warp / s.threads_c) : gpu.warp;
+// In how many turns shared memory gives a warp the operands of a product: 32 numbers in each. By the timings of 8-bit
+// layers a vector takes as many as it has numbers, though other threads read the same.
+double shared_turns(const Problem &problem, const Schedule &s, const Work &work, const GpuModel &gpu) {
+    const int along_row = problem.y_layout == Layout::nxc ? std::max(1, gpu.warp / s.threads_c) : gpu.warp;
     const int positions = std::min(along_row, s.threads_x), channels = std::min(gpu.warp, s.threads_c);
+    const int of_vector = problem.is_quantized() ? s.vector : ceil_div(channels * s.vector, gpu.warp);
     return static_cast<double>(s.pixels) / s.x_vector * ceil_div(positions * work.row_stride * s.x_vector, gpu.warp) +
-           s.channels / s.vector * ceil_div(channels * s.vector, gpu.warp);
+           s.channels / s.vector * of_vector;
+}
+
+// Lines that the stores of one warp go to, counted at each store: of neighbours in y, or in the slices' sums.
+double stored_lines(const Problem &problem, const Schedule &s, const GpuModel &gpu) {
+    if (problem.y_layout != Layout::nxc) {
+        return s.channels * s.pixels * gpu.warp / std::min(gpu.warp, s.threads_x);
+    }
+    constexpr int bytes_of_line = 128;
+    const int bytes = gpu.warp * s.vector * (s.slices > 1 ? 4 : 1);
+    const int lines = std::max(gpu.warp / std::min(gpu.warp, s.threads_c), bytes / bytes_of_line);
+    return s.channels / s.vector * s.pixels * lines;
 }
 
 }  // namespace
@@ -72,7 +86,8 @@ double cycles(const Problem &problem, const Schedule &s, const TargetModel &targ
     const double of_product = problem.is_quantized() ? dp4a_cycles : 1 + moves_share;
     const double issued =
         s.channels * s.pixels * of_product + static_cast<double>(s.pixels) / s.x_vector + s.channels / s.vector;
-    const double turns = shared_turns(s, work, gpu, problem.y_layout == Layout::nxc);
+    const double turns = shared_turns(problem, s, work, gpu);
+    const double storing = problem.is_quantized() ? line_cycles * warps * stored_lines(problem, s, gpu) : 0;
     const int copied = problem.x_layout == Layout::nxc ? s.x_vector : 1;
     const double inputs = std::ceil(work.input / copied / s.threads());
     const double weights = std::ceil(work.weights / vector_of(s.panel()) / s.threads());
@@ -82,7 +97,7 @@ double cycles(const Problem &problem, const Schedule &s, const TargetModel &targ
     const double chunks = s.chunks(problem);
     // What a block takes of a multiprocessor that others keep busy, and what it takes by itself.
     const double busy =
-        warps * (work.products * std::max(issued / gpu.schedulers, turns) + chunks * copies / gpu.schedulers);
+        warps * (work.products * std::max(issued / gpu.schedulers, turns) + chunks * copies / gpu.schedulers) + storing;
     const double multiplying =
         work.products * std::max<double>({rounds * issued, warps * turns, double(gpu.product_cycles)});
     const double alone = s.buffers == 1
@@ -91,7 +106,7 @@ double cycles(const Problem &problem, const Schedule &s, const TargetModel &targ
                                                                               rounds * copies + multiplying / chunks);
     const double of_one = std::ceil(work.blocks / gpu.multiprocessors);
     const double together = std::min<double>(of_one, blocks_at_once(problem, s, gpu));
-    const double computing = std::ceil(of_one / together) * std::max(alone, together * busy);
+    const double computing = std::ceil(of_one / together) * std::max(alone + storing, together * busy);
     const double loading = work.blocks * chunks * sizeof(float) * (work.weights + work.input) / gpu.cache_bytes;
     const double adding = s.slices == 1
                               ? 0
@@ -159,9 +174,12 @@ Schedule default_schedule(const Problem &problem, const TargetModel &target) {
     };
     Schedule best, schedule;
     double least = INFINITY;
-    for_each_schedule(choices, 0, schedule, [&](const Schedule &s) {
+    for_each_schedule(choices, 0, schedule, [&](Schedule s) {
         if (!is_worth_it(s)) {
             return;
+        }
+        if (problem.is_quantized()) {  // other problems' constants were fitted to loads of one channel
+            s.vector = vector_of(s.channels);
         }
         if (const double found = cycles(problem, s, target); found < least) {
             least = found;

@@ -206,6 +206,25 @@ void schedule_input(Stages &s, const Problem &problem, const Schedule &schedule)
                     schedule.threads());
 }
 
+// The slices' sums, and y of them, whose threads have neighbours in memory.
+void schedule_slices(Stages &s, bool nxc) {
+    s.of_slice->compute_root();
+    std::vector<Var> stored, order;
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        stored.insert(stored.end(), {s.q[a], s.phase[a]});
+        if (s.axes[a].phases > 1) {
+            order.push_back(s.phase[a]);
+        }
+        order.push_back(s.q[a]);
+    }
+    stored.insert(nxc ? stored.begin() : stored.end(), s.c);
+    stored.insert(stored.end(), {s.n, s.slice});
+    order.insert(nxc ? order.begin() : order.end(), s.c);
+    order.push_back(s.n);
+    s.of_slice->reorder_storage(stored);
+    schedule_elements_gpu(s.y, order);
+}
+
 }  // namespace
 
 void schedule_gpu(Stages &s, const Problem &problem, const Schedule &schedule) {
@@ -216,8 +235,7 @@ void schedule_gpu(Stages &s, const Problem &problem, const Schedule &schedule) {
     schedule_weights(s, schedule);
     schedule_input(s, problem, schedule);
     if (s.of_slice) {
-        product.compute_root();
-        schedule_elements_gpu(s.y);
+        schedule_slices(s, nxc);
     }
 }
 
