@@ -128,6 +128,11 @@ TEST(ByteWords, are_loaded_whole) {
     ASSERT_NE(word.as<Load>(), nullptr) << word;
     EXPECT_TRUE(equal(word.as<Load>()->index, thread + 2)) << word;
     EXPECT_THROW(pass.mutate(word_of_bytes(thread)), Halide::InternalError);
+    const Expr vector = bytes(Ramp::make(thread * 8, 4, 2), ModulusRemainder());
+    const Expr words = pass.mutate(Call::make(Halide::Int(32, 2), "kiln_word_of_bytes", {vector}, Call::PureExtern));
+    ASSERT_NE(words.as<Load>(), nullptr) << words;
+    EXPECT_TRUE(equal(words.as<Load>()->index, Ramp::make(thread * 2, 1, 2))) << words;
+    EXPECT_EQ(words.as<Load>()->alignment.modulus, 2);
 
     const Expr aligned = bytes(Ramp::make(thread * 4, 1, 4), ModulusRemainder(4, 0));
     const Expr whole = pass.mutate(aligned);

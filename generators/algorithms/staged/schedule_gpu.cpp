@@ -208,7 +208,6 @@ void schedule_input(Stages &s, const Problem &problem, const Schedule &schedule)
 
 // The slices' sums, and y of them, whose threads have neighbours in memory.
 void schedule_slices(Stages &s, bool nxc) {
-    s.of_slice->compute_root();
     std::vector<Var> stored, order;
     for (size_t a = 0; a < s.axes.size(); a++) {
         stored.insert(stored.end(), {s.q[a], s.phase[a]});
@@ -235,7 +234,12 @@ void schedule_gpu(Stages &s, const Problem &problem, const Schedule &schedule) {
     schedule_weights(s, schedule);
     schedule_input(s, problem, schedule);
     if (s.of_slice) {
-        schedule_slices(s, nxc);
+        product.compute_root();
+        if (problem.is_quantized()) {
+            schedule_slices(s, nxc);
+        } else {
+            schedule_elements_gpu(s.y);  // float32's decisions were timed so
+        }
     }
 }
 

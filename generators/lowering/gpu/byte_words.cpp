@@ -1,5 +1,6 @@
 #include "lowering/gpu/byte_words.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -95,13 +96,22 @@ Expr UseByteWords::visit(const Call *op) {
         return IRMutator::visit(op);
     }
     const Expr first = substitute_in_all_lets(op->args[0]);
-    const Load *load = first.as<Load>();
-    if (load == nullptr || !load->type.is_scalar() || load->type.bits() != 8) {
+    const auto *load = first.as<Load>();
+    const auto *ramp = load != nullptr ? load->index.as<Ramp>() : nullptr;
+    const bool is_one = load != nullptr && load->type.is_scalar();
+    // Of a vector's words each begins four bytes behind the one before.
+    if ((!is_one && (ramp == nullptr || !is_const(ramp->stride, bytes_of_word))) || load->type.bits() != 8) {
         throw Halide::InternalError("a word of bytes that are not loaded");
     }
-    const Expr index = simplify(mutate(load->index) / bytes_of_word);
-    return Load::make(Int(32), load->name, index, load->image, load->param, mutate(load->predicate),
-                      ModulusRemainder());
+    Expr index = simplify(mutate(is_one ? load->index : ramp->base) / bytes_of_word);
+    if (!is_one) {
+        index = Ramp::make(index, 1, ramp->lanes);
+    }
+    const ModulusRemainder bytes = modulus_remainder(is_one ? load->index : ramp->base);
+    const ModulusRemainder alignment(std::max<int64_t>(bytes.modulus / bytes_of_word, 1),
+                                     bytes.remainder / bytes_of_word);
+    return Load::make(Int(32, load->type.lanes()), load->name, index, load->image, load->param, mutate(load->predicate),
+                      alignment);
 }
 
 Expr UseByteWords::visit(const Load *op) {
