@@ -228,7 +228,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     }
     Halide::Module module =
         without_false_assertions([&] { return pipeline.compile_to_module(arguments, name, target); });
-    use_mma(module);
+    use_mma(module, call_mma.threads());
     use_async_copies(module);
     return module;
 }

@@ -207,10 +207,16 @@ Expr sum_of_slices(const SlicedSum &s, const std::vector<Expr> &at) {
         of_slice.emplace_back(slice);
         sums.push_back(s.slices(of_slice));
     }
-    for (; sums.size() > 1; sums.resize(sums.size() / 2)) {  // in pairs, so that few roundings follow one another
-        for (size_t pair = 0; 2 * pair < sums.size(); pair++) {
-            sums[pair] = sums[2 * pair] + sums[2 * pair + 1];
+    return sum_by_pairs(sums);
+}
+
+Expr sum_by_pairs(std::vector<Expr> sums) {
+    while (sums.size() > 1) {
+        std::vector<Expr> pairs;
+        for (size_t i = 0; i < sums.size(); i += 2) {
+            pairs.push_back(i + 1 < sums.size() ? sums[i] + sums[i + 1] : sums[i]);
         }
+        sums = pairs;
     }
     return sums[0];
 }

@@ -78,6 +78,9 @@ SlicedSum define_sliced_sum(const Halide::Func &acc, const SlicedTile &tile, con
 // The finished sum at `at`, the sum's dimensions but the slice.
 Halide::Expr sum_of_slices(const SlicedSum &s, const std::vector<Halide::Expr> &at);
 
+// All of some sums added up, in pairs, so that few roundings follow one another.
+Halide::Expr sum_by_pairs(std::vector<Halide::Expr> sums);
+
 // What reads finished sums, and its loops.
 struct SlicedProduct {
     Halide::Func f;

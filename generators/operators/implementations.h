@@ -23,6 +23,7 @@
 #include "algorithms/f16_accumulate/f16_accumulate.h"
 #include "algorithms/kn2row/kn2row.h"
 #include "algorithms/mma/mma.h"
+#include "algorithms/mma/samples.h"
 #include "algorithms/schedule_text.h"
 #include "algorithms/staged/samples.h"
 #include "algorithms/staged/staged.h"
@@ -484,7 +485,9 @@ struct MmaGpu {
     }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &) {
-        return mma::build(problem, schedule, operands);
+        mma::Stages stages = mma::define(problem, schedule, operands);
+        mma::schedule_gpu(stages, problem, schedule);
+        return stages.y;
     }
     static Halide::Type packed_type(const Problem &problem, const Schedule &) { return halide_type(problem.x_type); }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
@@ -492,6 +495,28 @@ struct MmaGpu {
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
         return mma::pack(problem, schedule, w);
+    }
+};
+
+struct MmaSamplesGpu {
+    using Schedule = mma::SamplesSchedule;
+    static ScheduleSpace space(const Problem &problem, const TargetModel &target) {
+        return mma::space(staged::product_of_samples(problem), target);
+    }
+    static Schedule default_schedule(const Problem &problem, const TargetModel &target) {
+        return mma::default_schedule(staged::product_of_samples(problem), target);
+    }
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        return mma::build_samples(problem, schedule, operands);
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        return constants(mma::packed_extents(staged::product_of_samples(problem), schedule));
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return mma::pack_samples(problem, schedule, sizes, w);
     }
 };
 

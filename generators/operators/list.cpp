@@ -107,12 +107,12 @@ constexpr Algorithm list[] = {
                        .summary = "each channel by itself, its taps unrolled, a tile of positions a thread",
                        .applies = [](const Problem &p) { return depthwise::applies(p) && depthwise::unrolls_taps(p); },
                        .runs_on = is_gpu}),
-    row<MmaGpu>({.name = "gpu_mma",
-                 .summary = "matrix instructions of float16 or bfloat16, a tile of channels and pixels a warp",
-                 .applies = mma::applies,
-                 .runs_on = mma::runs_on,
-                 // Only where a decision asks for it: it was not run on a GPU yet.
-                 .is_profitable = [](const Problem &, const TargetModel &) { return false; }}),
+    row<MmaGpu>(
+        {.name = "gpu_mma",
+         .summary = "matrix instructions of float16, bfloat16 or two TF32, a tile of channels and pixels a warp",
+         .applies = mma::applies,
+         .runs_on = mma::runs_on,
+         .is_profitable = mma::is_profitable}),
     row<JoiningPhases<StagedGpu>>(
         {.name = "gpu_staged",
          .summary = "chunks of weights and input in shared memory, sums of a block in its threads' registers",
@@ -130,6 +130,11 @@ constexpr Algorithm list[] = {
          .summary = "stride-1 direct convolutions of output phases, which are channels where they read alike",
          .applies = is_fixed_conv_transpose,
          .runs_on = is_gpu}),
+    row<MmaSamplesGpu>(
+        {.name = "gpu_mma_samples",
+         .summary = "samples gathered into the workspace, times weights by matrix instructions",
+         .applies = [](const Problem &p) { return is_fixed(p, Operator::deform_conv) && mma::samples_apply(p); },
+         .runs_on = mma::runs_on}),
     row<StagedSamplesGpu>(
         {.name = "gpu_staged_samples",
          .summary = "samples gathered into the workspace, times weights by chunks in shared memory",

@@ -95,7 +95,7 @@ def unit_tests(output):
     skipped = re.search(r"^OK(?: \(skipped=(\d+)\))?$", output, re.MULTILINE)
     if not skipped:
         raise Failed(f"{match[1]} tests: {found('^FAILED.*$', output, 'verdict')[0]}")
-    problems = re.search(r"^(\d+) of (\d+) right, (\d+) unsupported$", output, re.MULTILINE)
+    problems = re.search(r"\b(\d+) of (\d+) right, (\d+) unsupported$", output, re.MULTILINE)
     if problems and problems[1] != problems[2]:
         raise Failed(problems[0])
     return f"{match[1]} tests" + (f", problems: {problems[0]}" if problems else "")

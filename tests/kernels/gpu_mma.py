@@ -14,9 +14,13 @@ import kiln_run
 
 HERE = Path(__file__).parent
 CASES = HERE.parent / "cases/mma.toml"
+# A schedule, and the layers that are tried by it, all where none is named.
 SCHEDULES = (
-    "",
-    "channels:1;columns:2;rows:1;warps:2;side_by_side:1;unroll:1",
+    ("", ()),
+    (
+        "channels:1;columns:2;rows:1;warps_c:1;warps_x:2;slices:1;unroll:1",
+        ("pointwise", "strided", "up_uneven", "to_channels_first", "volume_bfloat16", "channels_first_float32"),
+    ),
 )
 
 
@@ -27,24 +31,39 @@ def decisions(folder, schedule):
     return ["--target", "cuda", kiln_run.NO_FALLBACK, "--decisions", path]
 
 
+def named(layers):
+    return [word for layer in layers for word in ("--layer", layer)]
+
+
 class Mma(unittest.TestCase):
-    def test_emulated(self):
+    def verify(self, *arguments):
         own = {"KILN_EMULATOR": f"{sys.executable} {HERE / 'ptx_threads.py'}", "LD_LIBRARY_PATH": os.environ["KILN_EMULATED"]}
-        for schedule in SCHEDULES:
+        command = [kiln_run.kiln(), "verify", *arguments, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **own})
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        self.assertTrue(rows, done.stderr[-2000:])
+        return rows
+
+    def test_emulated(self):
+        for schedule, layers in SCHEDULES:
             with tempfile.TemporaryDirectory() as folder:
-                command = [kiln_run.kiln(), "verify", CASES, "--json", *decisions(folder, schedule)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **own})
-            rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-            self.assertGreaterEqual(len(rows), 20, done.stderr[-2000:])
+                rows = self.verify(CASES, *decisions(folder, schedule), *named(layers))
+            self.assertGreaterEqual(len(rows), len(layers) or 30)
             kiln_run.check_rows(self, rows, "gpu_mma")
+
+    def test_samples(self):
+        layers = ["deform_eights", "deform_eights_float16", "deform_eights_bfloat16"]
+        rows = self.verify(HERE.parent / "cases/gpu.toml", "--target", "cuda", kiln_run.NO_FALLBACK, *named(layers))
+        self.assertEqual([row["layer"] for row in rows], layers)
+        kiln_run.check_rows(self, rows, "gpu_mma_samples")
 
     def test_assembled(self):
         with tempfile.TemporaryDirectory() as folder:
             kiln_run.compile_layers(CASES, "-o", folder, "--name", "mma", *decisions(folder, ""))
             codes = gpu_ptx.device_code(Path(folder) / "libmma.a")
-        self.assertGreaterEqual(len(codes), 20)
+        self.assertGreaterEqual(len(codes), 30)
         for code in codes:
-            self.assertIn(b"mma.sync.aligned.m16n8k16", code)
+            self.assertRegex(code, rb"mma\.sync\.aligned\.m16n8k(16|8)\.")
             for entry in gpu_ptx.assemble(code, "sm_80").values():
                 self.assertEqual(entry["spill_bytes"], 0)
 

@@ -148,6 +148,8 @@ class Ptx(unittest.TestCase):
                 with self.subTest(f"{layer} {launch['entry']} {architecture}"):
                     self.assertEqual(entry["spill_bytes"], 0)
                     self.assertLessEqual(launch["shared_bytes"], 48 << 10)
+                    # Else it could not be started.
+                    self.assertGreater(occupancy(architecture, launch["threads"], entry["registers"], launch["shared_bytes"]), 0)
         if "KILN_UPDATE_GPU" in os.environ:
             document_parts.write(DOCUMENT, "ptxas", table(found))
         _, told, _ = document_parts.split(DOCUMENT, "ptxas")

@@ -30,30 +30,33 @@ def numpy_type(name):
     return {"s": SIGNED, "u": UNSIGNED, "b": UNSIGNED, "f": FLOATS}[kind][bits]
 
 
-def widened(bits, bfloat16):
-    """Of words of two products: the float32s of each."""
+def widened(bits, kind):
+    """Of words of two products, or of one TF32: the float32s of each."""
+    if kind == "tf32":
+        return (bits & 0xFFFFE000).view(np.float32)[..., None]
     halves = np.stack([bits & 0xFFFF, bits >> 16], axis=-1).astype(np.uint16)
-    if bfloat16:
+    if kind == "bf16":
         return (halves.astype(np.uint32) << 16).view(np.float32)
     return halves.view(np.float16).astype(np.float32)
 
 
-def multiply_tiles(a, b, c, bfloat16):
-    """mma.m16n8k16 of whole warps: operands over (register, warp, thread of it); sums likewise."""
+def multiply_tiles(a, b, c, kind):
+    """mma.m16n8k16, of TF32 m16n8k8, of whole warps: operands over (register, warp, thread of it); sums likewise."""
     lane = np.arange(WARP)
     group, within = lane // 4, lane % 4
-    warps = a[0].shape[0]
-    rows, columns = np.zeros((warps, 16, 16), np.float32), np.zeros((warps, 16, 8), np.float32)
+    warps, of_word = a[0].shape[0], 1 if kind == "tf32" else 2
+    rows, columns = np.zeros((warps, 16, 8 * of_word), np.float32), np.zeros((warps, 8 * of_word, 8), np.float32)
     sums = np.zeros((warps, 16, 8), np.float32)
     for register in range(4):
-        row, column = group + 8 * (register % 2), within * 2 + 8 * (register // 2)
-        pair = widened(a[register], bfloat16)
-        rows[:, row, column], rows[:, row, column + 1] = pair[..., 0], pair[..., 1]
+        row, column = group + 8 * (register % 2), (within + 4 * (register // 2)) * of_word
+        numbers = widened(a[register], kind)
+        for number in range(of_word):
+            rows[:, row, column + number] = numbers[..., number]
         sums[:, group + 8 * (register // 2), within * 2 + register % 2] = c[register].view(np.float32)
     for register in range(2):
-        pair = widened(b[register], bfloat16)
-        row = within * 2 + 8 * register
-        columns[:, row, group], columns[:, row + 1, group] = pair[..., 0], pair[..., 1]
+        numbers, row = widened(b[register], kind), (within + 4 * register) * of_word
+        for number in range(of_word):
+            columns[:, row + number, group] = numbers[..., number]
     result = (rows.astype(np.float64) @ columns.astype(np.float64) + sums).astype(np.float32)
     return [result[:, group + 8 * (r // 2), within * 2 + r % 2].view(np.uint32) for r in range(4)]
 
@@ -343,12 +346,13 @@ class Run:
             self.write(operands[0], value, active)
 
     def multiply(self, operation, operands, active):
-        expected = "mma sync aligned m16n8k16 row col f32".split()
-        assert operation[:7] == expected and operation[7] == operation[8] and operation[9] == "f32", operation
+        shape = "m16n8k8" if operation[7] == "tf32" else "m16n8k16"
+        assert operation[:7] == ["mma", "sync", "aligned", shape, "row", "col", "f32"], operation
+        assert operation[7] in ("f16", "bf16", "tf32") and operation[7] == operation[8] and operation[9] == "f32", operation
         warps = active.reshape(-1, WARP)
         assert (warps.all(axis=1) | ~warps.any(axis=1)).all(), "a part of a warp comes to mma.sync"
         a, b, c = ([self.read(o, np.uint32).reshape(-1, WARP) for o in self.list_of(list_of)] for list_of in operands[1:])
-        for register, value in zip(self.list_of(operands[0]), multiply_tiles(a, b, c, operation[7] == "bf16")):
+        for register, value in zip(self.list_of(operands[0]), multiply_tiles(a, b, c, operation[7])):
             self.write(register, value.reshape(-1), active)
         self.products += int(warps.any(axis=1).sum())
 

@@ -40,6 +40,7 @@ struct AlgorithmError {
 double winograd_growth(const Problem &problem);
 double half_growth(const Problem &problem);
 double strassen_growth(const Problem &problem);
+double mma_growth(const Problem &problem);
 
 // The algorithms that verify knows. Those that only reorder the definition's sums have growth 1.
 inline constexpr AlgorithmError algorithm_errors[] = {
@@ -60,8 +61,8 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"gpu_staged_samples", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_staged", [](const Problem &) { return 1.0; }, Mixed::none},
     {"gpu_polyphase", [](const Problem &) { return 1.0; }, Mixed::none},
-    // Matrix instructions cut digits off rather than round, which errs twice as far, and to one side.
-    {"gpu_mma", [](const Problem &) { return 2.0; }, Mixed::none},
+    {"gpu_mma", mma_growth, Mixed::none},
+    {"gpu_mma_samples", mma_growth, Mixed::none},
     {"gpu_winograd", winograd_growth, Mixed::channel},
     {"gpu_deformable", [](const Problem &) { return 1.0; }, Mixed::none},
     {"winograd", winograd_growth, Mixed::channel},
@@ -160,6 +161,14 @@ inline double strassen_growth(const Problem &p) {
 inline double half_growth(const Problem &p) {
     const double n = static_cast<double>(terms(p)), inner = std::min<double>(n, fast_products) + 1;
     return 1 + roundoffs(inner) * unit_roundoff(DType::f16) / (roundoffs(n) * unit_roundoff(DType::f32));
+}
+
+// Matrix instructions cut digits off rather than round, which errs twice as far, and to one side. A float32 is two TF32
+// there, of 11 digits each: what is left of each factor is cut by one unit in its last place, and the product of both
+// rests, of 2^-11 of the factors at the most, is left out, which is 8 roundoffs of a product.
+inline double mma_growth(const Problem &p) {
+    return p.x_type == DType::f32 || p.op == Operator::deform_conv ? 2 + 8 / roundoffs(static_cast<double>(terms(p)))
+                                                                   : 2;
 }
 
 // The bound of every element of one kernel's result.

@@ -101,8 +101,8 @@ ScheduleSpace deformable_gpu_space(const Problem &problem, const TargetModel &ta
             }};
 }
 
-void schedule_samples_gpu(DeformableStages &s, int offset_channels) {
-    if (s.image) {
+void schedule_samples_gpu(DeformableStages &s, int offset_channels, bool copies_image) {
+    if (s.image && copies_image) {
         s.image->result.compute_root();
         schedule_elements_gpu(s.image->result);
     }

@@ -36,8 +36,9 @@ DeformableGpuSchedule default_deformable_gpu_schedule(const Problem &problem, co
 ScheduleSpace deformable_gpu_space(const Problem &problem, const TargetModel &target);
 
 // x with its channels innermost, corners for all channels of an offset group together, and the samples, by a kernel
-// each: neighbours' threads are neighbours in memory. `offset_channels`: input channels of an offset group.
-void schedule_samples_gpu(DeformableStages &stages, int offset_channels);
+// each: neighbours' threads are neighbours in memory. `offset_channels`: input channels of an offset group. Unless
+// `copies_image`, samples are of x as it is, its channels being innermost already.
+void schedule_samples_gpu(DeformableStages &stages, int offset_channels, bool copies_image = true);
 
 void schedule_deformable_gpu(DeformableStages &stages, const Problem &problem, const DeformableGpuSchedule &schedule);
 

@@ -1,19 +1,24 @@
-// The stages of the products by a GPU's matrix instructions, and their weights.
+// The stages of the products by a GPU's matrix instructions, and their weights; schedule_gpu.cpp beside it schedules
+// them.
 //
-// A thread of a warp is (t, g), of 4 by 8. Of the instruction's operands (lowering/gpu/mma.h) it holds rows g and g + 8
-// of positions, column g of weights, and of both the products that t has. Which number of the sum is called which
-// product is the instruction's, but any order is as good, if both operands have it: here a thread's products of two
-// instructions are 8 neighbouring input channels, one load. In the same way the output channels of its sums, of all
-// tiles, are neighbours.
+// Of the instruction's operands (lowering/gpu/mma.h) a thread (t, g) holds rows g and g + 8 of positions, column g of
+// weights, and of both the products that t has. Which number of the sum is called which product is the instruction's,
+// but any order is as good, if both operands have it: here a thread's products of two instructions are 8 neighbouring
+// input channels, one load. In the same way the output channels of its sums, of all tiles, are neighbours.
 #include "algorithms/mma/mma.h"
 
+#include <algorithm>
+#include <numeric>
+
+#include "axes/output_vars.h"
 #include "axes/tap_weights.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
+#include "expressions/points.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
 #include "lowering/gpu/mma.h"
-#include "moves/gpu_schedule.h"
+#include "moves/sliced_sum.h"
 
 namespace kiln::mma {
 namespace {
@@ -21,62 +26,67 @@ namespace {
 using Halide::Expr;
 using Halide::Func;
 using Halide::RDom;
-using Halide::RVar;
-using Halide::TailStrategy;
 using Halide::Var;
-using Halide::VarOrRVar;
 
-// A thread's neighbouring input channels, and those of a warp: products of two instructions.
-constexpr int thread_products = 8, step_products = 32;
+// Of 16 bytes: a thread's neighbouring input channels, products of two instructions; and those of a warp's four.
+int thread_products(const Problem &problem) {
+    return 16 / static_cast<int>(size_of(problem.x_type));
+}
+
+int step_products(const Problem &problem) {
+    return 4 * thread_products(problem);
+}
 
 int panels(const Problem &problem, const MmaSchedule &schedule) {
     return static_cast<int>(problem.out_channels) / schedule.panel();
 }
 
-// The stages, not scheduled.
-struct Stages {
-    std::vector<AxisMap> axes;
-    Var c{"c"}, n{"n"};
-    std::vector<Var> q, phase;  // output positions are q * phases + phase
-    // Of the sums: a warp's tiles; and threads, numbered through along the channels, the first axis and the second.
-    Var tile_c{"tile_c"}, tile_x{"tile_x"}, tile_y{"tile_y"}, along_c{"along_c"}, along_x{"along_x"},
-        along_y{"along_y"};
-    Var word{"word"}, half{"half"}, step{"step"};  // of a thread's operands: two products each, rows of positions
-    RDom r;                                        // which of a step's two instructions, step, taps
-    Func pixels{"pixels"}, weights{"weights"}, acc{"acc"};
-    // Over a thread's channels and positions, and then as the sums: those, and finished. And y.
-    Func sums{"sums"}, finished{"finished"}, y{"y"};
-
-    bool has_rows() const { return axes.size() > 1; }
-    Expr t() const { return along_c % 4; }
-    Expr g() const { return along_x % 8; }
-    Expr panel() const { return along_c / 4; }
-};
-
-// The last dimensions of sums and pixels.
-std::vector<Var> outer_vars(const Stages &s) {
-    std::vector<Var> at = {s.along_y};
-    for (size_t a = 2; a < s.axes.size(); a++) {
-        at.push_back(s.q[a]);
+// x with channels innermost, over points. Blocks go by tiles of it: what of those is outside is never stored.
+void define_image(Stages &s, const Problem &problem, const Func &x) {
+    const Var point("point");
+    std::vector<Expr> sizes;
+    for (const AxisMap &axis : s.axes) {
+        sizes.emplace_back(axis.in);
     }
-    append(at, s.phase);
-    at.push_back(s.n);
-    return at;
+    std::vector<Expr> at = {Halide::min(s.c, static_cast<int>(problem.in_channels) - 1)};
+    append(at, coordinates(Halide::min(point, static_cast<int>(problem.in_points()) - 1), sizes));
+    at.emplace_back(s.n);
+    s.tile = Func("tile");
+    s.image = Func("image");
+    (*s.tile)(s.c, point, s.n) = x(at);
+    (*s.image)(s.c, point, s.n) = (*s.tile)(s.c, point, s.n);
 }
 
-// Eight neighbouring channels of x at the position that a tap reads, in four words; zeros outside.
+// What begins at a channel of x, at a position.
+Expr pixel_at(const Stages &s, const Func &x, const Expr &channel, const std::vector<Expr> &position) {
+    std::vector<Expr> at = {channel};
+    if (s.image) {
+        std::vector<Expr> sizes;
+        for (const AxisMap &axis : s.axes) {
+            sizes.emplace_back(axis.in);
+        }
+        at.push_back(number_of(position, sizes));
+    } else {
+        append(at, position);
+    }
+    at.emplace_back(s.n);
+    return s.image ? (*s.image)(at) : x(at);
+}
+
+// 16 bytes of neighbouring channels of x at the position that a tap reads, in four words; zeros outside.
 void define_pixels(Stages &s, const MmaSchedule &schedule, const Problem &problem, const Func &x) {
     const std::vector<Var> tap = vars("tap", s.axes.size());
-    const int chunks = static_cast<int>(problem.in_channels) / thread_products;
-    const Expr chunk = s.step * (step_products / thread_products) + s.t();
+    const int of_thread = thread_products(problem);
+    const int chunks = static_cast<int>(problem.in_channels) / of_thread;
+    const Expr chunk = s.step * 4 + s.t();
     Expr inside;
     const auto require = [&inside](const Expr &condition) {
         inside = inside.defined() ? inside && condition : condition;
     };
-    if (chunks * thread_products < steps(problem) * step_products) {
+    if (chunks < steps(problem) * 4) {
         require(chunk < chunks);
     }
-    std::vector<Expr> position = {Halide::min(chunk, chunks - 1) * thread_products};
+    std::vector<Expr> position;
     for (size_t a = 0; a < s.axes.size(); a++) {
         const AxisMap &axis = s.axes[a];
         Expr q = s.q[a];
@@ -92,12 +102,12 @@ void define_pixels(Stages &s, const MmaSchedule &schedule, const Problem &proble
         }
         position.push_back(Halide::clamp(in, 0, axis.in - 1));
     }
-    position.emplace_back(s.n);
+    const Expr first = pixel_at(s, x, Halide::min(chunk, chunks - 1) * of_thread, position);
     std::vector<Var> at = {s.word, s.half, s.tile_x, s.tile_y, s.along_c, s.along_x};
-    append(at, outer_vars(s));
+    append(at, s.outer());
     at.push_back(s.step);
     append(at, tap);
-    s.pixels(at) = Halide::select(inside, two_products(x(position), s.word), Halide::cast<uint32_t>(0));
+    s.pixels(at) = Halide::select(inside, word_of(first, s.word), Halide::cast<uint32_t>(0));
 }
 
 void define_weights(Stages &s, const Func &packed) {
@@ -110,78 +120,120 @@ void define_weights(Stages &s, const Func &packed) {
     append(at, s.phase);
     at.push_back(s.step);
     append(at, tap);
-    s.weights(at) = two_products(packed(from), s.word);
+    s.weights(at) = word_of(packed(from), s.word);
 }
 
-void define_sums(Stages &s, const Problem &problem) {
-    Halide::Region domain = {{0, 2}, {0, steps(problem)}};
-    for (const AxisMap &axis : s.axes) {
-        domain.emplace_back(0, axis.taps);
+// The first step and the taps that a turn of the sum multiplies.
+std::vector<Expr> define_turns(Stages &s, const Problem &problem, const MmaSchedule &schedule) {
+    const std::vector<int> all = turns(problem, schedule), slices = slices_of_turns(problem, schedule);
+    const Halide::Region of_turn = {{0, 2 * parts(problem)}, {0, schedule.unroll}};
+    Halide::Region domain;
+    if (parts(problem) > 1) {
+        s.turn = Func("turn");
+        const RDom k(of_turn, "k");
+        s.of_turn = {k[0], k[1]};
+    } else {
+        domain = of_turn;
     }
-    s.r = RDom(domain, "r");
-    std::vector<Var> at = {s.tile_c, s.tile_x, s.tile_y, s.along_c, s.along_x};
-    append(at, outer_vars(s));
-    std::vector<Expr> outer;
-    append(outer, outer_vars(s));
-    std::vector<Expr> product = {s.r[1]};
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        product.emplace_back(s.r[static_cast<int>(a) + 2]);
+    for (size_t loop = 0; loop < all.size(); loop++) {
+        domain.emplace_back(0, all[loop] / slices[loop]);
     }
+    const RDom r(domain, "r");
+    for (int loop = 0; loop < r.dimensions(); loop++) {
+        (s.of_turn.size() < 2 ? s.of_turn : s.turns).push_back(r[loop]);
+    }
+    std::vector<Expr> product;
+    for (size_t loop = 0; loop < all.size(); loop++) {
+        product.push_back(s.slice[loop] * (all[loop] / slices[loop]) + s.turns[loop]);
+    }
+    product[0] = product[0] * schedule.unroll;
+    return product;
+}
+
+// Adds to f, which is zero at `at`, the products of a turn, whose first step and taps these are.
+void add_products(Stages &s, const Problem &problem, Func f, const std::vector<Var> &at, std::vector<Expr> product) {
+    const int count = parts(problem);
+    const Expr instruction = s.of_turn[0] / count, part = s.of_turn[0] % count;
+    product[0] += s.of_turn[1];
     const auto pixel = [&](int word, int half) {
-        std::vector<Expr> from = {2 * s.r[0] + word, half, s.tile_x, s.tile_y, s.along_c, s.along_x};
-        append(from, outer);
+        std::vector<Expr> from = {2 * instruction + word, half, s.tile_x, s.tile_y, s.along_c, s.along_x};
+        append(from, s.outer());
         append(from, product);
-        return s.pixels(from);
+        const Expr bits = s.pixels(from);
+        return count == 1 ? bits : Halide::select(part == 0, remaining_tf32(bits), leading_tf32(bits));
     };
     const auto weight = [&](int word) {
-        std::vector<Expr> from = {2 * s.r[0] + word, s.tile_c, s.along_c, s.along_x};
+        std::vector<Expr> from = {2 * instruction + word, s.tile_c, s.along_c, s.along_x};
         append(from, s.phase);
         append(from, product);
-        return s.weights(from);
+        const Expr bits = s.weights(from);
+        return count == 1   ? bits
+               : count == 2 ? leading_tf32(bits)
+                            : Halide::select(part == 1, remaining_tf32(bits), leading_tf32(bits));
     };
     const Expr zero = 0.0f;
-    s.acc(at) = Halide::Tuple(zero, zero, zero, zero);
+    f(at) = Halide::Tuple(zero, zero, zero, zero);
     const MmaOperands operands = {{pixel(0, 0), pixel(0, 1), pixel(1, 0), pixel(1, 1)},
                                   {weight(0), weight(1)},
-                                  {s.acc(at)[0], s.acc(at)[1], s.acc(at)[2], s.acc(at)[3]}};
-    s.acc(at) = Halide::Tuple(mma_sums(problem.x_type == DType::bf16, operands));
+                                  {f(at)[0], f(at)[1], f(at)[2], f(at)[3]}};
+    const MmaType type = problem.x_type == DType::f16    ? MmaType::f16
+                         : problem.x_type == DType::bf16 ? MmaType::bf16
+                                                         : MmaType::tf32;
+    f(at) = Halide::Tuple(mma_sums(type, operands));
 }
 
-// y over (c, q and, where there are several, phase of each axis, n).
-void define_output(Stages &s, const Problem &problem, const MmaSchedule &schedule, const Operands &operands) {
-    const int of_thread = 2 * schedule.channels;
-    const Var channel("channel"), column("column"), row("row");
-    std::vector<Expr> from = {channel / 2, column / 2, row, s.along_c, s.along_x};
-    append(from, outer_vars(s));
-    std::vector<Var> at = {channel, column, row, s.along_c, s.along_x};
-    append(at, outer_vars(s));
-    const Halide::FuncRef all = s.acc(from);
-    s.sums(at) = Halide::mux(channel % 2 + column % 2 * 2, {all[0], all[1], all[2], all[3]});
-
-    // What is finished for positions outside goes nowhere.
-    const auto inside = [&](size_t a, const Expr &q) {
-        return Halide::clamp(of_any_value(q), 0, s.axes[a].phase_extent - 1);
-    };
-    const Expr c = s.along_c * of_thread + channel;
-    std::vector<Var> y_at = {s.c};
-    std::vector<Expr> of_sum = {c};
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        y_at.push_back(s.q[a]);
-        of_sum.push_back(a == 0   ? inside(a, s.along_x * schedule.width() + column)
-                         : a == 1 ? inside(a, s.along_y * schedule.rows + row)
-                                  : Expr(s.q[a]));
-        if (s.axes[a].phases > 1) {
-            y_at.push_back(s.phase[a]);
-            of_sum.emplace_back(s.phase[a]);
-        }
+// The instruction cuts sums off, to one side. Where y keeps as many digits, only products of a turn are added by it,
+// and turns by additions, which round.
+void define_sums(Stages &s, const Problem &problem, const MmaSchedule &schedule) {
+    const std::vector<Expr> product = define_turns(s, problem, schedule);
+    const std::vector<Var> tile = {s.tile_c, s.tile_x, s.tile_y, s.along_c, s.along_x};
+    std::vector<Var> at = tile;
+    append(at, s.outer());
+    append(at, s.slice);
+    if (!s.turn) {
+        return add_products(s, problem, s.acc, at, product);
     }
-    y_at.push_back(s.n);
-    of_sum.emplace_back(s.n);
-    const std::vector<Expr> same(at.begin(), at.end());
-    s.finished(at) = epilogue(problem, s.sums(same), operands, of_sum, c);
+    const std::vector<Var> first = vars("first", product.size());
+    std::vector<Var> of_turn = tile;
+    append(of_turn, s.outer());
+    std::vector<Expr> from(of_turn.begin(), of_turn.end());
+    append(of_turn, first);
+    append(from, product);
+    add_products(s, problem, *s.turn, of_turn, {first.begin(), first.end()});
+    const Expr zero = 0.0f;
+    s.acc(at) = Halide::Tuple(zero, zero, zero, zero);
+    const Halide::FuncRef sum = (*s.turn)(from);
+    s.acc(at) =
+        Halide::Tuple(s.acc(at)[0] + sum[0], s.acc(at)[1] + sum[1], s.acc(at)[2] + sum[2], s.acc(at)[3] + sum[3]);
+}
 
-    from = {s.c % of_thread, s.q[0] % schedule.width(), s.has_rows() ? s.q[1] % schedule.rows : Expr(0),
-            s.c / of_thread, s.q[0] / schedule.width(), s.has_rows() ? s.q[1] / schedule.rows : Expr(0)};
+// From the instruction's tiles to a thread's channels and positions, and to shared memory.
+void define_shared(Stages &s, const Problem &problem, const MmaSchedule &schedule) {
+    std::vector<Expr> from = {s.channel / 2, s.column / 2, s.row, s.along_c, s.along_x};
+    std::vector<Var> at = {s.channel, s.column, s.row, s.along_c, s.along_x};
+    append(from, s.outer());
+    append(at, s.outer());
+    append(from, s.slice);
+    append(at, s.slice);
+    const Halide::FuncRef all = s.acc(from);
+    s.sums(at) = Halide::mux(s.channel % 2 + s.column % 2 * 2, {all[0], all[1], all[2], all[3]});
+    std::vector<Expr> same(at.begin(), at.end());
+    same[0] = s.vector * channels_together(problem, schedule) + s.lane;
+    at.erase(at.begin());
+    at.insert(at.begin(), {s.lane, s.vector});
+    s.shared(at) = s.sums(same);
+}
+
+void define_output(Stages &s, const Problem &problem, const MmaSchedule &schedule, const Operands &operands) {
+    const int of_thread = 2 * schedule.channels, of_vector = channels_together(problem, schedule);
+    const bool has_rows = s.axes.size() > 1;
+    std::vector<Expr> from = {s.c % of_vector,
+                              s.c % of_thread / of_vector,
+                              s.q[0] % schedule.width(),
+                              has_rows ? s.q[1] % schedule.rows : Expr(0),
+                              s.c / of_thread,
+                              s.q[0] / schedule.width(),
+                              has_rows ? s.q[1] / schedule.rows : Expr(0)};
     for (size_t a = 2; a < s.axes.size(); a++) {
         from.emplace_back(s.q[a]);
     }
@@ -189,113 +241,52 @@ void define_output(Stages &s, const Problem &problem, const MmaSchedule &schedul
         from.push_back(s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0));
     }
     from.emplace_back(s.n);
-    s.y(y_at) = s.finished(from);
-}
-
-Var schedule_output(Stages &s, const Problem &problem, const MmaSchedule &schedule) {
-    Func &y = s.y;
-    y.bound(s.c, 0, static_cast<int>(problem.out_channels)).bound(s.n, 0, static_cast<int>(problem.batch));
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        y.bound(s.q[a], 0, s.axes[a].phase_extent);
-        if (s.axes[a].phases > 1) {
-            y.bound(s.phase[a], 0, s.axes[a].phases);
+    std::vector<Expr> of_slices;
+    for (int slice = 0; slice < schedule.slices; slice++) {
+        std::vector<Expr> of_slice = from;
+        int rest = slice;
+        for (const int count : slices_of_turns(problem, schedule)) {
+            of_slice.emplace_back(rest % count);
+            rest /= count;
         }
+        of_slices.push_back(s.shared(of_slice));
     }
-    const Var channel("channel"), column("column"), row("row"), t("t"), g("g"), warp("warp");
-    // All threads of a warp sum, some for positions outside. A guard stands where all of its variables do, and must not
-    // be around the sums: so a block's positions are guarded together, by the innermost loop over them too. Channels
-    // need none.
-    const TailStrategy guard = TailStrategy::GuardWithIf;
-    const int warps_c = schedule.side_by_side ? schedule.warps : 1, warps_x = schedule.warps / warps_c;
-    y.split(s.c, s.along_c, channel, 2 * schedule.channels, TailStrategy::RoundUp);
-    y.split(s.along_c, s.along_c, t, 4, TailStrategy::RoundUp);
-    y.split(s.q[0], s.along_x, column, warps_x * 8 * schedule.width(), guard);
-    if (schedule.side_by_side) {
-        y.split(s.along_c, s.along_c, warp, warps_c, TailStrategy::RoundUp);
-    } else {
-        y.split(column, warp, column, 8 * schedule.width(), TailStrategy::RoundUp);
-    }
-    y.split(column, g, column, schedule.width(), TailStrategy::RoundUp);
-    std::vector<VarOrRVar> order = {channel, column};
-    std::vector<Var> blocks = {s.along_x};
-    if (s.has_rows()) {
-        y.split(s.q[1], s.along_y, row, schedule.rows, guard);
-        order.emplace_back(row);
-        blocks.push_back(s.along_y);
-    }
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        if (a > 1) {
-            blocks.push_back(s.q[a]);
-        }
-        if (s.axes[a].phases > 1) {
-            blocks.push_back(s.phase[a]);
-        }
-    }
-    blocks.push_back(s.n);
-    order.insert(order.end(), {t, g, warp});
-    order.insert(order.end(), blocks.begin(), blocks.end());
-    order.emplace_back(s.along_c);
-    y.reorder(order).vectorize(channel).unroll(column);
-    if (s.has_rows()) {
-        y.unroll(row);
-    }
-    y.gpu_threads(t, g, warp);
-    const Var block = fuse_all(Halide::Stage(y), blocks, "blocks");
-    y.gpu_blocks(block, s.along_c);
-    keep_loops_whole(y);
-    return t;
-}
-
-void schedule_sums(Stages &s, const MmaSchedule &schedule, const Var &thread) {
-    s.acc.compute_at(s.y, thread).store_in(Halide::MemoryType::Register);
-    s.acc.bound(s.tile_c, 0, schedule.channels).bound(s.tile_x, 0, schedule.columns).bound(s.tile_y, 0, schedule.rows);
-    s.acc.unroll(s.tile_c).unroll(s.tile_x).unroll(s.tile_y);
-    const RVar step("step"), steps("steps");
-    s.acc.update().split(s.r[1], steps, step, schedule.unroll);
-    std::vector<VarOrRVar> order = {s.tile_c, s.tile_x, s.tile_y, s.r[0], step, steps};
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        order.emplace_back(s.r[static_cast<int>(a) + 2]);
-    }
-    s.acc.update().reorder(order).unroll(s.tile_c).unroll(s.tile_x).unroll(s.tile_y).unroll(s.r[0]).unroll(step);
-    keep_loops_whole(s.acc);
-    // Else LLVM keeps neighbouring channels of several instructions together, which each have to be taken apart.
-    const std::vector<Var> at = s.sums.args();
-    for (Func *f : {&s.sums, &s.finished}) {
-        f->compute_at(s.y, thread).store_in(Halide::MemoryType::Register);
-        f->bound(at[0], 0, 2 * schedule.channels).bound(at[1], 0, schedule.width());
-        f->bound(at[2], 0, schedule.rows).unroll(at[1]).unroll(at[2]);
-    }
-    s.sums.unroll(at[0]);
-    s.finished.vectorize(at[0]);
-    // Halide finds less where positions are guarded.
-    for (Func *f : {&s.acc, &s.sums, &s.finished, &s.pixels, &s.weights}) {
-        for (const Var &thread_of : {s.along_c, s.along_x, s.along_y}) {
-            if (f != &s.weights || thread_of.name() != s.along_y.name()) {
-                f->bound_extent(thread_of, 1);
-            }
-        }
-    }
-    s.pixels.compute_at(s.acc, steps).store_in(Halide::MemoryType::Register);
-    s.pixels.bound(s.word, 0, 4).bound(s.half, 0, 2).bound(s.tile_x, 0, schedule.columns);
-    s.pixels.bound(s.tile_y, 0, schedule.rows).bound_extent(s.step, schedule.unroll);
-    s.weights.bound_extent(s.step, schedule.unroll);
-    s.pixels.vectorize(s.word).unroll(s.half).unroll(s.tile_x).unroll(s.tile_y).unroll(s.step);
-    s.weights.compute_at(s.acc, steps).store_in(Halide::MemoryType::Register);
-    s.weights.bound(s.word, 0, 4)
-        .bound(s.tile_c, 0, schedule.channels)
-        .vectorize(s.word)
-        .unroll(s.tile_c)
-        .unroll(s.step);
+    std::vector<Var> at = {s.c};
+    append(at, positions_and_phases(s.axes, s.q, s.phase));
+    at.push_back(s.n);
+    s.y(at) = epilogue(problem, sum_by_pairs(of_slices), operands, std::vector<Expr>(at.begin(), at.end()));
 }
 
 }  // namespace
 
+int parts(const Problem &problem) {
+    return problem.x_type != DType::f32 ? 1 : problem.w_type == DType::f32 ? 3 : 2;
+}
+
 int steps(const Problem &problem) {
-    return ceil_div(static_cast<int>(problem.in_channels), step_products);
+    return ceil_div(static_cast<int>(problem.in_channels), step_products(problem));
+}
+
+std::vector<int> turns(const Problem &problem, const MmaSchedule &schedule) {
+    std::vector<int> result = {steps(problem) / schedule.unroll};
+    for (const AxisMap &axis : axis_maps(problem)) {
+        result.push_back(axis.taps);
+    }
+    return result;
+}
+
+std::vector<int> slices_of_turns(const Problem &problem, const MmaSchedule &schedule) {
+    int left = schedule.slices;
+    std::vector<int> result;
+    for (const int count : turns(problem, schedule)) {
+        result.push_back(std::gcd(left, count));
+        left /= result.back();
+    }
+    return left == 1 ? result : std::vector<int>();
 }
 
 std::vector<int> packed_extents(const Problem &problem, const MmaSchedule &schedule) {
-    std::vector<int> result = {thread_products, step_products / thread_products, 8, schedule.channels, steps(problem)};
+    std::vector<int> result = {thread_products(problem), 4, 8, schedule.channels, steps(problem)};
     const std::vector<AxisMap> axes = axis_maps(problem);
     for (const AxisMap &axis : axes) {
         result.push_back(axis.taps);
@@ -312,7 +303,7 @@ Func pack(const Problem &problem, const MmaSchedule &schedule, const Func &w) {
     const Var product("product"), t("t"), column("column"), tile("tile"), step("step"), panel("panel");
     const std::vector<Var> tap = vars("tap", axes.size()), phase = vars("phase", axes.size());
     const Expr channel = panel * schedule.panel() + column / 2 * (2 * schedule.channels) + 2 * tile + column % 2;
-    const Expr k = step * step_products + t * thread_products + product;
+    const Expr k = step * step_products(problem) + t * thread_products(problem) + product;
     std::vector<Var> order = {product, t, column, tile, step};
     append(order, tap);
     order.push_back(panel);
@@ -323,17 +314,29 @@ Func pack(const Problem &problem, const MmaSchedule &schedule, const Func &w) {
     return packed;
 }
 
-Func build(const Problem &problem, const MmaSchedule &schedule, const Operands &operands) {
+std::vector<Var> Stages::outer() const {
+    std::vector<Var> at = {along_y};
+    at.insert(at.end(), q.begin() + std::min<size_t>(q.size(), 2), q.end());
+    append(at, phase);
+    at.push_back(n);
+    return at;
+}
+
+Stages define(const Problem &problem, const MmaSchedule &schedule, const Operands &operands) {
     Stages s;
     s.axes = axis_maps(problem);
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
+    s.slice = vars("slice", s.axes.size() + 1);
+    if (problem.x_layout == Layout::ncx) {
+        define_image(s, problem, operands.stored_x);
+    }
     define_pixels(s, schedule, problem, operands.stored_x);
     define_weights(s, operands.stored_packed);
-    define_sums(s, problem);
+    define_sums(s, problem, schedule);
+    define_shared(s, problem, schedule);
     define_output(s, problem, schedule, operands);
-    schedule_sums(s, schedule, schedule_output(s, problem, schedule));
-    return s.y;
+    return s;
 }
 
 }  // namespace kiln::mma

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "algorithms/each_schedule.h"
 #include "algorithms/staged/staged.h"
 #include "algorithms/staged/words.h"
 #include "expressions/arithmetic.h"
@@ -116,27 +117,6 @@ double cycles(const Problem &problem, const Schedule &s, const TargetModel &targ
     return gpu.launch_cycles + call_cycles + std::max(computing, loading) + adding;
 }
 
-namespace {
-
-// Numbers of a schedule and the values that are compared.
-struct Choice {
-    int Schedule::*number;
-    std::vector<int> values;
-};
-
-template <typename F>
-void for_each_schedule(const std::vector<Choice> &choices, size_t from, Schedule &schedule, const F &call) {
-    if (from == choices.size()) {
-        return call(schedule);
-    }
-    for (const int value : choices[from].values) {
-        schedule.*choices[from].number = value;
-        for_each_schedule(choices, from + 1, schedule, call);
-    }
-}
-
-}  // namespace
-
 std::vector<int> chunks_of(int channels) {
     std::vector<int> result = {std::min(channels, 64)};
     while (result.back() > 1) {
@@ -151,7 +131,7 @@ Schedule default_schedule(const Problem &problem, const TargetModel &target) {
     const int in = steps(problem);
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     // The vectors follow from the channels, and the unrolled part of a chunk from that.
-    const std::vector<Choice> choices = {
+    const std::vector<Choice<Schedule>> choices = {
         {&Schedule::channels, divisors_among(channels, {1, 2, 4, 8, 16})},
         {&Schedule::pixels, whole_range(1, std::min(width, 8))},
         {&Schedule::threads_c, halves(32, 1)},
@@ -173,9 +153,9 @@ Schedule default_schedule(const Problem &problem, const TargetModel &target) {
         return is_used && s.threads() >= least_threads && s.threads() <= target.gpu.threads_per_block &&
                s.channels * s.pixels <= target.gpu.registers && shared_bytes(problem, s) <= target.gpu.shared_bytes;
     };
-    Schedule best, schedule;
+    Schedule best;
     double least = INFINITY;
-    for_each_schedule(choices, 0, schedule, [&](Schedule s) {
+    for_each_schedule(choices, Schedule(), [&](Schedule s) {
         if (!is_worth_it(s)) {
             return;
         }

@@ -3,6 +3,8 @@
 #include "algorithms/deformable/deformable.h"
 #include "algorithms/deformable/schedule_gpu.h"
 #include "expressions/points.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
 #include "moves/gpu_schedule.h"
 
 namespace kiln::staged {
@@ -30,22 +32,24 @@ Problem product_of_samples(const Problem &problem) {
     return product;
 }
 
-Func build_samples(const Problem &problem, const Schedule &schedule, const Operands &operands) {
-    deformable::DeformableStages d = deformable::deformable(problem, deformable::DeformableSchedule(), operands);
+Func gather_samples(const Problem &problem, const Operands &operands) {
+    // The deformable algorithm's own product, of weights as it packs them, is left out.
+    Operands without_weights = operands;
+    without_weights.packed = Func("none");
+    without_weights.packed(vars("k", 5)) = Halide::Internal::make_zero(sum_type(problem));
+    deformable::DeformableStages d = deformable::deformable(problem, deformable::DeformableSchedule(), without_weights);
     const int channels = static_cast<int>(problem.in_channels);
     const int of_offsets = channels / static_cast<int>(problem.offset_groups);
-    deformable::schedule_samples_gpu(d, of_offsets);
-    const Problem product = product_of_samples(problem);
+    // Without the type itself a number is made of its bits anew for each tap that reads it.
+    const bool widens_slowly = operands.f16_bits && problem.x_type == DType::f16;
+    deformable::schedule_samples_gpu(d, of_offsets, problem.x_layout == Layout::ncx || widens_slowly);
     const Var k("k"), p("p"), n("n");
-    Operands of_product = operands;
-    of_product.x = Func("samples");
-    of_product.x(k, p, n) = d.sample(k % channels % of_offsets, k % channels / of_offsets, p, k / channels, n);
-    Stages s = define(product, schedule, of_product);
-    schedule_gpu(s, product, schedule);
-    return s.y;
+    Func samples("samples");
+    samples(k, p, n) = d.sample(k % channels % of_offsets, k % channels / of_offsets, p, k / channels, n);
+    return samples;
 }
 
-Func pack_samples(const Problem &problem, const Schedule &schedule, const Sizes &sizes, const Func &w) {
+Func weights_of_samples(const Problem &problem, const Sizes &sizes, const Func &w) {
     const Var c("c"), k("k"), tap("tap");
     const int channels = static_cast<int>(problem.in_channels);
     const std::vector<Expr> taps = coordinates(k / channels, sizes.kernel);
@@ -53,7 +57,20 @@ Func pack_samples(const Problem &problem, const Schedule &schedule, const Sizes 
     at.insert(at.end(), taps.rbegin(), taps.rend());
     Func flat("flat");
     flat(c, k, tap) = w(at);
-    return pack(product_of_samples(problem), schedule, flat);
+    return flat;
+}
+
+Func build_samples(const Problem &problem, const Schedule &schedule, const Operands &operands) {
+    Operands of_product = operands;
+    of_product.x = gather_samples(problem, operands);
+    const Problem product = product_of_samples(problem);
+    Stages s = define(product, schedule, of_product);
+    schedule_gpu(s, product, schedule);
+    return s.y;
+}
+
+Func pack_samples(const Problem &problem, const Schedule &schedule, const Sizes &sizes, const Func &w) {
+    return pack(product_of_samples(problem), schedule, weights_of_samples(problem, sizes, w));
 }
 
 }  // namespace kiln::staged

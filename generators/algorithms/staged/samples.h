@@ -17,6 +17,10 @@ bool samples_apply(const Problem &problem);
 // That 1x1 convolution: over points, of float32 with channels innermost.
 Problem product_of_samples(const Problem &problem);
 
+// Its input over (channel, point, n), and its weights; samples are scheduled.
+Halide::Func gather_samples(const Problem &problem, const Operands &operands);
+Halide::Func weights_of_samples(const Problem &problem, const Sizes &sizes, const Halide::Func &w);
+
 // y over (channel, point, n), scheduled.
 Halide::Func build_samples(const Problem &problem, const Schedule &schedule, const Operands &operands);
 

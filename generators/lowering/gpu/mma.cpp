@@ -16,10 +16,26 @@ using IrStmt = Halide::Internal::Stmt;
 
 namespace {
 
-constexpr const char *word = "kiln_two_products", *unknown = "kiln_of_any_value";
+constexpr const char *word = "kiln_word_of", *unknown = "kiln_of_any_value";
+constexpr const char *leading = "kiln_leading_tf32", *remaining = "kiln_remaining_tf32";
 // Of definitions, with a suffix for the type and the number of the sum first; and what stands for all four.
 constexpr const char *one_sum = "kiln_mma_sum_", *all_sums = "kiln_mma_";
-constexpr const char *instruction = "mma.sync.aligned.m16n8k16.row.col.f32.";
+
+struct Instruction {
+    MmaType type;
+    const char *suffix, *text;
+};
+
+constexpr Instruction instructions[] = {
+    {MmaType::f16, "f16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"},
+    {MmaType::bf16, "bf16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"},
+    {MmaType::tf32, "tf32", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"},
+};
+
+template <typename F>
+const Instruction &find_instruction(const F &is_it) {
+    return *std::find_if(std::begin(instructions), std::end(instructions), is_it);
+}
 
 bool starts_with(const std::string &text, const char *start) {
     return text.rfind(start, 0) == 0;
@@ -38,19 +54,28 @@ bool are_equal(const std::vector<Expr> &a, const std::vector<Expr> &b) {
 
 }  // namespace
 
-Expr two_products(const Expr &first, const Expr &number) {
+Expr word_of(const Expr &first, const Expr &number) {
     return Call::make(UInt(32), word, {first, number}, Call::PureExtern);
 }
 
-std::vector<Expr> mma_sums(bool bfloat16, const MmaOperands &operands) {
+// What they stand for is put in last: Halide would take out of the sums what these have in common, one by one.
+Expr leading_tf32(const Expr &word) {
+    return Call::make(UInt(32), leading, {word}, Call::PureExtern);
+}
+
+Expr remaining_tf32(const Expr &word) {
+    return Call::make(UInt(32), remaining, {word}, Call::PureExtern);
+}
+
+std::vector<Expr> mma_sums(MmaType type, const MmaOperands &operands) {
+    const char *suffix = find_instruction([type](const Instruction &one) { return one.type == type; }).suffix;
     std::vector<Expr> result, args(1);
     for (const std::vector<Expr> &list : {operands.rows, operands.columns, operands.sums}) {
         args.insert(args.end(), list.begin(), list.end());
     }
     for (int i = 0; i < 4; i++) {
         args[0] = i;
-        result.push_back(
-            Call::make(Float(32), one_sum + std::string(bfloat16 ? "bf16" : "f16"), args, Call::PureExtern));
+        result.push_back(Call::make(Float(32), std::string(one_sum) + suffix, args, Call::PureExtern));
     }
     return result;
 }
@@ -66,6 +91,14 @@ Expr CallMma::visit(const Call *op) {
     if (starts_with(op->name, one_sum)) {
         throw Halide::InternalError("a sum of matrix products that does not stand by itself");
     }
+    if (op->name == leading || op->name == remaining) {
+        // Rounded, so that what is left has either sign.
+        const Expr bits = mutate(op->args[0]);
+        const Expr first = (bits + make_const(bits.type(), 0x1000)) & make_const(bits.type(), 0xffffe000u);
+        return op->name == leading ? first
+                                   : Halide::reinterpret(bits.type(), Halide::reinterpret(Float(32), bits) -
+                                                                          Halide::reinterpret(Float(32), first));
+    }
     if (op->name != word) {
         return IRMutator::visit(op);
     }
@@ -74,33 +107,37 @@ Expr CallMma::visit(const Call *op) {
         first = same->value;
     }
     const Load *load = first.as<Load>();
-    if (load == nullptr || !load->type.is_scalar() || load->type.bits() != 16) {
-        throw Halide::InternalError("two products that are not loaded");
+    if (load == nullptr || !load->type.is_scalar() || (load->type.bits() != 16 && load->type.bits() != 32)) {
+        throw Halide::InternalError("a word of products that is not loaded");
     }
-    Expr index = simplify(mutate(load->index) / 2);
+    const int of_word = 32 / load->type.bits();
+    Expr index = simplify(mutate(load->index) / of_word);
     if (const auto *numbers = op->args[1].as<Ramp>()) {
         index = Ramp::make(index + numbers->base, numbers->stride, numbers->lanes);
     } else {
         index += op->args[1];
     }
-    const ModulusRemainder alignment(std::max<int64_t>(load->alignment.modulus / 2, 1), load->alignment.remainder / 2);
+    const ModulusRemainder alignment(std::max<int64_t>(load->alignment.modulus / of_word, 1),
+                                     load->alignment.remainder / of_word);
     return Load::make(op->type, load->name, simplify(index), load->image, load->param, const_true(op->type.lanes()),
                       alignment);
 }
 
-// Whether a statement has products.
-bool multiplies(const IrStmt &statement) {
+// Whether a statement has products, of numbers of that type where one is named.
+bool multiplies(const IrStmt &statement, const char *type = "") {
     class Visitor : public IRVisitor {
       public:
+        std::string name;
         bool found = false;
 
       protected:
         using IRVisitor::visit;
         void visit(const Call *op) override {
-            found = found || starts_with(op->name, one_sum);
+            found = found || starts_with(op->name, name.c_str());
             IRVisitor::visit(op);
         }
     } visitor;
+    visitor.name = std::string(one_sum) + type;
     statement.accept(&visitor);
     return visitor.found;
 }
@@ -113,6 +150,10 @@ IrStmt CallMma::visit(const IfThenElse *op) {
 IrStmt CallMma::visit(const For *op) {
     const bool outer = in_products_;
     in_products_ = outer || (is_gpu(op->for_type) && multiplies(op->body));
+    if (in_products_ && op->for_type == ForType::GPUThread && multiplies(op->body, "tf32")) {
+        const auto extent = as_const_int(op->extent);
+        threads_ = std::max(threads_, 1) * static_cast<int>(extent.value_or(1));
+    }
     IrStmt result = IRMutator::visit(op);
     in_products_ = outer;
     return result;
@@ -233,14 +274,18 @@ std::string instruction_of(const std::string &text) {
         }
         return result + "}";
     };
-    return "{ .reg .b32 %k<10>; .reg .b32 %m<4>; " + moves + instruction + type + "." + type +
-           ".f32 {%m0,%m1,%m2,%m3}, " + list(0, 4) + ", " + list(4, 6) + ", " + list(6, 10) + "; mov.b64 " +
-           sums.substr(0, comma) + ", {%m0,%m1}; mov.b64 " + sums.substr(comma + 2) + ", {%m2,%m3}; }";
+    const Instruction &found = find_instruction([&type](const Instruction &one) { return type == one.suffix; });
+    return "{ .reg .b32 %k<10>; .reg .b32 %m<4>; " + moves + found.text + " {%m0,%m1,%m2,%m3}, " + list(0, 4) + ", " +
+           list(4, 6) + ", " + list(6, 10) + "; mov.b64 " + sums.substr(0, comma) + ", {%m0,%m1}; mov.b64 " +
+           sums.substr(comma + 2) + ", {%m2,%m3}; }";
 }
 
 }  // namespace
 
-std::string use_mma(const std::string &ptx) {
+std::string use_mma(const std::string &ptx, int threads) {
+    // A multiprocessor's four parts have 16384 registers each, which warps get by eights.
+    const int warps = (std::max(threads, 1) + 127) / 128, registers = 16384 / 32 / warps / 8 * 8;
+    const std::string limit = registers > 255 ? "" : "\n.maxnreg " + std::to_string(registers);
     std::string result;
     size_t at = 0;
     const std::string call = std::string("call.uni (retval0), ") + all_sums;
@@ -251,6 +296,11 @@ std::string use_mma(const std::string &ptx) {
     }
     for (size_t found = ptx.find(call, at); found != std::string::npos; found = ptx.find(call, at)) {
         const size_t begin = ptx.rfind("{ // callseq", found), end = ptx.find("} // callseq", found);
+        const size_t body = ptx.rfind("\n{\n", found);  // of the kernel
+        if (body != std::string::npos && body >= at) {
+            result += ptx.substr(at, body - at) + limit;
+            at = body;
+        }
         result += ptx.substr(at, begin - at);
         result += instruction_of(ptx.substr(begin, end - begin));
         at = ptx.find('\n', end);
@@ -258,13 +308,13 @@ std::string use_mma(const std::string &ptx) {
     return result + ptx.substr(at);
 }
 
-void use_mma(Halide::Module &module) {
+void use_mma(Halide::Module &module, int threads) {
     Halide::Buffer<> source = device_source(module);
     if (!source.defined()) {
         return;
     }
     char *begin = static_cast<char *>(source.data()), *end = begin + source.size_in_bytes();
-    const std::string ptx(begin, std::find(begin, end, '\0')), with_instructions = use_mma(ptx);
+    const std::string ptx(begin, std::find(begin, end, '\0')), with_instructions = use_mma(ptx, threads);
     if (with_instructions.size() > ptx.size()) {
         throw Halide::InternalError("PTX of matrix products is longer than that of calls");
     }
