@@ -3,8 +3,8 @@
 //
 // Of the instruction's operands (lowering/gpu/mma.h) a thread (t, g) holds rows g and g + 8 of positions, column g of
 // weights, and of both the products that t has. Which number of the sum is called which product is the instruction's,
-// but any order is as good, if both operands have it: here a thread's products of two instructions are 8 neighbouring
-// input channels, one load. In the same way the output channels of its sums, of all tiles, are neighbours.
+// but any order is as good, if both operands have it: here a thread's products of two instructions are 16 bytes of
+// neighbouring input channels, one load. In the same way the output channels of its sums, of all tiles, are neighbours.
 #include "algorithms/mma/mma.h"
 
 #include <algorithm>
@@ -41,15 +41,20 @@ int panels(const Problem &problem, const MmaSchedule &schedule) {
     return static_cast<int>(problem.out_channels) / schedule.panel();
 }
 
-// x with channels innermost, over points. Blocks go by tiles of it: what of those is outside is never stored.
-void define_image(Stages &s, const Problem &problem, const Func &x) {
-    const Var point("point");
+// Of x, the innermost axis first.
+std::vector<Expr> image_sizes(const Stages &s) {
     std::vector<Expr> sizes;
     for (const AxisMap &axis : s.axes) {
         sizes.emplace_back(axis.in);
     }
+    return sizes;
+}
+
+// x with channels innermost, over points. Blocks go by tiles of it: what of those is outside is never stored.
+void define_image(Stages &s, const Problem &problem, const Func &x) {
+    const Var point("point");
     std::vector<Expr> at = {Halide::min(s.c, static_cast<int>(problem.in_channels) - 1)};
-    append(at, coordinates(Halide::min(point, static_cast<int>(problem.in_points()) - 1), sizes));
+    append(at, coordinates(Halide::min(point, static_cast<int>(problem.in_points()) - 1), image_sizes(s)));
     at.emplace_back(s.n);
     s.tile = Func("tile");
     s.image = Func("image");
@@ -61,11 +66,7 @@ void define_image(Stages &s, const Problem &problem, const Func &x) {
 Expr pixel_at(const Stages &s, const Func &x, const Expr &channel, const std::vector<Expr> &position) {
     std::vector<Expr> at = {channel};
     if (s.image) {
-        std::vector<Expr> sizes;
-        for (const AxisMap &axis : s.axes) {
-            sizes.emplace_back(axis.in);
-        }
-        at.push_back(number_of(position, sizes));
+        at.push_back(number_of(position, image_sizes(s)));
     } else {
         append(at, position);
     }

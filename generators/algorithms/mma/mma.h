@@ -87,7 +87,7 @@ struct Stages {
     Halide::Var tile_c{"tile_c"}, tile_x{"tile_x"}, tile_y{"tile_y"};
     Halide::Var along_c{"along_c"}, along_x{"along_x"}, along_y{"along_y"};
     std::vector<Halide::Var> slice;                        // of each loop over the sum
-    Halide::Var word{"word"}, half{"half"}, step{"step"};  // of operands: two products each, rows of positions
+    Halide::Var word{"word"}, half{"half"}, step{"step"};  // of operands: a thread's four; rows of positions
     // Which instruction of a step and which step, in a turn; and turns of a slice, of each loop over the sum.
     std::vector<Halide::RVar> of_turn, turns;
     std::optional<Halide::Func> turn;  // the sums of a turn, where they are not added to acc at once
@@ -109,8 +109,8 @@ struct Stages {
 Stages define(const Problem &problem, const MmaSchedule &schedule, const Operands &operands);
 void schedule_gpu(Stages &stages, const Problem &problem, const MmaSchedule &schedule);
 
-// Weights as threads read them, 8 input channels of an output channel at once: over (input channel, thread of 4, output
-// channel of 8, tile of channels, step, tap of each axis, panel, phase of each axis).
+// Weights as threads read them, 16 bytes of an output channel at once: over (input channel, thread of 4, output channel
+// of 8, tile of channels, step, tap of each axis, panel, phase of each axis).
 std::vector<int> packed_extents(const Problem &problem, const MmaSchedule &schedule);
 Halide::Func pack(const Problem &problem, const MmaSchedule &schedule, const Halide::Func &w);
 

@@ -28,9 +28,9 @@ enum class DType : uint8_t { f64, f32, f16, bf16, s8, u8, s32 };
 // How data lies in memory: [batch][channel][spatial...] or [batch][spatial...][channel]; open: said at run time, `?` in
 // texts.
 enum class Layout : uint8_t { ncx, nxc, open };
-// strict: only algorithms whose rounding is a plain sum of products (no Winograd, no Strassen). fast: products of
-// float16 may be summed in float16, up to fast_products of them, before they are added up in float32; canonical for
-// float16 only.
+// strict: only algorithms whose rounding is a plain sum of products (no Winograd, no Strassen, no matrix instructions
+// of a GPU). fast: products of float16 may be summed in float16, up to fast_products of them, before they are added up
+// in float32; canonical for float16 only.
 enum class Accuracy : uint8_t { normal, strict, fast };
 inline constexpr int fast_products = 64;
 
