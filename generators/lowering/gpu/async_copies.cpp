@@ -298,7 +298,7 @@ IrStmt CopyAhead::copy_ahead(const For *chunks) {
 }
 
 void use_async_copies(Halide::Module &module) {
-    replace_calls(module, prefix, instruction);
+    rewrite_ptx(module, [](const std::string &ptx) { return replace_calls(ptx, prefix, instruction); });
 }
 
 }  // namespace kiln

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
+#include <string>
 
-#include "lowering/gpu_module.h"
+#include "lowering/gpu/ptx_calls.h"
 
 namespace kiln {
 
@@ -223,49 +223,21 @@ IrStmt CallMma::visit(const Block *op) {
 
 namespace {
 
-// A call's lines in LLVM's text, each of which must be there.
-class CallText {
-  public:
-    explicit CallText(const std::string &text) : lines_(text) {}
-    // The next line, less blanks before it; what follows `start` in it, less `end`.
-    std::string line(const std::string &start, const std::string &end) {
-        std::string text;
-        if (!std::getline(lines_, text)) {
-            throw Halide::InternalError("a call of mma ends too early");
-        }
-        text.erase(0, text.find_first_not_of(" \t"));
-        if (text.size() < start.size() + end.size() || text.compare(0, start.size(), start) != 0 ||
-            text.compare(text.size() - end.size(), end.size(), end) != 0) {
-            throw Halide::InternalError("a call of mma is not as expected: " + text);
-        }
-        return text.substr(start.size(), text.size() - start.size() - end.size());
+// The instruction in place of a call.
+std::string instruction_of(const PtxCall &call) {
+    if (call.operands.size() != 10 || call.result.find(", ") == std::string::npos) {
+        throw Halide::InternalError("a call of mma is not as expected: " + call.result);
     }
-
-  private:
-    std::istringstream lines_;
-};
-
-// The instruction in place of a call, `text`: from the brace that opens it to that which ends it.
-std::string instruction_of(const std::string &text) {
-    CallText call(text);
-    call.line("{ // callseq", "");
-    std::vector<std::string> operands;
+    std::vector<std::string> operands = call.operands;
     std::string moves;
-    for (int i = 0; i < 10; i++) {
-        const std::string parameter = "param" + std::to_string(i);
-        call.line(".param .b32 \t" + parameter, ";");
-        std::string operand = call.line("st.param.b32 \t[" + parameter + "], ", ";");
-        if (operand[0] != '%') {  // a constant, of which the instruction has none
+    for (size_t i = 0; i < operands.size(); i++) {
+        if (operands[i][0] != '%') {  // a constant, of which the instruction has none
             const std::string constant = "%k" + std::to_string(i);
-            moves += "mov.b32 " + constant + ", " + operand + "; ";
-            operand = constant;
+            moves += "mov.b32 " + constant + ", " + operands[i] + "; ";
+            operands[i] = constant;
         }
-        operands.push_back(operand);
     }
-    call.line(".param .align 16 .b8 \tretval0[16]", ";");
-    std::string type = call.line(std::string("call.uni (retval0), ") + all_sums, ");");
-    type.erase(type.find(','));
-    const std::string sums = call.line("ld.param.v2.b64 \t{", "}, [retval0];");
+    const std::string sums = call.result.substr(1, call.result.size() - 2);
     const size_t comma = sums.find(", ");
     const auto list = [&](size_t begin, size_t end) {
         std::string result;
@@ -274,51 +246,33 @@ std::string instruction_of(const std::string &text) {
         }
         return result + "}";
     };
-    const Instruction &found = find_instruction([&type](const Instruction &one) { return type == one.suffix; });
+    const Instruction &found = find_instruction([&](const Instruction &one) { return call.name == one.suffix; });
     return "{ .reg .b32 %k<10>; .reg .b32 %m<4>; " + moves + found.text + " {%m0,%m1,%m2,%m3}, " + list(0, 4) + ", " +
            list(4, 6) + ", " + list(6, 10) + "; mov.b64 " + sums.substr(0, comma) + ", {%m0,%m1}; mov.b64 " +
            sums.substr(comma + 2) + ", {%m2,%m3}; }";
 }
 
-}  // namespace
-
-std::string use_mma(const std::string &ptx, int threads) {
+// Kernels with instructions get no more registers than blocks of so many threads can have.
+std::string limit_registers(std::string ptx, int threads) {
     // A multiprocessor's four parts have 16384 registers each, which warps get by eights.
     const int warps = (std::max(threads, 1) + 127) / 128, registers = 16384 / 32 / warps / 8 * 8;
-    const std::string limit = registers > 255 ? "" : "\n.maxnreg " + std::to_string(registers);
-    std::string result;
-    size_t at = 0;
-    const std::string call = std::string("call.uni (retval0), ") + all_sums;
-    const std::string declaration = ".extern .func  (.param .align 16 .b8 func_retval0[16]) " + std::string(all_sums);
-    for (size_t found = ptx.find(declaration); found != std::string::npos; found = ptx.find(declaration, at)) {
-        result += ptx.substr(at, found - at);
-        at = ptx.find(';', found) + 1;
+    if (registers > 255) {
+        return ptx;
     }
-    for (size_t found = ptx.find(call, at); found != std::string::npos; found = ptx.find(call, at)) {
-        const size_t begin = ptx.rfind("{ // callseq", found), end = ptx.find("} // callseq", found);
-        const size_t body = ptx.rfind("\n{\n", found);  // of the kernel
-        if (body != std::string::npos && body >= at) {
-            result += ptx.substr(at, body - at) + limit;
-            at = body;
-        }
-        result += ptx.substr(at, begin - at);
-        result += instruction_of(ptx.substr(begin, end - begin));
-        at = ptx.find('\n', end);
+    constexpr const char *instruction = "mma.sync.";
+    for (size_t at = ptx.rfind(instruction); at != std::string::npos; at = ptx.rfind(instruction, at)) {
+        at = ptx.rfind("\n{\n", at);  // where the kernel's body begins
+        ptx.insert(at, "\n.maxnreg " + std::to_string(registers));
     }
-    return result + ptx.substr(at);
+    return ptx;
 }
 
+}  // namespace
+
 void use_mma(Halide::Module &module, int threads) {
-    Halide::Buffer<> source = device_source(module);
-    if (!source.defined()) {
-        return;
-    }
-    char *begin = static_cast<char *>(source.data()), *end = begin + source.size_in_bytes();
-    const std::string ptx(begin, std::find(begin, end, '\0')), with_instructions = use_mma(ptx, threads);
-    if (with_instructions.size() > ptx.size()) {
-        throw Halide::InternalError("PTX of matrix products is longer than that of calls");
-    }
-    std::fill(std::copy(with_instructions.begin(), with_instructions.end(), begin), end, '\0');
+    rewrite_ptx(module, [threads](const std::string &ptx) {
+        return limit_registers(replace_calls(ptx, all_sums, instruction_of), threads);
+    });
 }
 
 }  // namespace kiln

@@ -61,10 +61,8 @@ class CallMma : public Halide::Internal::IRMutator {
     int threads_ = 0;
 };
 
-// PTX with the instructions in place of calls; it is no longer than `ptx`. Throws where a call is not as expected.
+// Puts the instructions in place of calls, in the PTX of a lowered module; throws where a call is not as expected.
 // Kernels with instructions get no more registers than blocks of so many threads can have.
-std::string use_mma(const std::string &ptx, int threads);
-// The same in a lowered module.
 void use_mma(Halide::Module &module, int threads);
 
 }  // namespace kiln

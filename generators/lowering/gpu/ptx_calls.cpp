@@ -59,17 +59,17 @@ std::string replace_calls(const std::string &ptx, const std::string &prefix, con
     return result + ptx.substr(at);
 }
 
-void replace_calls(Halide::Module &module, const std::string &prefix, const PtxInstruction &instruction) {
+void rewrite_ptx(Halide::Module &module, const std::function<std::string(const std::string &)> &rewrite) {
     Halide::Buffer<> source = device_source(module);
     if (!source.defined()) {
         return;
     }
     char *begin = static_cast<char *>(source.data()), *end = begin + source.size_in_bytes();
-    const std::string ptx(begin, std::find(begin, end, '\0')), replaced = replace_calls(ptx, prefix, instruction);
-    if (replaced.size() > ptx.size()) {
+    const std::string ptx(begin, std::find(begin, end, '\0')), rewritten = rewrite(ptx);
+    if (rewritten.size() > ptx.size()) {
         throw Halide::InternalError("PTX of instructions is longer than that of calls");
     }
-    std::fill(std::copy(replaced.begin(), replaced.end(), begin), end, '\0');
+    std::fill(std::copy(rewritten.begin(), rewritten.end(), begin), end, '\0');
 }
 
 }  // namespace kiln

@@ -21,7 +21,8 @@ using PtxInstruction = std::function<std::string(const PtxCall &)>;
 // PTX with instructions in place of the calls of all functions whose names begin with `prefix`, and without their
 // declarations. Throws where a call is not as expected.
 std::string replace_calls(const std::string &ptx, const std::string &prefix, const PtxInstruction &instruction);
-// The same in a lowered module, if it has PTX; the text must not become longer.
-void replace_calls(Halide::Module &module, const std::string &prefix, const PtxInstruction &instruction);
+
+// Puts what `rewrite` makes of a lowered module's PTX in its place, if it has any; the text must not become longer.
+void rewrite_ptx(Halide::Module &module, const std::function<std::string(const std::string &)> &rewrite);
 
 }  // namespace kiln
