@@ -23,7 +23,6 @@
 #include "algorithms/f16_accumulate/f16_accumulate.h"
 #include "algorithms/kn2row/kn2row.h"
 #include "algorithms/mma/mma.h"
-#include "algorithms/mma/samples.h"
 #include "algorithms/schedule_text.h"
 #include "algorithms/staged/samples.h"
 #include "algorithms/staged/staged.h"
@@ -451,35 +450,11 @@ struct StagedGpu {
     }
 };
 
-struct StagedSamplesGpu {
-    using Schedule = staged::Schedule;
-    static ScheduleSpace space(const Problem &problem, const TargetModel &target) {
-        return staged::space(staged::product_of_samples(problem), target);
-    }
-    static Schedule default_schedule(const Problem &problem, const TargetModel &target) {
-        return staged::default_schedule(staged::product_of_samples(problem), target);
-    }
-    static double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target) {
-        return staged::cycles(staged::product_of_samples(problem), schedule, target);
-    }
-    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
-    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
-                              const TargetModel &) {
-        return staged::build_samples(problem, schedule, operands);
-    }
-    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        return constants(staged::packed_extents(staged::product_of_samples(problem), schedule));
-    }
-    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
-                             const Halide::Func &w) {
-        return staged::pack_samples(problem, schedule, sizes, w);
-    }
-};
-
 struct MmaGpu {
     using Schedule = mma::MmaSchedule;
     static constexpr auto space = mma::space;
     static constexpr auto default_schedule = mma::default_schedule;
+    static constexpr auto cycles = mma::cycles;
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) {
         return constants(whole_phases(problem));
     }
@@ -498,25 +473,34 @@ struct MmaGpu {
     }
 };
 
-struct MmaSamplesGpu {
-    using Schedule = mma::SamplesSchedule;
+// Of a DeformConv by a GPU's algorithm A for convolutions: samples are gathered into the workspace, and what is left is
+// a 1x1 convolution of them (algorithms/staged/samples.h).
+template <class A>
+struct OfSamples {
+    using Schedule = typename A::Schedule;
     static ScheduleSpace space(const Problem &problem, const TargetModel &target) {
-        return mma::space(staged::product_of_samples(problem), target);
+        return A::space(staged::product_of_samples(problem), target);
     }
     static Schedule default_schedule(const Problem &problem, const TargetModel &target) {
-        return mma::default_schedule(staged::product_of_samples(problem), target);
+        return A::default_schedule(staged::product_of_samples(problem), target);
+    }
+    static double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target) {
+        return A::cycles(staged::product_of_samples(problem), schedule, target);
     }
     static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
-                              const TargetModel &) {
-        return mma::build_samples(problem, schedule, operands);
+                              const TargetModel &target) {
+        Operands of_product = operands;
+        of_product.x = of_product.stored_x = staged::gather_samples(problem, operands);
+        return A::build(staged::product_of_samples(problem), schedule, of_product, target);
     }
-    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
-        return constants(mma::packed_extents(staged::product_of_samples(problem), schedule));
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        return A::packed_extents(staged::product_of_samples(problem), schedule, sizes);
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
                              const Halide::Func &w) {
-        return mma::pack_samples(problem, schedule, sizes, w);
+        const Halide::Func of_product = staged::weights_of_samples(problem, sizes, w);
+        return A::pack(staged::product_of_samples(problem), schedule, sizes, of_product);
     }
 };
 

@@ -130,12 +130,12 @@ constexpr Algorithm list[] = {
          .summary = "stride-1 direct convolutions of output phases, which are channels where they read alike",
          .applies = is_fixed_conv_transpose,
          .runs_on = is_gpu}),
-    row<MmaSamplesGpu>(
+    row<OfSamples<MmaGpu>>(
         {.name = "gpu_mma_samples",
          .summary = "samples gathered into the workspace, times weights by matrix instructions",
          .applies = [](const Problem &p) { return is_fixed(p, Operator::deform_conv) && mma::samples_apply(p); },
          .runs_on = mma::runs_on}),
-    row<StagedSamplesGpu>(
+    row<OfSamples<StagedGpu>>(
         {.name = "gpu_staged_samples",
          .summary = "samples gathered into the workspace, times weights by chunks in shared memory",
          .applies = [](const Problem &p) { return is_fixed(p, Operator::deform_conv) && staged::samples_apply(p); },

@@ -67,6 +67,9 @@ bool fits(const Problem &problem, const MmaSchedule &schedule, const TargetModel
 int channels_together(const Problem &problem, const MmaSchedule &schedule);
 
 bool applies(const Problem &problem);
+// Whether it applies to what is left of a DeformConv (algorithms/staged/samples.h): of one group, and channels of an
+// offset group by fours. Weights of 16 bits are TF32 as they are.
+bool samples_apply(const Problem &problem);
 bool runs_on(const Problem &problem, const TargetModel &target);
 // Whether it is estimated to be faster than the staged algorithm, where that applies.
 bool is_profitable(const Problem &problem, const TargetModel &target);

@@ -5,6 +5,7 @@
 
 #include "algorithms/empty/empty.h"
 #include "algorithms/mma/mma.h"
+#include "algorithms/staged/samples.h"
 #include "expressions/arithmetic.h"
 #include "kiln/kernel.h"
 
@@ -24,7 +25,8 @@ int64_t MmaSchedule::shared_bytes() const {
     return int64_t{4} * threads() * 2 * channels * width() * rows;
 }
 
-void MmaSchedule::check(const Problem &problem) const {
+void MmaSchedule::check(const Problem &of_layer) const {
+    const Problem problem = of_layer.traits().deformable ? staged::product_of_samples(of_layer) : of_layer;
     const int of_block = panel() * warps_c;
     if (problem.out_channels % of_block != 0) {
         throw std::invalid_argument("schedule: a block has " + std::to_string(of_block) + " channels, which do not " +
@@ -57,6 +59,11 @@ bool applies(const Problem &problem) {
            !problem.has_open_sizes() && !is_empty(problem) && problem.groups == 1 &&
            problem.in_channels * size_of(problem.x_type) % 16 == 0 && problem.out_channels % 8 == 0 &&
            phases_are_whole(axis_maps(problem));
+}
+
+bool samples_apply(const Problem &problem) {
+    return staged::samples_apply(problem) && problem.in_channels / problem.offset_groups % 4 == 0 &&
+           applies(staged::product_of_samples(problem));
 }
 
 bool runs_on(const Problem &, const TargetModel &target) {

@@ -5,7 +5,6 @@
 #include "expressions/points.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
-#include "moves/gpu_schedule.h"
 
 namespace kiln::staged {
 
@@ -58,19 +57,6 @@ Func weights_of_samples(const Problem &problem, const Sizes &sizes, const Func &
     Func flat("flat");
     flat(c, k, tap) = w(at);
     return flat;
-}
-
-Func build_samples(const Problem &problem, const Schedule &schedule, const Operands &operands) {
-    Operands of_product = operands;
-    of_product.x = gather_samples(problem, operands);
-    const Problem product = product_of_samples(problem);
-    Stages s = define(product, schedule, of_product);
-    schedule_gpu(s, product, schedule);
-    return s.y;
-}
-
-Func pack_samples(const Problem &problem, const Schedule &schedule, const Sizes &sizes, const Func &w) {
-    return pack(product_of_samples(problem), schedule, weights_of_samples(problem, sizes, w));
 }
 
 }  // namespace kiln::staged

@@ -1,5 +1,6 @@
-// A DeformConv's products by the staged algorithm: samples are gathered into the workspace as the deformable algorithm
-// does, and what is left is a 1x1 convolution of them, whose input channels are those of all taps.
+// A DeformConv's products by another algorithm, the staged one or matrix instructions: samples are gathered into the
+// workspace as the deformable algorithm does, and what is left is a 1x1 convolution of them, whose input channels are
+// those of all taps.
 //
 // Applies to DeformConv of one group. Multiplications and error: the deformable algorithm's.
 #pragma once
@@ -20,10 +21,5 @@ Problem product_of_samples(const Problem &problem);
 // Its input over (channel, point, n), and its weights; samples are scheduled.
 Halide::Func gather_samples(const Problem &problem, const Operands &operands);
 Halide::Func weights_of_samples(const Problem &problem, const Sizes &sizes, const Halide::Func &w);
-
-// y over (channel, point, n), scheduled.
-Halide::Func build_samples(const Problem &problem, const Schedule &schedule, const Operands &operands);
-
-Halide::Func pack_samples(const Problem &problem, const Schedule &schedule, const Sizes &sizes, const Halide::Func &w);
 
 }  // namespace kiln::staged
