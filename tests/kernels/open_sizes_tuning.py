@@ -120,6 +120,15 @@ class OpenSizes(unittest.TestCase):
         self.assertEqual(answer["problems"][0]["tried"], 5)
         self.assertEqual({key(record) for record in self.records()}, tried)
         self.assertEqual(self.decisions.read_text(), decided)
+        finals = [record for record in self.records() if record.get("final")]
+        self.assertEqual(len(finals), len({key(record) for record in finals}), "what was compared is not compared again")
+        self.assertGreater(len(finals), 1)
+        # A comparison that was cut off is.
+        kept = [record for record in self.records() if record != finals[-1]]
+        self.timings.write_text("".join(json.dumps(record) + "\n" for record in kept))
+        self.tuned("--budget", "5c/layer", "--runner", self.runner, "--resume")
+        self.assertEqual(len([record for record in self.records() if record.get("final")]), len(finals) - 1 + len(finals))
+        self.assertEqual(self.decisions.read_text(), decided)
         recorded = self.timings.rename(self.folder / "recorded.jsonl")
         answer = self.tuned("--budget", "5c/layer", "--replay", recorded)
         self.assertEqual(answer["pool"]["drawn"], 0)

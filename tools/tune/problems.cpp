@@ -77,8 +77,15 @@ void Tuning::resume(TunedProblem &problem) {
         }
     }
     for (const Record &record : known_.of(problem.text)) {
-        if (record.machine != problem.processor || record.final || record.cold != options_.cold ||
-            record.size_texts() != problem.sizes || problem.search->knows(record.decision)) {
+        if (record.machine != problem.processor || record.cold != options_.cold ||
+            record.size_texts() != problem.sizes) {
+            continue;
+        }
+        if (record.final) {
+            problem.compared.push_back(record);
+            continue;
+        }
+        if (problem.search->knows(record.decision)) {
             continue;
         }
         problem.search->learn(record.decision, record.ok() ? record.ratio : -1);

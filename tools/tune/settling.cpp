@@ -33,9 +33,6 @@ std::vector<Decision> Tuning::finalists(const TunedProblem &problem) const {
 void Tuning::settle(TunedProblem &problem) {
     if (problem.error.empty() && problem.batches == 0 && problem.tried() == 0) {
         problem.error = "the budget was spent before its turn";
-    } else if (problem.error.empty() && problem.batches == 0) {
-        examine(problem, {}, Batch::Kind::baseline);
-        return;
     }
     if (!problem.error.empty()) {
         finish_settling(problem);
@@ -43,6 +40,14 @@ void Tuning::settle(TunedProblem &problem) {
     }
     problem.decision = problem.search->default_decision();
     problem.ratio = 1;
+    if (judge_by_earlier_comparison(problem)) {
+        finish_settling(problem);
+        return;
+    }
+    if (problem.batches == 0) {
+        examine(problem, {}, Batch::Kind::baseline);
+        return;
+    }
     const std::vector<Decision> best = finalists(problem);
     if (best.empty()) {
         finish_settling(problem);
@@ -80,17 +85,40 @@ void Tuning::compare_finalists(TunedProblem &problem) {
     time(problem, run);
 }
 
-void Tuning::judge_finalist(TunedProblem &problem, const CompiledCandidate &candidate, const Timing &timing,
-                            double ratio) {
-    if (timing.verdict != "ok" || timing.seconds.size() != final_rounds) {
+void Tuning::judge_finalist(TunedProblem &problem, const Record &record) {
+    if (!record.ok() || record.rounds != final_rounds) {
         return;
     }
-    const double error = error_of_median(ratios(timing, 0));
-    if (ratio < problem.ratio && 1 - ratio > std::max(least_gain, 3 * error)) {
-        problem.decision = candidate.decision;
-        problem.ratio = ratio;
+    if (record.ratio < problem.ratio && 1 - record.ratio > std::max(least_gain, 3 * record.noise)) {
+        problem.decision = record.decision;
+        problem.ratio = record.ratio;
     }
-    problem.noise = std::max(problem.noise, error);
+    problem.noise = std::max(problem.noise, record.noise);
+}
+
+// Whether an earlier run compared the same finalists with the default, to the end; then that decides again.
+bool Tuning::judge_by_earlier_comparison(TunedProblem &problem) {
+    std::vector<Record> found;
+    for (const Decision &decision : finalists(problem)) {
+        const auto last =
+            std::find_if(problem.compared.rbegin(), problem.compared.rend(), [&](const Record &record) {
+                return record.decision.algorithm == decision.algorithm && record.decision.schedule == decision.schedule;
+            });
+        if (last == problem.compared.rend()) {
+            return false;
+        }
+        found.push_back(*last);
+    }
+    for (const Record &record : found) {
+        if (problem.default_ms == 0 && record.ok()) {
+            problem.default_ms = record.ms / record.ratio;
+        }
+        problem.host = record.host;
+        problem.records.push_back(record);
+        problem.when.push_back(0);
+        judge_finalist(problem, record);
+    }
+    return !found.empty();
 }
 
 void Tuning::finish_settling(TunedProblem &problem) {

@@ -334,7 +334,7 @@ void Tuning::timed(Pool::Task task, size_t kernel, const Timing &timing, const M
     const double ratio = timing.verdict != "ok" ? -1 : kernel == 0 ? 1 : median(ratios(timing, 0));
     record(problem, batch.kernels[kernel], timing, ratio, machine);
     if (is_final) {
-        judge_finalist(problem, batch.kernels[kernel], timing, ratio);
+        judge_finalist(problem, problem.records.back());
     }
 }
 

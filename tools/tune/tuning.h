@@ -61,6 +61,7 @@ struct TunedProblem {
     std::vector<CompiledCandidate> compiled;  // the default first, and the best
     std::vector<Record> records;              // of this run, in order
     std::vector<double> when;                 // seconds from the run's start, of each
+    std::vector<Record> compared;             // by last comparisons of an earlier run
 
     // What was decided.
     Decision decision;
@@ -119,7 +120,8 @@ class Tuning : private Pool::Listener {
     void settle(TunedProblem &problem);
     std::vector<Decision> finalists(const TunedProblem &problem) const;
     void compare_finalists(TunedProblem &problem);
-    void judge_finalist(TunedProblem &problem, const CompiledCandidate &candidate, const Timing &timing, double ratio);
+    void judge_finalist(TunedProblem &problem, const Record &record);
+    bool judge_by_earlier_comparison(TunedProblem &problem);
     void finish_settling(TunedProblem &problem);
     void time(TunedProblem &problem, TimingRun run);
 
