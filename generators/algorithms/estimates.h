@@ -47,6 +47,12 @@ inline bool comes_from_far(const Problem &problem, const TargetModel &target) {
            bytes > 2 * static_cast<double>(target.core.l2.bytes);
 }
 
+// Whether what a call of float32 reads and writes is more than the last cache holds too.
+inline bool comes_from_memory(const Problem &problem, const TargetModel &target) {
+    const double bytes = 4.0 * (problem.x_elements() + problem.w_elements() + problem.y_elements());
+    return problem.x_type == DType::f32 && bytes > static_cast<double>(target.core.last.bytes);
+}
+
 // So many rows, each in a page of its own, a processor fetches ahead by itself.
 constexpr int fetched_rows = 32;
 
