@@ -123,8 +123,9 @@ double score_of_tile(const Problem &problem, const std::vector<AxisMap> &axes, i
     const double of_peak = share(problem, axes, channels, s, target) * share_of_crowded_lines(problem, axes, s, target);
     const double waits = s.prefetch_panels ? panels_wait(problem, s, target) : 0;
     const double of_call = waits + padded_copy_cycles(problem, axes, s, target);
-    const double besides = handing_on_cycles(s, target) + group_copy_cycles(problem, axes, s, target) +
-                           flattening_cycles(axes, s) + of_call * s.lanes / static_cast<double>(problem.y_elements());
+    const double besides = handing_on_cycles(problem, s, target) + group_copy_cycles(problem, axes, s, target) +
+                           flattening_cycles(axes, s) + far_pixels_cycles(problem, s, target) +
+                           of_call * s.lanes / static_cast<double>(problem.y_elements());
     return s.lanes * of_peak / (1 + of_peak * besides / steps);
 }
 

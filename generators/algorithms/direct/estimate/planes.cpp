@@ -195,6 +195,12 @@ double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, co
     return sweeps_row_by_panels(axes, s) ? 0 : planes / s.lanes + by_panels;
 }
 
+double far_pixels_cycles(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+    const bool whole = problem.out_channels <= s.panel();  // panels write pixels, which follow each other
+    const bool known = target.core.halves() == 2 && problem.groups == 1 && problem.y_layout == Layout::nxc;
+    return known && !whole && comes_from_memory(problem, target) ? far_vector_cycles(problem, s.vectors, 0, target) : 0;
+}
+
 bool fetches_output(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                     const TargetModel &target) {
     constexpr double ways_share = 0.5;  // of the first cache's, that rows may take

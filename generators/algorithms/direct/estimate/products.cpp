@@ -43,6 +43,25 @@ double weights_wait(const Problem &problem, const DirectSchedule &s, int vectors
     return std::max(0.0, read - beside_share * cycles);
 }
 
+// In how many parts a tile's vectors are counted of a core that takes whole ones in halves. Groups' are counted as
+// whole: what these wait for besides, which Winograd's estimate is compared with, is known so. Vectors of half the
+// lanes or less are no parts, but tiles that read channels-last x are chosen as if they were: 64 taps of one channel to
+// 8 take .109 ms on a Zen 4 by 12 positions and .115 by 28, and in planes .114 and .110.
+int parts_of_vectors(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+    const bool whole = 2 * s.lanes > target.lanes(32) || problem.x_layout == Layout::nxc;
+    return problem.groups == 1 && whole ? target.core.halves() : 1;
+}
+
+// The same as tile_rate() of a core that takes vectors in so many parts: it loads elements, which its products repeat,
+// at the rate of parts, and all else that a step issues goes on beside products that take as many times as long. On a
+// Zen 4 tiles of 7 products by one vector to 28 by two reach 97 to 99% where sums are long (480 channels at 14x14).
+double rate_by_parts(int parts, int products, int vectors, double elements, const TargetModel &target) {
+    const double peak = products / target.core.fma_per_cycle;
+    const double loads = (vectors + elements / parts) / target.core.loads_per_cycle;
+    const double cycles = std::max({peak, target.core.fma_latency, loads});
+    return peak / (cycles + 0.5 / (parts * parts) + 0.01 * loads);
+}
+
 }  // namespace
 
 TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
@@ -93,9 +112,13 @@ double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, i
     // Each partial sum's products have loads of their own.
     const double more_loads = s.has_row_lanes() ? s.partial_sums * split + (s.partial_sums - 1) * broadcasts
                                                 : elements_of_x(axes, s) - broadcasts;
+    const int parts = parts_of_vectors(problem, s, target);
     // What a tile of so many vectors takes, in times of one vector's at the peak.
     const auto time_of = [&, of_broadcasts = broadcasts](int of_panel) {
-        const double rate = tile_rate(s.partial_sums * of_panel, of_broadcasts, target, more_loads);
+        const int of_step = s.partial_sums * of_panel;
+        const double rate =
+            parts > 1 ? rate_by_parts(parts, of_step * of_broadcasts, of_step, of_broadcasts + more_loads, target)
+                      : tile_rate(of_step, of_broadcasts, target, more_loads);
         const double at_peak = s.partial_sums * of_panel * of_broadcasts / target.core.fma_per_cycle;
         const double wait = weights_wait(problem, s, of_panel, at_peak / rate, target);
         return of_panel * (1 / rate + wait / at_peak);
@@ -115,21 +138,24 @@ double share_beside_others(const Problem &problem, const std::vector<AxisMap> &a
                            const DirectSchedule &s, const TargetModel &target) {
     constexpr double cycles_of_load = 0.05;
     const auto [vectors, broadcasts] = loads_of(axes, s);
-    const int parts = s.has_row_lanes() ? 1 : s.partial_sums;
-    const double step = static_cast<double>(parts) * vectors * broadcasts / target.core.fma_per_cycle;
-    const int loads = s.has_row_lanes() ? vectors + broadcasts : parts * vectors + elements_of_x(axes, s);
-    const double cycles = target.lane_indexed_fma ? 0 : cycles_of_load * loads;
+    const bool row_lanes = s.has_row_lanes();
+    const int sums = row_lanes ? 1 : s.partial_sums, parts = parts_of_vectors(problem, s, target);
+    const double step = static_cast<double>(sums) * vectors * broadcasts / target.core.fma_per_cycle;
+    const double elements = row_lanes ? broadcasts : elements_of_x(axes, s);
+    const double loads = sums * vectors + elements / parts;
+    const double cycles = target.lane_indexed_fma ? 0 : cycles_of_load / parts * loads;
     return share_of_peak(problem, axes, channels, s, target) * step / (step + cycles);
 }
 
-double handing_on_cycles(const DirectSchedule &s, const TargetModel &target) {
+double handing_on_cycles(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
     constexpr int sums_beside_products = 12, few_sums = 16;
     const bool has_adders = target.core.has_separate_adders();
     const double cycles_of_few = has_adders ? 0.15 : 0.07, cycles_of_sum = has_adders ? 0.15 : 0.2;
     const bool delays = target.vector_bits == 512 && s.dot_width == 1;  // elsewhere it was not seen
     const int sums = s.partial_sums * s.vectors * s.width() * s.rows;
     const int few = std::clamp(sums - sums_beside_products, 0, few_sums - sums_beside_products);
-    return delays ? cycles_of_few * few + cycles_of_sum * std::max(0, sums - few_sums) : 0;
+    const double several = parts_of_vectors(problem, s, target) > 1 && s.vectors > 1 ? 0.5 : 0;
+    return delays ? several + cycles_of_few * few + cycles_of_sum * std::max(0, sums - few_sums) : 0;
 }
 
 }  // namespace kiln
