@@ -43,13 +43,15 @@ double weights_wait(const Problem &problem, const DirectSchedule &s, int vectors
     return std::max(0.0, read - beside_share * cycles);
 }
 
-// In how many parts a tile's vectors are counted of a core that takes whole ones in halves. Groups' are counted as
-// whole: what these wait for besides, which Winograd's estimate is compared with, is known so. Vectors of half the
-// lanes or less are no parts, but tiles that read channels-last x are chosen as if they were: 64 taps of one channel to
-// 8 take .109 ms on a Zen 4 by 12 positions and .115 by 28, and in planes .114 and .110.
+// In how many parts a tile's vectors are counted of a core that takes whole ones in halves. Other numbers than float32
+// are no operands that a product repeats from memory: with pairs of bfloat16, 512 to 128 channels at 28x28, tiles of
+// one vector take 1.35 times as long as of two. Groups' are counted as whole: what these wait for besides, which
+// Winograd's estimate is compared with, is known so. Vectors of half the lanes or less are no parts, but tiles that
+// read channels-last x are chosen as if they were: 64 taps of one channel to 8 take .109 ms on a Zen 4 by 12 positions
+// and .115 by 28, and in planes .114 and .110.
 int parts_of_vectors(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
     const bool whole = 2 * s.lanes > target.lanes(32) || problem.x_layout == Layout::nxc;
-    return problem.groups == 1 && whole ? target.core.halves() : 1;
+    return problem.groups == 1 && problem.x_type == DType::f32 && whole ? target.core.halves() : 1;
 }
 
 // The same as tile_rate() of a core that takes vectors in so many parts: it loads elements, which its products repeat,
