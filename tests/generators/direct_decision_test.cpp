@@ -370,5 +370,26 @@ TEST(DirectDecision, depthwise_channels_that_share_sets_take_tall_tiles) {
     }
 }
 
+// A core that takes vectors in halves multiplies elements as it loads them: tiles of one vector reach as much as those
+// of several. Not where they are no floats, nor where memory holds y, which is written by vectors of a pixel or of a
+// row.
+TEST(DirectDecision, halves_of_vectors_take_tiles_of_one) {
+    const auto schedule_of = [](const std::string &text, const char *target) {
+        return default_decision(parsed(text), find_target(target)).schedule;
+    };
+    const std::string expand = "-n1-c16-i12544-m48-o12544-k1-s1-d1-p0,0-g1-";
+    const auto one = testing::HasSubstr("vectors:1;");
+    EXPECT_THAT(schedule_of("conv1d-f32" + expand + "nxc,nxc", "x86-64-zen4"), one);
+    EXPECT_THAT(schedule_of("conv1d-f32" + expand + "nxc,nxc", "x86-64-zen5"), testing::Not(one));
+    for (const char *type : {"conv1d-bf16", "conv1d-f16"}) {
+        EXPECT_THAT(schedule_of(type + expand + "nxc,nxc", "x86-64-zen4"), testing::Not(one)) << type;
+    }
+    const std::string far = "conv1d-f32-n1-c32-i65536-m64-o65536-k1-s1-d1-p0,0-g1-";
+    for (const char *layouts : {"nxc,nxc", "ncx,ncx"}) {
+        EXPECT_THAT(schedule_of(far + layouts, "x86-64-zen4"), testing::HasSubstr("vectors:4;")) << layouts;
+    }
+    EXPECT_THAT(schedule_of(far + "ncx,ncx", "x86-64-zen4"), testing::HasSubstr("prefetch_output:1"));
+}
+
 }  // namespace
 }  // namespace kiln
