@@ -17,6 +17,10 @@ struct Decision {
     std::string schedule;
 };
 
+inline bool operator==(const Decision &a, const Decision &b) {
+    return a.algorithm == b.algorithm && a.schedule == b.schedule;
+}
+
 // The decision taken where nobody tuned one. Throws std::invalid_argument where Kiln cannot make a kernel for the
 // problem, saying which part of it.
 Decision default_decision(const Problem &problem, const TargetModel &target);

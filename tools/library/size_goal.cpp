@@ -81,10 +81,7 @@ class SizeSearch {
 
   private:
     void add(const Decision &decision) {
-        const auto same = [&](const SizedDecision &candidate) {
-            return candidate.decision.algorithm == decision.algorithm &&
-                   candidate.decision.schedule == decision.schedule;
-        };
+        const auto same = [&](const SizedDecision &candidate) { return candidate.decision == decision; };
         if (std::none_of(candidates_.begin(), candidates_.end(), same)) {
             candidates_.push_back({decision});
         }
@@ -192,7 +189,7 @@ double SizeChoice::times_operations() const {
 }
 
 std::string SizeChoice::text() const {
-    if (taken.decision.algorithm == usual.decision.algorithm && taken.decision.schedule == usual.decision.schedule) {
+    if (taken.decision == usual.decision) {
         return fmt::format("for size, as for speed: {}", kilobytes(taken));
     }
     return fmt::format("for size: {}; for speed {}: {}; {:.2f} times its operations", kilobytes(taken),

@@ -30,8 +30,7 @@ ordered_json describe(const std::vector<Record::Size> &sizes) {
 ordered_json sizes_of(const TunedProblem &problem, const Decision &decision) {
     ordered_json result = ordered_json::array();
     for (const Record &record : problem.records) {
-        if (record.ok() && record.decision.algorithm == decision.algorithm &&
-            record.decision.schedule == decision.schedule) {
+        if (record.ok() && record.decision == decision) {
             result = describe(record.sizes);
         }
     }

@@ -100,9 +100,8 @@ void Tuning::judge_finalist(TunedProblem &problem, const Record &record) {
 bool Tuning::judge_by_earlier_comparison(TunedProblem &problem) {
     std::vector<Record> found;
     for (const Decision &decision : finalists(problem)) {
-        const auto last = std::find_if(problem.compared.rbegin(), problem.compared.rend(), [&](const Record &record) {
-            return record.decision.algorithm == decision.algorithm && record.decision.schedule == decision.schedule;
-        });
+        const auto last = std::find_if(problem.compared.rbegin(), problem.compared.rend(),
+                                       [&](const Record &record) { return record.decision == decision; });
         if (last == problem.compared.rend()) {
             return false;
         }

@@ -144,8 +144,7 @@ TunedProblem *Tuning::most_promising() {
 
 size_t Tuning::index_of(const TunedProblem &problem, const Decision &decision) const {
     for (size_t i = 0; i < problem.compiled.size(); i++) {
-        const Decision &other = problem.compiled[i].decision;
-        if (other.algorithm == decision.algorithm && other.schedule == decision.schedule) {
+        if (problem.compiled[i].decision == decision) {
             return i;
         }
     }
@@ -375,9 +374,8 @@ void Tuning::release_slow(TunedProblem &problem) {
         problem.search ? problem.search->best(finalist_pool) : std::vector<Search::Result>();
     for (size_t i = problem.compiled.size(); i-- > 1;) {
         const Decision &decision = problem.compiled[i].decision;
-        const bool kept = std::any_of(best.begin(), best.end(), [&](const Search::Result &result) {
-            return result.decision.algorithm == decision.algorithm && result.decision.schedule == decision.schedule;
-        });
+        const bool kept = std::any_of(best.begin(), best.end(),
+                                      [&](const Search::Result &result) { return result.decision == decision; });
         if (!kept || problem.settled) {
             pool_->release(problem.compiled[i]);
             problem.compiled.erase(problem.compiled.begin() + static_cast<std::ptrdiff_t>(i));
