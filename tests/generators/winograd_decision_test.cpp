@@ -279,5 +279,27 @@ TEST(WinogradDecision, displaces_little_where_weights_are_cold) {
     }
 }
 
+// A core that takes vectors in halves has time for its caches' streams beside products: an image passes as a whole
+// where the last cache holds what does, and products are many. Of small groups they are few, of large images memory has
+// it.
+TEST(WinogradDecision, halves_of_vectors_pass_whole_images_beside_products) {
+    const auto rows_of = [](const std::string &text) {
+        return default_winograd_schedule(parsed("conv2d-f32-n1-" + text), find_target("x86-64-zen4")).rows;
+    };
+    EXPECT_EQ(rows_of("c232-i28x28-m232-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g4-nxc,nxc"), 0);
+    EXPECT_GT(rows_of("c64-i28x28-m64-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g16-nxc,nxc"), 0);
+    EXPECT_GT(rows_of("c128-i56x56-m128-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc"), 0);
+}
+
+// Where both algorithms' cycles are known the one of fewer is taken: rows of few channels go to the direct algorithm
+// where y is far, and to Winograd where it is near.
+TEST(WinogradDecision, halves_of_vectors_take_the_fewer_cycles) {
+    const auto algorithm_of = [](const std::string &text) {
+        return default_decision(parsed("conv2d-f32-n1-" + text), find_target("x86-64-zen4")).algorithm;
+    };
+    EXPECT_EQ(algorithm_of("c3-i224x224-m64-o224x224-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx"), "direct");
+    EXPECT_EQ(algorithm_of("c1-i49x10-m64-o24x5-k10x4-s2x2-d1x1-p4x1,3x1-g1-ncx,ncx-bias-relu"), "winograd");
+}
+
 }  // namespace
 }  // namespace kiln

@@ -14,15 +14,17 @@
 namespace kiln {
 namespace {
 
-constexpr double cold_share = 0.5;             // of the time of cold weights, that counts
-constexpr double least_share = 0.51;           // of panels, that channels of groups take
-constexpr double most_share = 0.95;            // of the direct algorithm's cycles, that pay
-constexpr double most_plain_share = 1.05;      //   of layers of which both estimates are known best (is_plain())
-constexpr double waits_beside_halves = 0.3;    // of those for groups' lines, that count beside halves of vectors
-constexpr double most_beside_products = 1.15;  //   where transforms' additions go on beside products
-constexpr double thread_weight = 1;            // of what several threads leave unused against the cycles of one
-constexpr int enough_chunks = 16;              // for any number of threads
-constexpr int most_unrolled_products = 48;     // of the steps of a sum in one loop's body
+constexpr double most_of_smaller = 0.95;         // of a smaller tile's cycles, that a larger one may take
+constexpr double most_of_smaller_halves = 0.98;  //   where vectors are taken in halves and caches are warm
+constexpr double cold_share = 0.5;               // of the time of cold weights, that counts
+constexpr double least_share = 0.51;             // of panels, that channels of groups take
+constexpr double most_share = 0.95;              // of the direct algorithm's cycles, that pay
+constexpr double most_plain_share = 1.05;        //   of layers of which both estimates are known best (is_plain())
+constexpr double waits_beside_halves = 0.3;      // of those for groups' lines, that count beside halves of vectors
+constexpr double most_beside_products = 1.15;    //   where transforms' additions go on beside products
+constexpr double thread_weight = 1;              // of what several threads leave unused against the cycles of one
+constexpr int enough_chunks = 16;                // for any number of threads
+constexpr int most_unrolled_products = 48;       // of the steps of a sum in one loop's body
 
 // The size of a tile and the blocks of its taps, and how many weights it has for each of a channel's.
 struct Tiling {
@@ -278,7 +280,9 @@ WinogradEstimate best_of_lanes(const Problem &problem, WinogradSchedule schedule
             }
         }
         // More points grow the weights: in a cold cache they cost more than what they gain in a warm one.
-        if (best_of_size.cycles > 0 && (best.cycles == 0 || best_of_size.cycles < 0.95 * best.cycles)) {
+        const bool are_known = target.core.halves() == 2 && !target.cold_weights;
+        const double share = are_known ? most_of_smaller_halves : most_of_smaller;
+        if (best_of_size.cycles > 0 && (best.cycles == 0 || best_of_size.cycles < share * best.cycles)) {
             best = best_of_size;
         }
     }
@@ -366,6 +370,19 @@ bool is_plain(const Problem &problem, const TargetModel &target) {
            target.vector_bits == 512;
 }
 
+// The share of the direct algorithm's cycles that pays where vectors are taken in halves: both are known, but that rows
+// of few channels wait for fewer lines of far caches than is counted, and groups that are channels first for more.
+double share_of_halves(const Problem &problem, const DirectSchedule &direct, bool is_transposed,
+                       const TargetModel &target) {
+    constexpr double of_far_rows = 0.6, of_planes_of_groups = 1.15;
+    constexpr int few_channels = 4;
+    const int64_t bytes = 4 * (problem.x_elements() + problem.y_elements());
+    const bool is_row = direct.has_row_lanes() && problem.in_channels / problem.groups <= few_channels;
+    return is_row && bytes > target.core.l2.bytes ? of_far_rows
+           : is_transposed && problem.groups > 1  ? of_planes_of_groups
+                                                  : 1;
+}
+
 }  // namespace
 
 bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
@@ -394,9 +411,8 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         // By both, which only this estimate counts.
         direct += image_cycles(problem, target.lanes(32), target) + image_waits(problem, target);
     }
-    // Rows of few channels are better known where vectors are taken in halves: no share of these stands for anything.
-    const bool is_row = other.has_row_lanes() && target.core.halves() == 2;
-    const double share = beside && !is_row                       ? most_beside_products
+    const double share = beside && target.core.halves() == 2 ? share_of_halves(problem, other, is_transposed, target)
+                         : beside                            ? most_beside_products
                          : is_known && is_plain(problem, target) ? most_plain_share
                                                                  : most_share;
     return winograd_cycles(problem, target) < share * direct;
