@@ -201,17 +201,17 @@ function(_kiln_add_program program command)
     target_link_libraries(${program} PRIVATE kiln_harness ${NAME})
 endfunction()
 
-# Adds kiln_harness: what every NAME_test and NAME_bench consists of, apart from the library and the harness's main.cpp.
-# `root` holds tools/harness and tests/reference.
+# Adds kiln_harness: what every NAME_test and NAME_bench consists of, apart from the library and a main.cpp. `root` holds
+# tools/harness, tools/network_program and tests/reference.
 function(kiln_add_harness root)
     find_package(Threads REQUIRED)
     set(harness "${root}/tools/harness")
-    set(folders "${harness}" "${harness}/machine" "${harness}/tensors" "${root}/tests/reference")
+    set(network "${root}/tools/network_program")
+    set(folders "${harness}" "${harness}/machine" "${harness}/tensors" "${network}" "${root}/tests/reference")
     list(TRANSFORM folders APPEND "/*.cpp" OUTPUT_VARIABLE patterns)
     file(GLOB sources ${patterns})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${folders})  # sources that come and go
-    set(main "${harness}/main.cpp")
-    list(REMOVE_ITEM sources "${main}")
+    list(REMOVE_ITEM sources "${harness}/main.cpp" "${network}/main.cpp")
     add_library(kiln_harness STATIC EXCLUDE_FROM_ALL ${sources})
     target_include_directories(kiln_harness PUBLIC "${root}/tools" "${root}/tests")
     target_link_libraries(kiln_harness PUBLIC Kiln::runtime Threads::Threads)
@@ -220,8 +220,7 @@ function(kiln_add_harness root)
     target_compile_options(kiln_harness PRIVATE -Os -ffunction-sections -fdata-sections)
     target_link_options(kiln_harness INTERFACE LINKER:--gc-sections)
     set_source_files_properties("${root}/tests/reference/reference.cpp" PROPERTIES COMPILE_OPTIONS -O2)
-    set_target_properties(kiln_harness PROPERTIES KILN_MAIN "${main}" KILN_NETWORK_MAIN
-                                                                      "${root}/tools/network_program/main.cpp")
+    set_target_properties(kiln_harness PROPERTIES KILN_MAIN "${harness}/main.cpp" KILN_NETWORK_MAIN "${network}/main.cpp")
 endfunction()
 
 include("${CMAKE_CURRENT_LIST_DIR}/KilnAddNetwork.cmake")

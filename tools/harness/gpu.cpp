@@ -5,6 +5,7 @@
 #include <deque>
 #include <type_traits>
 
+#include "harness/commands.h"
 #include "harness/cuda_graph.h"
 #include "harness/gpu.h"
 #include "harness/machine/machine.h"
@@ -139,6 +140,10 @@ std::vector<double> time_in_a_row(int32_t api, const std::vector<GpuRun *> &runs
     std::vector<double> seconds = graph->seconds(warm_up + times);
     if (!seconds.empty()) seconds.erase(seconds.begin(), seconds.begin() + warm_up);
     return seconds;
+}
+
+void support_gpus() {
+    gpu_support = {place_on_gpu, name_gpu, time_in_a_row};
 }
 
 }  // namespace kiln::harness

@@ -32,8 +32,7 @@ Status name_gpu(int32_t api, std::string *name);
 // clock cannot be asked.
 std::vector<double> time_in_a_row(int32_t api, const std::vector<GpuRun *> &runs, int times);
 
-// Set by main.cpp to the functions above where the library's target is a GPU, so that other programs need nothing of
-// them; null otherwise.
+// Set to the functions above by support_gpus() (commands.h), where the library's target is a GPU; null otherwise.
 struct GpuSupport {
     decltype(&place_on_gpu) place = nullptr;
     decltype(&name_gpu) name = nullptr;

@@ -3,12 +3,11 @@
 // where the command line says none, and -DKILN_HARNESS_COMMAND=verify for a program that does just that.
 #include KILN_LIBRARY_HEADER
 
-#include "harness/gpu.h"
-#include "harness/harness.h"
+#include "harness/commands.h"
 
 int main(int argc, char **argv) {
 #ifdef KILN_HARNESS_GPU
-    kiln::harness::gpu_support = {kiln::harness::place_on_gpu, kiln::harness::name_gpu, kiln::harness::time_in_a_row};
+    kiln::harness::support_gpus();
 #endif
 #ifdef KILN_HARNESS_COMMAND
     kiln::harness::Commands commands;

@@ -45,7 +45,7 @@ fs::path source_folder() {
 // The files with one of these endings in the parts of the sources that programs are made of, sorted.
 std::vector<fs::path> source_files(const fs::path &root, std::initializer_list<std::string_view> endings) {
     std::vector<fs::path> files;
-    for (const char *part : {"runtime", "tests/reference", "tools/harness"})
+    for (const char *part : {"runtime", "tests/reference", "tools/harness", "tools/network_program"})
         for (const auto &entry : fs::recursive_directory_iterator(root / part))
             if (std::find(endings.begin(), endings.end(), entry.path().extension().string()) != endings.end())
                 files.push_back(entry.path());
@@ -115,10 +115,10 @@ const char *optimisation(const fs::path &source) {
     return source.parent_path().filename() == "reference" ? "-O3" : "-Os";
 }
 
-// Compiles everything but main.cpp, which needs the library's header, into `folder`.
+// Compiles everything but each main.cpp, which needs the library's header, into `folder`.
 void compile_objects(const fs::path &root, const std::vector<std::string> &cxx, const fs::path &folder, int jobs) {
     std::vector<fs::path> sources = source_files(root, {".cpp"});
-    std::erase(sources, root / "tools/harness/main.cpp");
+    std::erase_if(sources, [](const fs::path &source) { return source.filename() == "main.cpp"; });
     in_parallel(static_cast<int>(sources.size()), jobs, [&](int i) {
         std::vector<std::string> command = cxx;
         for (const std::string &flag : compile_flags(root)) command.push_back(flag);
