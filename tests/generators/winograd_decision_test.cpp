@@ -301,5 +301,13 @@ TEST(WinogradDecision, halves_of_vectors_take_the_fewer_cycles) {
     EXPECT_EQ(algorithm_of("c1-i49x10-m64-o24x5-k10x4-s2x2-d1x1-p4x1,3x1-g1-ncx,ncx-bias-relu"), "winograd");
 }
 
+// Chunks that write y in place, by a clipped tail, are compared with an image that passes as a whole and is copied.
+TEST(WinogradDecision, chunks_of_a_clipped_tail_compete_with_whole_images) {
+    const WinogradSchedule schedule = default_winograd_schedule(
+        parsed("conv1d-f32-n1-c32-i8000-m64-o7996-k2-s1-d4-p0,0-g1-nxc,nxc-bias-relu"), find_target("x86-64-zen4"));
+    EXPECT_GT(schedule.rows, 0);
+    EXPECT_TRUE(schedule.clipped_tail);
+}
+
 }  // namespace
 }  // namespace kiln

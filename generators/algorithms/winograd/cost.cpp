@@ -147,16 +147,27 @@ WinogradEstimate with_even_chunks(const Problem &problem, const WinogradEstimate
     return best;
 }
 
-// The same, or with the tail clipped where y is then written in place and that costs less than copying it.
+// The same, or with the tail clipped where y is then written in place and that costs less than copying it: in chunks as
+// they are, or in any where the image passes as a whole.
 WinogradEstimate with_clipped_tail(const Problem &problem, const WinogradEstimate &choice, const TargetModel &target) {
-    WinogradSchedule schedule = choice.schedule;
-    if (schedule.rows == 0 || winograd_shape(problem, schedule).covers_exactly(problem, schedule.lanes) ||
-        !schedule.allows_clipped_tail(problem)) {
-        return choice;
+    WinogradEstimate best = choice;
+    for (const auto &[rows, images] : chunks(problem, choice.schedule.tile)) {
+        WinogradSchedule schedule = choice.schedule;
+        const bool may_change = schedule.rows == 0 && !schedule.by_phase;
+        if (rows == 0 || (!may_change && rows != schedule.rows)) {
+            continue;
+        }
+        schedule.rows = rows;
+        schedule.images = images;
+        schedule.by_point = false;
+        if (!winograd_shape(problem, schedule).covers_exactly(problem, schedule.lanes) &&
+            schedule.allows_clipped_tail(problem)) {
+            schedule.clipped_tail = true;
+            const WinogradEstimate clipped = estimate_winograd(problem, schedule, target);
+            best = clipped.cycles < best.cycles ? clipped : best;
+        }
     }
-    schedule.clipped_tail = true;
-    const WinogradEstimate clipped = estimate_winograd(problem, schedule, target);
-    return clipped.cycles < choice.cycles ? clipped : choice;
+    return best;
 }
 
 // The same, or with panels of weights fetched by shares rather than steps by their distance, where several blocks share
