@@ -120,21 +120,30 @@ void print(const char *name, const std::vector<std::vector<double>> &steps, cons
     std::printf("]%s", end);
 }
 
-// Whole calls, calls with their steps told, and calls in which each step runs several times, so that it finds its
-// weights where the time before left them; in turns.
-void bench(const Networks &networks, Call &call, int32_t index, double budget) {
+// The seconds of whole calls, at most so many, until so many seconds are over; `between` is done behind each.
+template <class Between>
+std::vector<double> time_calls(Call &call, double budget, size_t most, Between between) {
     std::vector<double> calls;
-    std::vector<std::vector<double>> steps, warm;
     call.run();
     const double begin = kiln::harness::now();
-    while (calls.size() < 5 || (kiln::harness::now() - begin < budget && calls.size() < 10000)) {
+    while (calls.size() < 5 || (kiln::harness::now() - begin < budget && calls.size() < most)) {
         const double before = kiln::harness::now();
         call.run();
         calls.push_back(kiln::harness::now() - before);
-        if (networks.traced_at == nullptr) continue;
+        between();
+    }
+    return calls;
+}
+
+// Whole calls, calls with their steps told, and calls in which each step runs several times, so that it finds its
+// weights where the time before left them; in turns.
+void bench(const Networks &networks, Call &call, int32_t index, double budget) {
+    std::vector<std::vector<double>> steps, warm;
+    const std::vector<double> calls = time_calls(call, budget, 10000, [&] {
+        if (networks.traced_at == nullptr) return;
         add_step_times(call, *networks.traced_at(index), 1, &steps);
         add_step_times(call, *networks.traced_at(index), warm_repeats, &warm);
-    }
+    });
     print(index == 0 ? "[{\"calls\": " : " {\"calls\": ", calls, ",\n");
     print(" \"steps\": ", steps, ",\n");
     print(" \"warm\": ", warm, networks.at(index + 1) == nullptr ? "}]\n" : "},\n");
@@ -147,14 +156,7 @@ std::string called(const kiln_network &network) {
 
 // Whole calls alone.
 void tell_time(Call &call, const kiln_network &network, double budget) {
-    std::vector<double> calls;
-    call.run();
-    const double begin = kiln::harness::now();
-    while (calls.size() < 5 || (kiln::harness::now() - begin < budget && calls.size() < 100000)) {
-        const double before = kiln::harness::now();
-        call.run();
-        calls.push_back(kiln::harness::now() - before);
-    }
+    std::vector<double> calls = time_calls(call, budget, 100000, [] {});
     std::sort(calls.begin(), calls.end());
     std::printf("%s: %.3f ms, the middle one of %zu calls; the fastest %.3f ms\n", called(network).c_str(),
                 calls[calls.size() / 2] * 1e3, calls.size(), calls[0] * 1e3);

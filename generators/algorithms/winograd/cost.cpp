@@ -151,17 +151,17 @@ WinogradEstimate with_even_chunks(const Problem &problem, const WinogradEstimate
 // they are, or in any where the image passes as a whole.
 WinogradEstimate with_clipped_tail(const Problem &problem, const WinogradEstimate &choice, const TargetModel &target) {
     WinogradEstimate best = choice;
+    const bool may_change = choice.schedule.rows == 0 && !choice.schedule.by_phase;
     for (const auto &[rows, images] : chunks(problem, choice.schedule.tile)) {
-        WinogradSchedule schedule = choice.schedule;
-        const bool may_change = schedule.rows == 0 && !schedule.by_phase;
-        if (rows == 0 || (!may_change && rows != schedule.rows)) {
+        if (rows == 0 || (!may_change && rows != choice.schedule.rows)) {
             continue;
         }
+        WinogradSchedule schedule = choice.schedule;
         schedule.rows = rows;
         schedule.images = images;
         schedule.by_point = false;
-        if (!winograd_shape(problem, schedule).covers_exactly(problem, schedule.lanes) &&
-            schedule.allows_clipped_tail(problem)) {
+        const bool copies_y = !winograd_shape(problem, schedule).covers_exactly(problem, schedule.lanes);
+        if (copies_y && schedule.allows_clipped_tail(problem)) {
             schedule.clipped_tail = true;
             const WinogradEstimate clipped = estimate_winograd(problem, schedule, target);
             best = clipped.cycles < best.cycles ? clipped : best;

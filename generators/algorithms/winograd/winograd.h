@@ -151,6 +151,8 @@ struct WinogradShape {
     // Chunks of rows, or of parts of them: the parts of a chunk of the outermost axis follow one another.
     int row_chunks() const { return axes.back().chunks * parts_of_rows(); }
     int parts_of_rows() const { return axes.size() > 1 ? axes[axes.size() - 2].chunks : 1; }
+    // How often all stages pass, but for groups that pass by themselves.
+    int chunks() const { return row_chunks() * image_chunks; }
     // Of the loops of outputs (WinogradStages::Transform::r).
     size_t loop_of_parts() const { return 3 * axes.size() + 1; }
     size_t loop_of_rows() const { return loop_of_parts() + 1; }

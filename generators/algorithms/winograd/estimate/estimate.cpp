@@ -40,7 +40,7 @@ constexpr double passed_share = 0.52;  // of a fast last cache's streams, for wh
 constexpr int kept_weights = 4;
 constexpr double memory_read = 4.44, memory_written = 3.7;
 constexpr double beside_share = 0.65;  // of transforms' cycles, beside which x is read and y written
-constexpr double lost_share = 0.5;     // of the second cache, in which what it holds of a stream falls from all to none
+constexpr double lost_share = 0.5;     // of a cache, in which what it holds of a stream falls from all to none
 constexpr double shared_share = 0.5;   // of a Zen 4's last cache, which seven more cores share, that one may count on
 constexpr int lines_ahead = 64;        // by which weights are fetched ahead from the last cache
 
@@ -86,16 +86,19 @@ double weights_rate(double packed_bytes, const TargetModel &target) {
     return near || target.core.halves() == 1 ? far_read : passed_rate(far_read, last.read, target);
 }
 
-// The share of what a stage reads again that the second cache no longer holds, where so many bytes come between.
-double share_lost(double bytes, const CoreModel &core) {
-    const auto held = static_cast<double>(core.l2.bytes);
+// The share of what is read again that a cache which holds so many bytes no longer has, where so many come between.
+double share_lost(double bytes, double held) {
     return std::clamp((bytes - held) / (lost_share * held), 0.0, 1.0);
 }
 
-// The share of so many bytes, read again and again, that comes from memory, of a Zen 4's last cache.
+// Of the second cache.
+double share_lost(double bytes, const CoreModel &core) {
+    return share_lost(bytes, static_cast<double>(core.l2.bytes));
+}
+
+// Of a Zen 4's last cache: what memory is read for.
 double share_beyond(double bytes, const CoreModel &core) {
-    const double held = shared_share * static_cast<double>(core.last.bytes);
-    return std::clamp((bytes - held) / (lost_share * held), 0.0, 1.0);
+    return share_lost(bytes, shared_share * static_cast<double>(core.last.bytes));
 }
 
 // Of the combinations of tile sizes and points in a chunk.
@@ -319,8 +322,7 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
     const CoreModel &core = target.core;
     const FarWaits waits(target);
     // Unless each chunk reads more weights again than stay in the second cache.
-    const bool weights_stay =
-        shape.row_chunks() * shape.image_chunks == 1 || packed_bytes <= near_share * static_cast<double>(core.l2.bytes);
+    const bool weights_stay = shape.chunks() == 1 || packed_bytes <= near_share * static_cast<double>(core.l2.bytes);
     const auto cycles = [&](const std::vector<Passed> &passed) {
         return core.halves() == 2 && weights_stay && !schedule.by_point
                    ? passed_beside_cycles(passed, work.products, tensor_bytes + 0.5 * packed_bytes, core)
@@ -405,7 +407,7 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
     const double of_chunk = work.points * (tile.inputs + tile.columns / shape.panels) * schedule.lanes * 4;
     const double near_bytes = schedule.by_panel ? target.core.l2.bytes - of_chunk : near_share * target.core.l2.bytes;
     if (packed_bytes <= near_bytes) {
-        const int chunks = shape.row_chunks() * shape.image_chunks;
+        const int chunks = shape.chunks();
         schedule.prefetch_panels = may_fetch_panels && cold_of_panels + chunks * work.panel_fetches < cold;
         return schedule.prefetch_panels ? WeightCycles{work.panel_fetches, cold_of_panels} : WeightCycles{0, cold};
     }
@@ -413,7 +415,7 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
     const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.core.l2.bytes;
     const double share = 1.0 / (stay ? shape.row_chunks() : 1);
     const double rate = weights_rate(packed_bytes, target), late = late_share * packed_bytes / rate;
-    const bool is_whole = shape.row_chunks() * shape.image_chunks == 1;  // so that weights are read once
+    const bool is_whole = shape.chunks() == 1;  // so that weights are read once
     const double beside = target.core.halves() == 2 && is_whole ? fetched_beside_halves : 1;
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
     // By points, what points share of them comes again behind all others, which only a slow last cache makes felt.
@@ -428,9 +430,7 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
     const WeightCycles when_read = {share * (0.5 * read * work.waits + packed_bytes / rate), cold},
                        prefetched = {share * (beside * (work.fetches + late) + single_steps + waits), cold},
                        panels = {share * (work.panel_fetches + read * work.panel_waits), cold_of_panels};
-    const auto all = [&](const WeightCycles &cycles) {
-        return cycles.chunk * shape.row_chunks() * shape.image_chunks + cycles.cold;
-    };
+    const auto all = [&](const WeightCycles &cycles) { return cycles.chunk * shape.chunks() + cycles.cold; };
     const int step_bytes = schedule.panel() * shape.weight_bytes();
     const bool near_enough = !target.cold_weights || step_bytes <= target.memory_fetched_lines * line_bytes;
     WeightCycles best = when_read;
@@ -455,7 +455,7 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
                           const Work &work, const TileVectors &tile, const TargetModel &target) {
     const WinogradAxis &row = shape.axes[0];
     const bool in_place = shape.covers_exactly(problem, schedule.lanes);
-    if (in_place && shape.row_chunks() * shape.image_chunks == 1) {
+    if (in_place && shape.chunks() == 1) {
         return 0;
     }
     const double bytes = work.outputs * tile.columns * schedule.lanes * 4;
@@ -519,7 +519,7 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
                              : target.core.halves() == 2 ? halves_operation_cycles
                                                          : operation_cycles;
     const double operations = work.input_operations * tile.inputs + work.output_operations * tile.columns;
-    const int chunks = shape.row_chunks() * shape.image_chunks;
+    const int chunks = shape.chunks();
     const double tensor_bytes = 4.0 * (problem.x_elements() + problem.y_elements()) / chunks;
     double chunk = work.products + operations * operation;
     chunk += passing_cycles(shape, schedule, work, tile, packed_bytes, tensor_bytes, target);
