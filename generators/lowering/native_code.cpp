@@ -47,11 +47,6 @@ void check_without_avx512(const std::string &assembly_file) {
     }
 }
 
-// Whether stack_bytes_of_object() can read a target's objects.
-bool has_x86_objects(const Target &target) {
-    return target.arch == Target::X86 && target.bits == 64 && (target.os == Target::Linux || target.os == Target::NoOS);
-}
-
 // A float's integer part without the instruction that rounds to zero, which qemu 7.2 fails an assertion at where it
 // follows another or a branch: rounded down, and one more for a negative number that was none.
 Halide::Expr truncated(const Halide::Expr &value, const Halide::Type &integer) {
@@ -155,15 +150,15 @@ int64_t constant_value(const Halide::Expr &value) {
 int64_t compile_module(Halide::Module &module, const TargetModel &target, const std::string &object_file, bool lists) {
     const LlvmProcessor &processor = target.llvm;
     const std::string assembly_file = object_file + ".s";
-    const bool reads_listing = lists || processor.cpu != nullptr || !has_x86_objects(module.target());
+    const bool is_riscv = module.target().arch == Target::RISCV;
     std::map<Halide::OutputFileType, std::string> files = {{Halide::OutputFileType::object, object_file}};
-    if (reads_listing) {
+    if (lists || processor.cpu != nullptr || is_riscv) {
         files[Halide::OutputFileType::assembly] = assembly_file;
     }
     if (processor.cpu != nullptr) {
         force_processor(module, processor, object_file + ".processor");
     }
-    if (module.target().arch == Target::RISCV) {
+    if (is_riscv) {
         compile_for_riscv(module, files);
     } else {
         module.compile(files);
@@ -171,8 +166,7 @@ int64_t compile_module(Halide::Module &module, const TargetModel &target, const 
     if (processor.cpu != nullptr) {
         check_without_avx512(assembly_file);
     }
-    return reads_listing ? stack_bytes_of_listing(assembly_file, module.target().arch)
-                         : stack_bytes_of_object(object_file);
+    return is_riscv ? stack_bytes_of_riscv_listing(assembly_file) : stack_bytes_of_object(object_file);
 }
 
 Target calling_target(const std::string &architecture) {

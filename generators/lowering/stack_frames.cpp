@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -18,6 +19,13 @@ namespace kiln {
 namespace {
 
 using Bytes = std::span<const uint8_t>;
+
+// What a kind of processor's objects are: their machine, and how much stack one function takes by its code.
+struct Machine {
+    uint16_t elf;
+    int64_t return_address;  // what a call pushes
+    int64_t (*frame_bytes)(Bytes code);
+};
 
 // The sum of what a function's prologue pushes and lowers the stack pointer by, from its first instructions on.
 struct Prologue {
@@ -67,13 +75,105 @@ Prologue read_prologue(Bytes code) {
     return result;
 }
 
-// Of one function, whose prologue may stand behind a first jump.
-int64_t frame_bytes(Bytes code) {
+// Of one function for x86-64, whose prologue may stand behind a first jump.
+int64_t x86_frame_bytes(Bytes code) {
     int64_t deepest = read_prologue(code).bytes;
     for (size_t at = 1; at < code.size(); at++) {
         const Prologue prologue = read_prologue(code.subspan(at));
         if (prologue.lowers && prologue.follows) {
             deepest = std::max(deepest, prologue.bytes);
+        }
+    }
+    return deepest;
+}
+
+// A number of `bits` bits, from bit `at` on.
+constexpr uint32_t field(uint32_t word, int at, int bits) {
+    return word >> at & ((1u << bits) - 1);
+}
+
+constexpr int64_t signed_field(uint32_t word, int at, int bits) {
+    const int64_t value = field(word, at, bits);
+    return value - ((value >> (bits - 1)) << bits);
+}
+
+// The sum over a function's instructions, words of 32 bits, of what each lowers the stack pointer by.
+template <int64_t (*lowers_by)(uint32_t instruction)>
+int64_t sum_of_words(Bytes code) {
+    int64_t bytes = 0;
+    for (size_t at = 0; at + 4 <= code.size(); at += 4) {
+        uint32_t word;
+        std::memcpy(&word, code.data() + at, sizeof word);
+        bytes += lowers_by(word);
+    }
+    return bytes;
+}
+
+// The numbers of the instructions are those of the Arm Architecture Reference Manual, A64 and A32.
+int64_t arm64_lowers_by(uint32_t word) {
+    constexpr uint32_t sp = 31;
+    if (field(word, 5, 5) != sp) {  // the base register
+        return 0;
+    }
+    if ((word & 0xff80001f) == 0xd100001f) {  // sub sp, sp, #n, shifted by 12 or not
+        return static_cast<int64_t>(field(word, 10, 12)) << (field(word, 22, 1) * 12);
+    }
+    const bool is_vector = field(word, 26, 1);
+    if ((word & 0x3bc00000) == 0x29800000) {  // stp a, b, [sp, #n]!: n counts registers
+        return std::max<int64_t>(0, -signed_field(word, 15, 7) << (is_vector ? 2 + field(word, 30, 2) : 3));
+    }
+    const bool is_double = field(word, 30, 2) == 3, is_quad = is_vector && (word & 0xc0c00000) == 0x00800000;
+    const bool stores = is_quad || (is_double && field(word, 22, 2) == 0);
+    return (word & 0x3b200c00) == 0x38000c00 && stores
+               ? std::max<int64_t>(0, -signed_field(word, 12, 9))  // str a, [sp, #n]!
+               : 0;
+}
+
+int64_t arm32_lowers_by(uint32_t word) {
+    if ((word & 0xfffff000) == 0xe24dd000) {  // sub sp, sp, #n: eight bits, rotated
+        return std::rotr(field(word, 0, 8), static_cast<int>(2 * field(word, 8, 4)));
+    }
+    if ((word & 0xffff0000) == 0xe92d0000) {  // push {...}
+        return 4 * std::popcount(field(word, 0, 16));
+    }
+    if ((word & 0xffff0fff) == 0xe52d0004) {  // push {a}
+        return 4;
+    }
+    return (word & 0xffbf0f00) == 0xed2d0b00 ? 4 * static_cast<int64_t>(field(word, 0, 8)) : 0;  // vpush {...}
+}
+
+constexpr Machine machines[] = {
+    {EM_X86_64, 8, x86_frame_bytes},
+    {EM_AARCH64, 0, sum_of_words<arm64_lowers_by>},
+    {EM_ARM, 0, sum_of_words<arm32_lowers_by>},
+};
+
+// The deepest frame of an object whose headers are of these types.
+template <typename Header, typename Section, typename Symbol>
+int64_t deepest_frame(const std::vector<char> &content, const Machine &machine, const std::string &object_file) {
+    const auto read = [&]<typename T>(T value, size_t at) {
+        if (at + sizeof value > content.size()) {
+            throw std::runtime_error(object_file + " ends early");
+        }
+        std::memcpy(&value, content.data() + at, sizeof value);
+        return value;
+    };
+    const Header header = read(Header{}, 0);
+    const auto section = [&](size_t index) { return read(Section{}, header.e_shoff + index * sizeof(Section)); };
+    int64_t deepest = 0;
+    for (size_t s = 0; s < header.e_shnum; s++) {
+        const Section symbols = section(s);
+        for (size_t at = 0; symbols.sh_type == SHT_SYMTAB && at < symbols.sh_size; at += sizeof(Symbol)) {
+            const Symbol symbol = read(Symbol{}, symbols.sh_offset + at);
+            if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx >= header.e_shnum) {
+                continue;
+            }
+            const size_t begin = section(symbol.st_shndx).sh_offset + symbol.st_value;
+            if (begin + symbol.st_size > content.size()) {
+                throw std::runtime_error(object_file + " ends early");
+            }
+            const auto *code = reinterpret_cast<const uint8_t *>(content.data()) + begin;
+            deepest = std::max(deepest, machine.return_address + machine.frame_bytes(Bytes(code, symbol.st_size)));
         }
     }
     return deepest;
@@ -135,6 +235,25 @@ class RiscvFrame {
     }
 };
 
+}  // namespace
+
+int64_t stack_bytes_of_object(const std::string &object_file) {
+    std::ifstream file(object_file, std::ios::binary);
+    const std::vector<char> content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    Elf32_Ehdr header;  // begins as the other does
+    if (content.size() >= sizeof header) {
+        std::memcpy(&header, content.data(), sizeof header);
+        const auto *machine = std::find_if(std::begin(machines), std::end(machines),
+                                           [&](const Machine &known) { return known.elf == header.e_machine; });
+        if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && machine != std::end(machines)) {
+            return header.e_ident[EI_CLASS] == ELFCLASS32
+                       ? deepest_frame<Elf32_Ehdr, Elf32_Shdr, Elf32_Sym>(content, *machine, object_file)
+                       : deepest_frame<Elf64_Ehdr, Elf64_Shdr, Elf64_Sym>(content, *machine, object_file);
+        }
+    }
+    throw std::runtime_error(object_file + " is no ELF object for x86-64 or Arm");
+}
+
 int64_t stack_bytes_of_riscv_listing(const std::string &assembly_file) {
     static const std::regex function_begins(R"(^[A-Za-z_][^\s:]*:)");
     int64_t deepest = 0;
@@ -147,77 +266,6 @@ int64_t stack_bytes_of_riscv_listing(const std::string &assembly_file) {
             frame.read(line);
         }
         deepest = std::max(deepest, frame.bytes);
-    }
-    return deepest;
-}
-
-}  // namespace
-
-int64_t stack_bytes_of_object(const std::string &object_file) {
-    std::ifstream file(object_file, std::ios::binary);
-    const std::vector<char> content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    const auto read = [&]<typename T>(T &value, size_t at) {
-        if (at + sizeof value > content.size()) {
-            throw std::runtime_error(object_file + " ends early");
-        }
-        std::memcpy(&value, content.data() + at, sizeof value);
-        return value;
-    };
-    Elf64_Ehdr header;
-    read(header, 0);
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != EM_X86_64) {
-        throw std::runtime_error(object_file + " is no ELF object for x86-64");
-    }
-    const auto section = [&](size_t index) {
-        Elf64_Shdr value;
-        return read(value, header.e_shoff + index * sizeof value);
-    };
-    constexpr int64_t return_address = 8;
-    int64_t deepest = 0;
-    for (size_t s = 0; s < header.e_shnum; s++) {
-        const Elf64_Shdr symbols = section(s);
-        for (size_t at = 0; symbols.sh_type == SHT_SYMTAB && at < symbols.sh_size; at += sizeof(Elf64_Sym)) {
-            Elf64_Sym symbol;
-            read(symbol, symbols.sh_offset + at);
-            if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx >= header.e_shnum) {
-                continue;
-            }
-            const size_t begin = section(symbol.st_shndx).sh_offset + symbol.st_value;
-            if (begin + symbol.st_size > content.size()) {
-                throw std::runtime_error(object_file + " ends early");
-            }
-            const auto *code = reinterpret_cast<const uint8_t *>(content.data()) + begin;
-            deepest = std::max(deepest, return_address + frame_bytes(Bytes(code, symbol.st_size)));
-        }
-    }
-    return deepest;
-}
-
-// What is pushed, what the stack pointer is lowered by, and on x86 the return address.
-int64_t stack_bytes_of_listing(const std::string &assembly_file, Halide::Target::Arch arch) {
-    if (arch == Halide::Target::RISCV) {
-        return stack_bytes_of_riscv_listing(assembly_file);
-    }
-    static const std::regex lowered(
-        R"(sub[ql]?\s+\$(\d+), %[re]sp|sub\s+sp, sp, #(\d+)(?:, lsl #(\d+))?|\[sp, #-(\d+)\]!)");
-    static const std::regex pushed(R"(^\s+push[ql]?\s)"), registers(R"(\b(v?push)\s+\{(.*)\})");
-    static const std::regex function_begins(R"(^[A-Za-z_][^\s:]*:)");
-    int64_t deepest = 0, frame = 0;
-    std::ifstream file(assembly_file);
-    for (std::string line; std::getline(file, line);) {
-        std::smatch match;
-        if (std::regex_search(line, function_begins)) {
-            frame = arch == Halide::Target::X86 ? 8 : 0;
-        } else if (std::regex_search(line, match, lowered)) {
-            const std::string bytes = match[1].str() + match[2].str() + match[4].str(), shift = match[3];
-            frame += std::stoll(bytes) << (shift.empty() ? 0 : std::stoi(shift));
-        } else if (std::regex_search(line, match, registers)) {
-            const std::string list = match[2];
-            frame += (match[1] == "vpush" ? 8 : 4) * (1 + std::count(list.begin(), list.end(), ','));
-        } else if (std::regex_search(line, pushed)) {
-            frame += 8;
-        }
-        deepest = std::max(deepest, frame);
     }
     return deepest;
 }
