@@ -217,6 +217,10 @@ void define_output(DeformableStages &s, const Problem &problem, const Operands &
         s.blocks = Func("y_blocks");
         (*s.blocks)(vars) = s.product(at);
         sum = (*s.blocks)(at);
+    } else if (problem.has_open_sizes()) {
+        s.sums = Func("sums");
+        (*s.sums)(vars) = sum;
+        sum = (*s.sums)(at);
     }
     s.y(vars) = epilogue(problem, sum, operands, at, channel);
 }

@@ -79,6 +79,7 @@ struct DeformableStages {
     std::optional<Halide::RDom> rq;
     Halide::Func acc;                    // (channel, p, n) and, where a GPU's threads share sums, the slice
     std::optional<SlicedSum> sliced;     // which adds those up
+    std::optional<Halide::Func> sums;    // of a register tile, in memory, where y is written by a loop over its points
     Halide::Func product;                // (channel, p, n): the finished sums, a register tile at a time: y itself, or
     std::optional<Halide::Func> blocks;  // what is transposed to y, by these
     Halide::Func y;

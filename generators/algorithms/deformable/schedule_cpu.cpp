@@ -163,7 +163,10 @@ void schedule_product(const Context &at) {
         .split(s.c, at.panel, s.c, schedule.panel(), whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf)
         .split(s.c, vector, s.c, schedule.lanes);
     order.push_back(s.n);
-    s.product.reorder(order).vectorize(s.c).unroll(vector).unroll(s.p);
+    s.product.reorder(order).vectorize(s.c).unroll(vector);
+    if (!s.sums) {
+        s.product.unroll(s.p);
+    }
 }
 
 // The sums of a register tile, the weights' loads shared by its points and each point's broadcast by its vectors.
@@ -172,7 +175,13 @@ void schedule_sum(const Context &at) {
     const DeformableSchedule &schedule = at.schedule;
     s.acc.compute_at(s.product, at.tile).store_in(Halide::MemoryType::Register);
     s.acc.bound_extent(s.c, schedule.panel()).bound_extent(s.p, schedule.pixels);
-    schedule_tile_sum(s.acc, {s.c, schedule.lanes, {}, {s.p}}, {loops_from(s.r, 0), schedule.unroll});
+    const TileLoops tile_loops = {s.c, schedule.lanes, {}, {s.p}};
+    if (s.sums) {
+        s.sums->compute_at(s.product, at.tile).store_in(Halide::MemoryType::Stack);
+        s.sums->bound_extent(s.c, schedule.panel()).bound_extent(s.p, schedule.pixels);
+        s.sums->reorder(unroll_tile(*s.sums, tile_loops));
+    }
+    schedule_tile_sum(s.acc, tile_loops, {loops_from(s.r, 0), schedule.unroll});
     if (!known(at.sizes.offset_groups)) {
         s.acc.update().specialize(at.sizes.offset_groups == 1);  // without the divisions by an offset group's channels
     }
@@ -332,9 +341,6 @@ void schedule_deformable(DeformableStages &s, const Problem &problem, const Defo
     if (problem.has_open_sizes()) {
         s.product.never_partition_all();  // the ends of panels and of the image are not worth loops of their own
         s.y.never_partition_all();
-    }
-    if (problem.y_layout == Layout::open) {
-        s.y.specialize(sizes.y_is_nxc);
     }
 }
 
