@@ -309,5 +309,19 @@ TEST(WinogradDecision, chunks_of_a_clipped_tail_compete_with_whole_images) {
     EXPECT_TRUE(schedule.clipped_tail);
 }
 
+// Weights of more than three quarters of a shared last cache do not all come from beyond it at once, so that tiles that
+// fit the image have them; and groups that pass one after the other leave each other's numbers where they are.
+TEST(WinogradDecision, weights_fall_out_of_a_last_cache_little_by_little) {
+    const auto schedule_of = [](const char *text) {
+        return default_winograd_schedule(parsed(text), find_target("x86-64-zen4"));
+    };
+    EXPECT_EQ(schedule_of("conv2d-f32-n1-c256-i15x15-m256-o15x15-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu").tile[0],
+              5);
+    EXPECT_EQ(schedule_of("convtranspose1d-f32-n1-c512-i32-m256-o256-k16-s8-d1-p4,4-g1-nxc,nxc-bias-relu").tile[0], 3);
+    EXPECT_EQ(schedule_of("conv2d-f32-n1-c512-i2x51-m512-o2x51-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc").tile[0], 4);
+    EXPECT_EQ(schedule_of("conv2d-f32-n1-c256-i56x56-m256-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g32-ncx,ncx-bias-relu").rows,
+              0);
+}
+
 }  // namespace
 }  // namespace kiln

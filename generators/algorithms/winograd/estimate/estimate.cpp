@@ -77,13 +77,18 @@ double passed_rate(double most, double stream, const TargetModel &target) {
 }
 
 // The same for so many bytes of weights: what a Zen 4's last cache hardly holds, which seven more cores share with it,
-// comes as slowly as what is passed on. 3x3 of 512 channels at 2x51 takes 1.53 ms in place of 1.87 by tiles of fewer
-// weights, a ConvTranspose of 2048 to 256 4.92 and 5.80.
+// comes as slowly as what is passed on; it does not all fall out of the cache at once. 3x3 of 256 channels at 15x15
+// takes .54 ms by 12.3 MB of weights and .59 by 10.5, a ConvTranspose of 512 to 256 by 16 taps .81 by 16 MB and .89 by
+// 12; but 3x3 of 512 channels at 2x51 takes 1.53 ms in place of 1.87 by tiles of fewer weights than 32 MB, a
+// ConvTranspose of 2048 to 256 4.92 and 5.80.
 double weights_rate(double packed_bytes, const TargetModel &target) {
-    constexpr double held_share = 0.75;  // of the last cache
-    const CacheModel &last = target.core.last;
-    const bool near = packed_bytes <= held_share * static_cast<double>(last.bytes);
-    return near || target.core.halves() == 1 ? far_read : passed_rate(far_read, last.read, target);
+    constexpr double held_share = 0.75, lost_to = 1.5;  // of the last cache
+    if (target.core.halves() == 1) {
+        return far_read;
+    }
+    const double share = packed_bytes / static_cast<double>(target.core.last.bytes);
+    const double lost = std::clamp((share - held_share) / (lost_to - held_share), 0.0, 1.0);
+    return 1 / ((1 - lost) / far_read + lost / passed_rate(far_read, target.core.last.read, target));
 }
 
 // The share of what is read again that a cache which holds so many bytes no longer has, where so many come between.
@@ -323,9 +328,11 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
     const FarWaits waits(target);
     // Unless each chunk reads more weights again than stay in the second cache.
     const bool weights_stay = shape.chunks() == 1 || packed_bytes <= near_share * static_cast<double>(core.l2.bytes);
+    // Of groups that pass one after the other, between stages of one come its own numbers alone.
+    const double others = (tensor_bytes + 0.5 * packed_bytes) / shape.group_chunks;
     const auto cycles = [&](const std::vector<Passed> &passed) {
         return core.halves() == 2 && weights_stay && !schedule.by_point
-                   ? passed_beside_cycles(passed, work.products, tensor_bytes + 0.5 * packed_bytes, core)
+                   ? passed_beside_cycles(passed, work.products, others, core)
                    : passed_cycles(passed, target);
     };
     const double vector_bytes = schedule.lanes * 4;
