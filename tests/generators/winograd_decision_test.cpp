@@ -309,6 +309,16 @@ TEST(WinogradDecision, chunks_of_a_clipped_tail_compete_with_whole_images) {
     EXPECT_TRUE(schedule.clipped_tail);
 }
 
+// Vectors of half the lanes, of which groups of 8 channels are, are compared with pairs of such groups in whole ones.
+TEST(WinogradDecision, groups_of_8_take_halves_of_vectors_in_planes) {
+    const auto lanes_of = [](const char *layouts) {
+        const std::string layer = "conv2d-f32-n1-c128-i28x28-m128-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g16-";
+        return default_winograd_schedule(parsed(layer + layouts), find_target("x86-64-zen4")).lanes;
+    };
+    EXPECT_EQ(lanes_of("ncx,ncx-bias-relu"), 8);
+    EXPECT_EQ(lanes_of("nxc,nxc-bias-relu"), 16);
+}
+
 // Weights of more than three quarters of a shared last cache do not all come from beyond it at once, so that tiles that
 // fit the image have them; and groups that pass one after the other leave each other's numbers where they are.
 TEST(WinogradDecision, weights_fall_out_of_a_last_cache_little_by_little) {
