@@ -94,7 +94,6 @@ def prepare(folder, checkout, build):
         "CMAKE_PREFIX_PATH": str(prefix),
         "PYTHONPATH": str(build / "python"),
         "CMAKE_GENERATOR": "Ninja",
-        "XDG_CACHE_HOME": str(folder / "cache"),
     }
 
 

@@ -128,7 +128,7 @@ void compile_objects(const fs::path &root, const std::vector<std::string> &cxx, 
     });
 }
 
-// FNV-1a of all that the objects depend on.
+// FNV-1a of all that the objects depend on. Where the sources lie is none of that: installations share them.
 std::string object_key(const fs::path &root, const std::vector<std::string> &cxx) {
     uint64_t hash = 0xcbf29ce484222325;
     const auto add = [&](std::string_view text) {
@@ -139,9 +139,9 @@ std::string object_key(const fs::path &root, const std::vector<std::string> &cxx
     std::vector<std::string> version = cxx;
     version.push_back("--version");
     add(start_compiler(version).output);
-    for (const std::string &flag : compile_flags(root)) add(flag);
+    for (const std::string &flag : compile_flags({})) add(flag);
     for (const fs::path &file : source_files(root, {".cpp", ".h"})) {
-        add(file.string());
+        add(file.lexically_relative(root).string());
         add(read_text(file));
     }
     return fmt::format("{:016x}", hash);
