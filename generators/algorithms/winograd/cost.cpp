@@ -420,7 +420,7 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         direct += direct_call_cycles(problem, other, target) - direct_cycles(problem, other, target);
     } else if (is_transposed) {
         // By both, which only this estimate counts.
-        direct += image_cycles(problem, target.lanes(32), target) + image_waits(problem, target);
+        direct += image_cycles(problem, target.lanes(32)) + image_waits(problem, target);
     }
     const double share = beside && target.core.halves() == 2 ? share_of_halves(problem, other, is_transposed, target)
                          : beside                            ? most_beside_products

@@ -250,7 +250,7 @@ bool fetches_panels(const WinogradShape &shape, const TargetModel &target) {
 
 }  // namespace
 
-double image_cycles(const Problem &problem, int lanes, const TargetModel &target) {
+double image_cycles(const Problem &problem, int lanes) {
     const double vectors = problem.x_elements() / std::min<double>(lanes, problem.in_channels);
     return vectors * (problem.x_layout != Layout::nxc    ? transpose_cycles
                       : problem.in_channels % lanes != 0 ? copy_cycles
@@ -259,7 +259,7 @@ double image_cycles(const Problem &problem, int lanes, const TargetModel &target
 
 double image_waits(const Problem &problem, const TargetModel &target) {
     const CacheModel &last = target.core.last;
-    const double cycles = image_cycles(problem, target.lanes(32), target);
+    const double cycles = image_cycles(problem, target.lanes(32));
     if (cycles == 0 || unhidden_cycles(last.read, target) == 0 || !comes_from_far(problem, target)) {
         return 0;
     }
@@ -540,7 +540,7 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
     chunk += weights.chunk;
     chunk += output_copy_cycles(problem, shape, schedule, work, tile, target);
     const double gain = schedule.by_panel ? panel_gain : 1;
-    const double image = image_cycles(problem, schedule.lanes, target) * (beside_halves ? halves / 2.0 : 1);
+    const double image = image_cycles(problem, schedule.lanes) * (beside_halves ? halves / 2.0 : 1);
     const double warm = (chunk * chunks + image) / gain;
     return {schedule,
             warm + weights.cold,

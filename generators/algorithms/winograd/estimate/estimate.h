@@ -23,7 +23,7 @@ struct WinogradEstimate {
 WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule schedule, const TargetModel &target);
 
 // Cycles of a copy of x with whole vectors of channels.
-double image_cycles(const Problem &problem, int lanes, const TargetModel &target);
+double image_cycles(const Problem &problem, int lanes);
 
 // Cycles that the same takes longer where x comes from a slow last cache and goes back there.
 double image_waits(const Problem &problem, const TargetModel &target);
