@@ -111,7 +111,7 @@ class SizeGoal(unittest.TestCase):
     def test_a_decisions_file_is_what_it_is_compared_with(self):
         decisions = self.folder / "decisions.jsonl"
         decisions.write_text('{"problem": "*", "algorithm": "direct"}\n')
-        kernels = self.compile(LAYERS, *TARGET, "--optimize=size", "--decisions", str(decisions))[1]
+        kernels = self.compile(LAYERS, *TARGET, "--layer", "dense", "--optimize=size", "--decisions", str(decisions))[1]
         self.assertEqual(kernels["dense"][0]["size"]["for_speed"]["algorithm"], "direct")
 
     def test_explain_tells(self):
