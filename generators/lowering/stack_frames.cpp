@@ -20,9 +20,9 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-// What a kind of processor's objects are: their machine, and how much stack one function takes by its code.
+// A kind of processor: how much stack one function takes by its code.
 struct Machine {
-    uint16_t elf;
+    uint16_t elf;            // its number in an object's header
     int64_t return_address;  // what a call pushes
     int64_t (*frame_bytes)(Bytes code);
 };
@@ -122,11 +122,11 @@ int64_t arm64_lowers_by(uint32_t word) {
     if ((word & 0x3bc00000) == 0x29800000) {  // stp a, b, [sp, #n]!: n counts registers
         return std::max<int64_t>(0, -signed_field(word, 15, 7) << (is_vector ? 2 + field(word, 30, 2) : 3));
     }
-    const bool is_double = field(word, 30, 2) == 3, is_quad = is_vector && (word & 0xc0c00000) == 0x00800000;
-    const bool stores = is_quad || (is_double && field(word, 22, 2) == 0);
-    return (word & 0x3b200c00) == 0x38000c00 && stores
-               ? std::max<int64_t>(0, -signed_field(word, 12, 9))  // str a, [sp, #n]!
-               : 0;
+    const bool stores_64_bits = (word & 0xfbe00c00) == 0xf8000c00, stores_128_bits = (word & 0xffe00c00) == 0x3c800c00;
+    if (stores_64_bits || stores_128_bits) {  // str a, [sp, #n]!
+        return std::max<int64_t>(0, -signed_field(word, 12, 9));
+    }
+    return 0;
 }
 
 int64_t arm32_lowers_by(uint32_t word) {
@@ -139,7 +139,10 @@ int64_t arm32_lowers_by(uint32_t word) {
     if ((word & 0xffff0fff) == 0xe52d0004) {  // push {a}
         return 4;
     }
-    return (word & 0xffbf0f00) == 0xed2d0b00 ? 4 * static_cast<int64_t>(field(word, 0, 8)) : 0;  // vpush {...}
+    if ((word & 0xffbf0f00) == 0xed2d0b00) {  // vpush {...}: n counts words
+        return 4 * static_cast<int64_t>(field(word, 0, 8));
+    }
+    return 0;
 }
 
 constexpr Machine machines[] = {
