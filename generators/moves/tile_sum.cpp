@@ -46,6 +46,11 @@ SumSteps schedule_tile_sum(Halide::Func sum, const TileLoops &tile, const SumLoo
     return result;
 }
 
+void store_tile(Halide::Func copy, const Halide::LoopLevel &around, const TileLoops &tile) {
+    copy.compute_at(around).store_in(Halide::MemoryType::Stack);
+    copy.reorder(unroll_tile(copy, tile));
+}
+
 std::vector<RVar> loops_from(const Halide::RDom &r, int first) {
     std::vector<RVar> loops;
     for (int i = first; i < r.dimensions(); i++) {

@@ -42,6 +42,10 @@ struct SumSteps {
 SumSteps schedule_tile_sum(Halide::Func sum, const TileLoops &tile, const SumLoops &sums,
                            Halide::TailStrategy tail = Halide::TailStrategy::Auto);
 
+// Schedules a copy of a tile's sums to memory, in the loop around the tile. What reads the copy need not be unrolled as
+// registers' readers are: its code is there once, in a loop.
+void store_tile(Halide::Func copy, const Halide::LoopLevel &around, const TileLoops &tile);
+
 // The loops of a reduction domain from dimension `first` on.
 std::vector<Halide::RVar> loops_from(const Halide::RDom &r, int first);
 

@@ -177,9 +177,8 @@ void schedule_sum(const Context &at) {
     s.acc.bound_extent(s.c, schedule.panel()).bound_extent(s.p, schedule.pixels);
     const TileLoops tile_loops = {s.c, schedule.lanes, {}, {s.p}};
     if (s.sums) {
-        s.sums->compute_at(s.product, at.tile).store_in(Halide::MemoryType::Stack);
+        store_tile(*s.sums, {s.product, at.tile}, tile_loops);
         s.sums->bound_extent(s.c, schedule.panel()).bound_extent(s.p, schedule.pixels);
-        s.sums->reorder(unroll_tile(*s.sums, tile_loops));
     }
     schedule_tile_sum(s.acc, tile_loops, {loops_from(s.r, 0), schedule.unroll});
     if (!known(at.sizes.offset_groups)) {

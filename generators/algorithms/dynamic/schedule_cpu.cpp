@@ -137,10 +137,10 @@ VarOrRVar schedule_output(DynamicStages &s, const Problem &problem, const Dynami
 void schedule_open_sum(DynamicStages &s, const Problem &problem, const DynamicSchedule &schedule,
                        const VarOrRVar &tile) {
     const TileLoops tile_loops = {s.c, schedule.lanes, {}, {s.q[0]}};
-    s.sums.compute_at(Halide::LoopLevel(s.y, tile)).store_in(Halide::MemoryType::Stack);
+    const Halide::LoopLevel around(s.y, tile);
+    store_tile(s.sums, around, tile_loops);
     s.sums.bound_extent(s.c, schedule.panel()).bound_extent(s.q[0], schedule.pixels);
-    s.sums.reorder(unroll_tile(s.sums, tile_loops));
-    s.acc.compute_at(Halide::LoopLevel(s.y, tile));
+    s.acc.compute_at(around);
     s.acc.store_in(Halide::MemoryType::Register);
     s.acc.bound_extent(s.c, schedule.panel()).bound_extent(s.q[0], schedule.pixels);
     schedule_tile_sum(s.acc, tile_loops, {loops_from(s.r, 1), schedule.unroll, s.r[0], products_per_lane(problem)});

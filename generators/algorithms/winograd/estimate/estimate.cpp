@@ -13,11 +13,10 @@ namespace kiln {
 namespace {
 
 // Cycles, and shares of what streams reach of a core's caches (targets/core_model.h): stages go tile by tile.
-constexpr double operation_cycles = 1;         // of a transform's addition or multiplication of vectors
-constexpr double half_operation_cycles = 0.6;  // where they are half a cache's line
-constexpr double halves_operation_cycles =
-    0.4;                               // of each half, where vectors are taken so, by additions beside products
-constexpr double near_rate = 0.67;     // of the second cache, for what products and transforms pass on
+constexpr double operation_cycles = 1;           // of a transform's addition or multiplication of vectors
+constexpr double half_operation_cycles = 0.6;    // where they are half a cache's line
+constexpr double halves_operation_cycles = 0.4;  // of each half, where vectors are taken so, beside products
+constexpr double near_rate = 0.67;               // of the second cache, for what products and transforms pass on
 constexpr double nearest_share = 0.5;  // of the first cache, that a panel's products take beside weights, inputs
 constexpr double copy_cycles = 2,
                  transpose_cycles = 6;  // of a vector that is copied, or transposed from one layout to the other
@@ -72,6 +71,12 @@ struct FarWaits {
     }
 };
 
+// The share of what is read again that a cache which holds so many bytes no longer has, where so many come between. It
+// falls out of it little by little, `within` times what is held.
+double share_lost(double bytes, double held, double within = lost_share) {
+    return std::clamp((bytes - held) / (within * held), 0.0, 1.0);
+}
+
 // Bytes a cycle of the last cache, whose streams reach so many, for what is passed on.
 double passed_rate(double most, double stream, const TargetModel &target) {
     return unhidden_cycles(target.core.last.read, target) > 0 ? std::min(most, stream) : passed_share * stream;
@@ -83,26 +88,21 @@ double passed_rate(double most, double stream, const TargetModel &target) {
 // 12; but 3x3 of 512 channels at 2x51 takes 1.53 ms in place of 1.87 by tiles of fewer weights than 32 MB, a
 // ConvTranspose of 2048 to 256 4.92 and 5.80.
 double weights_rate(double packed_bytes, const TargetModel &target) {
-    constexpr double held_share = 0.75, lost_to = 1.5;  // of the last cache
+    constexpr double held_share = 0.75, lost_within = 1;  // of the last cache, and of what it holds
     if (target.core.halves() == 1) {
         return far_read;
     }
-    const double share = packed_bytes / static_cast<double>(target.core.last.bytes);
-    const double lost = std::clamp((share - held_share) / (lost_to - held_share), 0.0, 1.0);
-    return 1 / ((1 - lost) / far_read + lost / passed_rate(far_read, target.core.last.read, target));
+    const CacheModel &last = target.core.last;
+    const double lost = share_lost(packed_bytes, held_share * static_cast<double>(last.bytes), lost_within);
+    return 1 / ((1 - lost) / far_read + lost / passed_rate(far_read, last.read, target));
 }
 
-// The share of what is read again that a cache which holds so many bytes no longer has, where so many come between.
-double share_lost(double bytes, double held) {
-    return std::clamp((bytes - held) / (lost_share * held), 0.0, 1.0);
-}
-
-// Of the second cache.
+// What the second cache has lost.
 double share_lost(double bytes, const CoreModel &core) {
     return share_lost(bytes, static_cast<double>(core.l2.bytes));
 }
 
-// Of a Zen 4's last cache: what memory is read for.
+// What a Zen 4's last cache has lost, for which memory is read.
 double share_beyond(double bytes, const CoreModel &core) {
     return share_lost(bytes, shared_share * static_cast<double>(core.last.bytes));
 }
