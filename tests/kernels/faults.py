@@ -189,9 +189,11 @@ class Kiln(FaultTest):
     def test_a_cache_without_room(self):
         cache = self.folder / "cache"
         cache.mkdir()
-        command = [str(word) for word in (kiln_run.kiln(), "verify", self.spec(("a", 9)), "--target", TARGET)]
+        command = [str(word) for word in (kiln_run.kiln(), "verify", self.spec(("a", 9)), "--target", TARGET, "--cxx",
+                                          kiln_run.REMEMBERING_CXX)]
+        environment = self.environment(XDG_CACHE_HOME=str(cache), **{kiln_run.REMEMBERED_OBJECTS: kiln_run.kept_objects()})
         process = subprocess.run([*mounted(cache, "size=64k"), *command], capture_output=True, text=True, check=False,
-                                 env=self.environment(XDG_CACHE_HOME=str(cache)))
+                                 env=environment)
         self.assertEqual(process.returncode, 0, process.stdout + process.stderr)  # it does without
 
     def test_a_read_only_folder(self):

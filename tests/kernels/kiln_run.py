@@ -70,6 +70,22 @@ def run(cases, folder, *options, target=None, time_limit=None):
     return answers, outputs, process
 
 
+# Takes the parts of kiln's programs from the folder that REMEMBERED_OBJECTS names, for tests that see what kiln does with them.
+REMEMBERING_CXX = Path(__file__).resolve().parent / "remembering_cxx.sh"
+REMEMBERED_OBJECTS = "KILN_TEST_OBJECTS"
+
+
+def kept_objects():
+    """The folder where kiln keeps the parts of its programs for the compiler of other tests; made where it is not there."""
+    case = {"name": "a", "operator": "Conv", "attributes": {},
+            "inputs": {name: np.ones((1, 1, 1, 1), np.float32) for name in ("X", "W")}}  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "programs"
+        command = [kiln(), "run", write_cases([case], folder), "-o", Path(folder) / "out", "--cxx", REMEMBERING_CXX]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "KILN_TEST_LOG": str(log)})
+        return re.search(r"(\S+/harness-\w+)/\d+\.o", log.read_text())[1]
+
+
 def verify(spec, *options):
     """Returns the rows of kiln verify, in the order of the layers."""
     command = [kiln(), "verify", spec, "--json", NO_FALLBACK, *target_option(), *options]

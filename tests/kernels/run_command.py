@@ -152,24 +152,32 @@ class RunCommand(unittest.TestCase):
             folder.mkdir(parents=True)
             os.utime(folder, (0, 0))
 
-        def run():
-            environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder)}
-            command = [kiln_run.kiln(), "run", cases, "-o", self.folder / "out"]
-            subprocess.run(command, check=True, capture_output=True, env=environment)
+        def run(cxx=kiln_run.REMEMBERING_CXX):
+            process = self.run_with_cache(self.folder, cxx)
+            self.assertEqual(process.returncode, 0, process.stderr)
             return {path: path.stat().st_ino for path in cache.glob("*/*")}
 
-        cases = kiln_run.write_cases([conv("a")], self.folder)
         first = run()
         self.assertGreater(len(first), 10)
         self.assertFalse(old.exists())
         self.assertTrue(other.exists())
         self.assertEqual(run(), first)
+        # Those are the same compiler's by whatever name; what adds an option is another.
+        self.assertEqual(run(os.environ.get("CXX", "c++")), first)
+        other_compiler = self.folder / "cxx"
+        other_compiler.write_text(f'#!/bin/sh\nexec "{kiln_run.REMEMBERING_CXX}" "$@" -DOTHER\n')
+        other_compiler.chmod(0o755)
+        self.assertEqual(len(run(other_compiler)), 2 * len(first))
 
     def test_a_home_that_cannot_be_written_is_no_obstacle(self):
-        environment = {**os.environ, "XDG_CACHE_HOME": "/dev/null"}
+        process = self.run_with_cache("/dev/null", kiln_run.REMEMBERING_CXX)
+        self.assertEqual(process.returncode, 0, process.stderr)
+
+    def run_with_cache(self, folder, cxx):
+        environment = {**os.environ, "XDG_CACHE_HOME": str(folder), kiln_run.REMEMBERED_OBJECTS: kiln_run.kept_objects()}
         cases = kiln_run.write_cases([conv("a")], self.folder)
-        command = [kiln_run.kiln(), "run", cases, "-o", self.folder / "out"]
-        self.assertEqual(subprocess.run(command, capture_output=True, env=environment).returncode, 0)
+        command = [kiln_run.kiln(), "run", cases, "-o", self.folder / "out", "--cxx", cxx]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
     def test_what_stops_everything(self):
         def run(*arguments):

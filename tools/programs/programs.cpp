@@ -12,6 +12,7 @@
 #include <iterator>
 #include <mutex>
 #include <numeric>
+#include <regex>
 #include <thread>
 
 #include "fmt/format.h"
@@ -128,6 +129,21 @@ void compile_objects(const fs::path &root, const std::vector<std::string> &cxx, 
     });
 }
 
+// What a compiler tells that it would do with a source: its version, and every option, those that a script around it
+// adds too. By which name it is called is none of that, nor where.
+std::string compiler_text(const std::vector<std::string> &cxx) {
+    std::vector<std::string> command = cxx;
+    for (const std::string &flag : compile_flags({})) command.push_back(flag);
+    command.insert(command.end(), {"-###", "-S", "-x", "c++", "/dev/null", "-o", "/dev/null"});
+    const ProcessResult told = start_compiler(command);
+    if (told.status == 0)
+        return std::regex_replace(told.output, std::regex("COLLECT_GCC=[^\n]*|compilation-dir=[^\"]*"), "");
+    // Not every compiler knows the option.
+    command = cxx;
+    command.emplace_back("--version");
+    return cxx[0] + start_compiler(command).output;
+}
+
 // FNV-1a of all that the objects depend on. Where the sources lie is none of that: installations share them.
 std::string object_key(const fs::path &root, const std::vector<std::string> &cxx) {
     uint64_t hash = 0xcbf29ce484222325;
@@ -135,10 +151,8 @@ std::string object_key(const fs::path &root, const std::vector<std::string> &cxx
         for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
         hash = (hash ^ 0xff) * 0x100000001b3;  // no text holds this byte: where one ends matters
     };
-    for (const std::string &word : cxx) add(word);
-    std::vector<std::string> version = cxx;
-    version.push_back("--version");
-    add(start_compiler(version).output);
+    for (size_t i = 1; i < cxx.size(); ++i) add(cxx[i]);
+    add(compiler_text(cxx));
     for (const std::string &flag : compile_flags({})) add(flag);
     for (const fs::path &file : source_files(root, {".cpp", ".h"})) {
         add(file.lexically_relative(root).string());
