@@ -331,6 +331,10 @@ class Forms(NetworkTest):
 
     def test_an_accuracy_for_all_layers(self):
         """Strict ones are plain sums of products; those of bytes are that anyway."""
+        b = Builder()
+        b.channels["x"] = 3
+        b.node("Relu", b.conv(b.conv("x", 16, 3, 2), 8, 1))
+        onnx.save(b.model({"x": SHAPE}, {b.nodes[-1].output[0]: [1, 8, 8, 8]}), self.path)
         for path in (self.path, self.save(self.quantized("QOperator"))):
             kiln("compile", path, "--network", "--accuracy", "strict", "-o", self.folder / "out", "--name", "net")
             layers = json.loads((self.folder / "out/net.json").read_text())["layers"]

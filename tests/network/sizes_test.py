@@ -39,6 +39,15 @@ def reader():
     return b.model({"line": ["batch", 3, 8, "width"]}, {y: ["batch", None, 300]}), y
 
 
+def few_steps(factor=1.0):
+    """For what needs no more than a few: the weights are larger by a factor."""
+    b = Builder()
+    b.channels["line"] = 3
+    kernel = b.constant((factor * b.rng.standard_normal((8, 3, 8, 3))).astype(np.float32))
+    y = b.node("Softmax", b.node("Conv", "line", kernel, pads=[0, 1, 0, 1]), axis=1)
+    return b.model({"line": ["batch", 3, 8, "width"]}, {y: ["batch", 8, 1, "width"]}), y
+
+
 class SeveralSizes(NetworkTest):
     def setUp(self):
         super().setUp()
@@ -140,14 +149,13 @@ class SeveralSizes(NetworkTest):
         self.assertTrue(all(f"width={width}\n" in said for width in WIDTHS), said)
 
     def test_what_differs_first_is_told_at_its_size(self):
-        other = reader()[0]
-        weights = other.graph.initializer[2]
-        weights.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weights) * np.float32(1.5), weights.name))
-        process = kiln("verify", self.path, "--network", "--size", "width=16,32", "--size", "batch=1", "--reference",
-                       self.save(other, "other.onnx"), ok=(1,))
+        path, other = self.save(few_steps()[0]), self.save(few_steps(1.5)[0], "other.onnx")
+        process = kiln("verify", path, "--network", "--size", "width=16,32", "--size", "batch=1", "--reference", other, ok=(1,))
         self.assertEqual(process.stderr.count("the first tensor that differs is"), 2, process.stderr)
 
     def test_run_takes_the_sizes_of_its_inputs(self):
+        self.model, self.output = few_steps()
+        self.save(self.model)
         line = self.line(1, 32)
         np.savez(self.folder / "in.npz", line=line)
         arguments = ["run", self.path, "--network", "--inputs", self.folder / "in.npz", "-o", self.folder / "out",
@@ -163,21 +171,20 @@ class SeveralSizes(NetworkTest):
 
     def test_bench_times_each(self):
         times = self.folder / "times.json"
+        self.save(few_steps()[0])
         said = kiln("bench", self.path, "--network", "--size", "width=16,32", "--size", "batch=1", "--seconds", "0.05", "--json",
                     times, "--report", self.folder / "page.html").stdout
         self.assertEqual([result["sizes"] for result in json.loads(times.read_text())], [{"width": 16}, {"width": 32}])
         self.assertEqual(said.count("the whole: "), 2)
         self.assertIn("net.onnx at width=32", (self.folder / "page.html").read_text())
 
-    def compiled(self, name, *sizes):
-        out = self.folder / name
-        said = kiln("compile", self.path, "--network", "--name", "net", "-o", out, "--target", "x86-64-avx2", *sizes).stdout
-        return out, json.loads((out / "net.json").read_text())["network"], said
-
     def test_a_program_of_ones_own(self):
-        out, network, said = self.compiled("lib", *SIZES)
+        out = self.folder / "lib"
+        said = kiln("compile", self.path, "--network", "--name", "net", "-o", out, "--target", "x86-64-avx2", *SIZES).stdout
+        network = json.loads((out / "net.json").read_text())["network"]
         self.assertEqual(network["arena_bytes"], max(each["arena_bytes"] for each in network["networks"]))
         self.assertIn("at width=48, batch=2: arena ", said)
+        self.check_weights(network, said)
         program = self.folder / "program"
         sources = [ROOT / "runtime" / name for name in ("cpu.cpp", "message.cpp", "network.cpp", "parallel_for.cpp")]
         flags = [f"-I{ROOT / 'runtime/include'}", f"-I{out}", f"-DOUTPUT={network['networks'][0]['outputs'][0]['field']}"]
@@ -198,9 +205,9 @@ class SeveralSizes(NetworkTest):
                 np.testing.assert_allclose(np.fromfile(self.folder / "out.bin", np.float32).reshape(want.shape), want, rtol=1e-4,
                                            atol=1e-6)
 
-    def test_weights_are_there_once(self):
-        """Those of the first convolution: kernels have vectors of output channels, for which its weights stand in a row."""
-        _, network, said = self.compiled("lib", "--size", "width=16,32,48", "--size", "batch=1")
+    def check_weights(self, network, said):
+        """They are there once. Those of the first convolution: kernels have vectors of output channels, for which its weights
+        stand in a row."""
         weights = onnx.numpy_helper.to_array(self.model.graph.initializer[0])
         library = (self.folder / "lib/libnet.a").read_bytes()
         self.assertEqual(library.count(np.ascontiguousarray(weights[:8, 0, 0, 0]).tobytes()), 1)

@@ -58,6 +58,18 @@ void pick_by_inputs(const std::string &inputs, const std::string &folder, Networ
                  layers.end());
 }
 
+// Writes the inputs of the network whose folder it is: those of the file, or random ones.
+void write_inputs(const NetworkOptions &options, const std::string &folder) {
+    std::vector<std::string> arguments = {"inputs", folder + "/network.json", folder};
+    if (options.inputs.empty())
+        arguments.insert(arguments.end(), {"--seed", std::to_string(options.seed)});
+    else
+        arguments.insert(arguments.end(), {"--inputs", options.inputs});
+    if (run_network_script("network_values.py", arguments) != 0)
+        throw Error(fmt::format("{}: the network's inputs are not there",
+                                options.inputs.empty() ? options.model : options.inputs));
+}
+
 }  // namespace
 
 std::string network_folder(const std::string &folder, size_t index) {
@@ -89,18 +101,25 @@ void require_layers(const CompiledLibrary &library) {
     throw Error(text, library.failures[0].code);
 }
 
-NetworkProgram build_network(const NetworkOptions &options, NetworkExtra extra, const std::string &folder) {
-    NetworkProgram result = {load_network(options.model, options.spec_options, folder), {}, {}, folder};
-    NetworkModel &model = result.model;
+NetworkModel load_with_inputs(const NetworkOptions &options, const std::string &folder) {
+    NetworkModel model = load_network(options.model, options.spec_options, folder);
     if (model.set.networks.size() > 1 && !options.inputs.empty()) pick_by_inputs(options.inputs, folder, &model);
-    const std::string target = options.target.empty() ? "host" : options.target;
-    const Toolchain toolchain = find_toolchain(options.cxx, options.runner, find_target(target));
     for (const Network &network : model.set.networks)
         for (const NetworkStep &step : network.steps)
             if (step.kind == NetworkStep::Kind::callback)
                 throw Error(fmt::format("{}: {} must be computed by a program of one's own: {}", options.model,
                                         step.node, step.source),
                             StatusCode::unsupported);
+    for (size_t i = 0; i < model.set.networks.size(); i++) write_inputs(options, network_folder(folder, i));
+    return model;
+}
+
+NetworkProgram build_network(const NetworkOptions &options, NetworkModel loaded, NetworkExtra extra,
+                             const std::string &folder) {
+    NetworkProgram result = {std::move(loaded), {}, {}, folder};
+    const NetworkModel &model = result.model;
+    const std::string target = options.target.empty() ? "host" : options.target;
+    const Toolchain toolchain = find_toolchain(options.cxx, options.runner, find_target(target));
     NetworkRequest request = {{}, model.set, extra, toolchain.cxx};
     request.library.name = model.spec.name;
     request.library.layers = model.spec.layers;
@@ -136,19 +155,6 @@ int run_network_script(const std::string &script, const std::vector<std::string>
     const int status = run_process(command, [&](const std::string &line) { said += line + "\n"; });
     if (output != nullptr) *output = said;
     return status;
-}
-
-void write_network_inputs(const NetworkOptions &options, const NetworkProgram &network) {
-    for (size_t i = 0; i < network.model.set.networks.size(); i++) {
-        std::vector<std::string> arguments = {"inputs", network.answer(i), network_folder(network.folder, i)};
-        if (options.inputs.empty())
-            arguments.insert(arguments.end(), {"--seed", std::to_string(options.seed)});
-        else
-            arguments.insert(arguments.end(), {"--inputs", options.inputs});
-        if (run_network_script("network_values.py", arguments) != 0)
-            throw Error(fmt::format("{}: the network's inputs are not there",
-                                    options.inputs.empty() ? options.model : options.inputs));
-    }
 }
 
 void run_network_program(const NetworkOptions &options, const NetworkProgram &network) {

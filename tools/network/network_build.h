@@ -25,8 +25,11 @@ NetworkModel load_network(const std::string &path, SpecOptions options, const st
 // Throws Error where a layer does not compile, naming it.
 void require_layers(const CompiledLibrary &library);
 
-// A model's networks compiled for one target, with a program beside them. Where there is a file of inputs, the network
-// that these fit is the only one.
+// The same for a program that runs it, with the inputs of each network in its folder: those of a file, the network that
+// these fit being the only one, or random ones. Throws Error also where the file is not right.
+NetworkModel load_with_inputs(const NetworkOptions &options, const std::string &folder);
+
+// A model's networks compiled for one target, with a program beside them.
 struct NetworkProgram {
     NetworkModel model;
     CompiledNetwork compiled;
@@ -36,16 +39,15 @@ struct NetworkProgram {
     std::string answer(size_t index) const { return network_folder(folder, index) + "/network.json"; }
     std::string manifest() const { return compiled.library.manifest; }
 };
-NetworkProgram build_network(const NetworkOptions &options, NetworkExtra extra, const std::string &folder);
+NetworkProgram build_network(const NetworkOptions &options, NetworkModel loaded, NetworkExtra extra,
+                             const std::string &folder);
 
 // Starts a script of the importer's folder. Its stdout goes where ours does, unless `output` is given. Throws Error
 // with what it says where it fails; `ok` may name a second status that is no failure. Returns the status.
 int run_network_script(const std::string &script, const std::vector<std::string> &arguments,
                        std::string *output = nullptr);
 
-// Writes the inputs of each network to its folder: those of the file, or random ones.
-void write_network_inputs(const NetworkOptions &options, const NetworkProgram &network);
-// Runs each once: its folder then has its outputs.
+// Runs each network once: its folder then has its outputs.
 void run_network_program(const NetworkOptions &options, const NetworkProgram &network);
 
 }  // namespace kiln::tools

@@ -160,11 +160,11 @@ int compile_network_command(const CompileOptions &options) {
 
 int run_network_command(const NetworkRunOptions &options) {
     const TempFolder folder;
-    const NetworkProgram network = build_network(options, NetworkExtra::none, folder.path());
-    if (network.model.set.networks.size() > 1)
+    NetworkModel model = load_with_inputs(options, folder.path());
+    if (model.set.networks.size() > 1)
         throw Error(
             fmt::format("{}: give --inputs, whose shapes say which of its sizes is run, or one --size", options.model));
-    write_network_inputs(options, network);
+    const NetworkProgram network = build_network(options, std::move(model), NetworkExtra::none, folder.path());
     run_network_program(options, network);
     return report_each(network, false, [&](size_t i) {
         return std::vector<std::string>{"outputs", network.answer(i), network_folder(network.folder, i),
@@ -174,8 +174,8 @@ int run_network_command(const NetworkRunOptions &options) {
 
 int verify_network_command(const NetworkVerifyOptions &options) {
     const TempFolder folder;
-    const NetworkProgram network = build_network(options, NetworkExtra::kept, folder.path());
-    write_network_inputs(options, network);
+    const NetworkProgram network =
+        build_network(options, load_with_inputs(options, folder.path()), NetworkExtra::kept, folder.path());
     run_network_program(options, network);
     return report_each(network, !options.json, [&](size_t i) {
         std::vector<std::string> arguments = {"compare",
@@ -195,8 +195,8 @@ int verify_network_command(const NetworkVerifyOptions &options) {
 
 int bench_network_command(const NetworkBenchOptions &options) {
     const TempFolder folder;
-    const NetworkProgram network = build_network(options, NetworkExtra::traced, folder.path());
-    write_network_inputs(options, network);
+    const NetworkProgram network =
+        build_network(options, load_with_inputs(options, folder.path()), NetworkExtra::traced, folder.path());
     std::string times;
     const int status = run_process(network.program.command({"bench", network.folder, std::to_string(options.threads),
                                                             fmt::format("{}", options.seconds)}),

@@ -200,14 +200,29 @@ def rename_body(body, new):
     body.name, body.doc_string = "body", ""
 
 
+class LateTemplate:
+    """A template that is read where something of it is asked for."""
+
+    def __init__(self, read):
+        self.read = functools.cache(read)
+
+    def __getattr__(self, name):
+        return getattr(self.read(), name)
+
+
 @functools.cache
 def make_generator():
-    """emx-onnx-cgen's compiler, one for all parts: each takes seconds to read its templates."""
+    """emx-onnx-cgen's compiler, one for all parts. It asks for the templates of all operators, seconds to read, and uses few."""
     from emx_onnx_cgen.compiler import Compiler, CompilerOptions
 
     # Of one byte: every temporary comes from the heap, which Source makes scratch.
-    return Compiler(CompilerOptions(model_name=ENTRY, large_temp_threshold_bytes=1, large_weight_threshold=0,
+    made = Compiler(CompilerOptions(model_name=ENTRY, large_temp_threshold_bytes=1, large_weight_threshold=0,
                                     restrict_arrays=False))
+    environment = getattr(getattr(made, "_emitter", None), "_env", None)
+    if environment is not None:  # other versions of it may be another inside: then they take their time
+        read = environment.get_template
+        environment.get_template = lambda *arguments: LateTemplate(functools.partial(read, *arguments))
+    return made
 
 
 def generated(model):
