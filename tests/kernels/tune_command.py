@@ -220,8 +220,9 @@ class TuneCommand(unittest.TestCase):
         process = self.tune("--budget", "12c",
                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         self.expect_error(process, "timings.jsonl cannot be written: File too large", "go on with --resume")
-        self.assertTrue(self.timings.read_text().endswith("}\n"))
-        self.assertGreaterEqual(len([line for line in self.timings.read_text().splitlines() if json.loads(line or "0")]), 1)
+        recorded = self.timings.read_text().removeprefix(filled)
+        self.assertTrue(recorded.endswith("}\n"))
+        self.assertTrue(all(json.loads(line) for line in recorded.splitlines()))
         self.timings = Path("/dev/full")
         self.expect_error(self.tune("--budget", "12c"), "/dev/full cannot be written: No space left on device")
         self.timings = self.folder / "absent/timings.jsonl"
@@ -345,7 +346,7 @@ class TuneCommand(unittest.TestCase):
         for candidate in answer["problems"][0]["candidates"]:  # of algorithms that are chosen by an estimate
             estimated = candidate["algorithm"] in ("direct", "winograd", "kn2row")
             self.assertTrue(candidate["estimated_cycles"] > 0 if estimated else candidate["estimated_cycles"] is None, candidate)
-        table = self.tune(*options[:-1], target="x86-64-avx512")
+        table = self.tune("--budget", "1c", *options[2:-1], target="x86-64-avx512")
         self.assertIn("predicted, not measured", table.stdout)
 
     def test_arm_through_an_emulator(self):
@@ -362,7 +363,7 @@ class TuneCommand(unittest.TestCase):
 
     def test_predictions_for_arm(self):
         for cpu in ("neoverse-n1", "neoverse-v1"):
-            process = self.tune("--budget", "4c", "--predict", cpu, target="arm-64-linux")
+            process = self.tune("--budget", "2c", "--predict", cpu, target="arm-64-linux")
             self.assertEqual(process.returncode, 0, process.stderr)
             self.assertRegex(process.stdout, f"predicted by llvm-mca .* for {cpu}")
         for cpu in ("cortex-a55", "skylake-avx512"):
