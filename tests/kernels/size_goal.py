@@ -46,6 +46,8 @@ strides = [2, 2]
 pads = [1, 1, 1, 1]
 """
 TARGET = ("--target", "x86-64-avx2")
+# What a decision says of a kernel.
+DECIDED = ("problem", "target", "algorithm", "revision", "schedule")
 
 
 class SizeGoal(unittest.TestCase):
@@ -93,7 +95,14 @@ class SizeGoal(unittest.TestCase):
         again = self.compile(LAYERS, *TARGET, "--optimize=size", "--jobs", "1", "--layer", "narrow")[1]
         self.assertEqual(again["narrow"], small["narrow"], "the same layer has the same answer")
 
-        told = self.kiln("verify", LAYERS, *TARGET, "--optimize=size", "--json").stdout
+        # By the same goal where the choice takes little, and by what was chosen of the others.
+        decisions = self.folder / "decisions.jsonl"
+        decisions.write_text("".join(json.dumps({key: kernel[key] for key in DECIDED}) + "\n"
+                                     for (kernel,) in small.values()))
+        goal, named = ["--optimize=size"], [word for name in ("narrow", "up") for word in ("--layer", name)]
+        told = self.kiln("verify", LAYERS, *TARGET, *goal, *named, "--json").stdout
+        others = [word for name in ("dense", "bytes") for word in ("--layer", name)]
+        told += self.kiln("verify", LAYERS, *TARGET, *others, "--decisions", str(decisions), "--json").stdout
         rows = [json.loads(line) for line in told.splitlines()]
         checked = {(row["layer"], row["algorithm"]): row["verdict"] for row in rows}
         self.assertEqual(checked, {(name, kernel["algorithm"]): "ok" for name, (kernel,) in small.items()})

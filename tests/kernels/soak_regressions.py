@@ -47,25 +47,40 @@ def group_of(failure):
 
 def verdicts(failures, jobs=None):
     """Of each line, in their order; those that differ in their layer alone are compiled and linked together."""
-    found = {}
+    found, by_default = {}, verdicts_by_default(failures, jobs)
     numbered = sorted(enumerate(failures), key=lambda pair: group_of(pair[1]))
     for _, group in itertools.groupby(numbered, key=lambda pair: group_of(pair[1])):
         numbers, lines = zip(*group)
-        found |= zip(numbers, verdicts_of_group(lines, jobs))
+        found |= zip(numbers, verdicts_of_group(lines, [by_default.get(number) for number in numbers], jobs))
     return [found[number] for number in range(len(failures))]
 
 
-def verdicts_of_group(lines, jobs):
-    target, engine, step, decision = (lines[0][key] for key in ("target", "engine", "step", "decision"))
+def is_run(failure):
+    """Whether it is tried by kiln run, rather than by kiln verify."""
+    return failure["step"] == trials.RUN or targets.way(failure["target"]) == targets.COMPILED
+
+
+def verdicts_by_default(failures, jobs):
+    """{number: verdict by kiln run} of the lines for kiln verify, which takes problems: how their default kernels do is not what
+    is asked. Those of one target are compiled together."""
+    found = {}
+    engine_of = lambda number: (failures[number]["target"], failures[number]["engine"])
+    numbers = sorted((number for number, failure in enumerate(failures) if not is_run(failure)), key=engine_of)
+    for (target, engine), group in itertools.groupby(numbers, key=engine_of):
+        group = list(group)
+        found |= zip(group, trials.run([failures[number]["layer"] for number in group], target, engine, jobs=jobs))
+    return found
+
+
+def verdicts_of_group(lines, by_default, jobs):
+    target, engine, decision = (lines[0][key] for key in ("target", "engine", "decision"))
     decisions = [decision] if decision else []
     tried = [each["layer"] for each in lines]
-    if step == trials.RUN or targets.way(target) == targets.COMPILED:
+    if is_run(lines[0]):
         return trials.run(tried, target, engine, decisions, jobs)
-    # kiln verify takes problems; how the default kernel does is not what is asked.
-    first = trials.run(tried, target, engine, jobs=jobs)
-    texts = [verdict.problem for verdict in first if verdict.problem]
+    texts = [verdict.problem for verdict in by_default if verdict.problem]
     told = dict(zip(texts, trials.verify(texts, target, decisions, jobs)[0])) if texts else {}
-    return [told.get(verdict.problem, verdict) for verdict in first]
+    return [told.get(verdict.problem, verdict) for verdict in by_default]
 
 
 class Regressions(unittest.TestCase):
