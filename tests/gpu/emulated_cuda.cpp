@@ -1,5 +1,6 @@
 // A driver of CUDA that runs kernels without a GPU: a program, named by KILN_EMULATOR, interprets them
-// (tests/kernels/ptx_threads.py). Device memory is a file that both map.
+// (tests/kernels/ptx_threads.py). It reads a line for each launch and answers with one. Device memory is a file that
+// both map.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -61,6 +62,52 @@ struct Arena {
 
 Arena &arena() {
     static Arena one;
+    return one;
+}
+
+// The program that interprets kernels, started at the first launch of this process, and again after one that ended it.
+class Emulator {
+  public:
+    bool launch(const std::string &line) {
+        if (process_ != getpid()) {
+            start();
+        }
+        char answer[8] = "";
+        const bool is_done = std::fprintf(to_, "%s\n", line.c_str()) > 0 && std::fflush(to_) == 0 &&
+                             std::fgets(answer, sizeof answer, from_) != nullptr;
+        if (!is_done) {
+            std::fclose(to_);
+            std::fclose(from_);
+            process_ = -1;
+        }
+        return is_done && std::strcmp(answer, "done\n") == 0;
+    }
+
+  private:
+    void start() {
+        int lines[2], answers[2];
+        if (pipe2(lines, O_CLOEXEC) != 0 || pipe2(answers, O_CLOEXEC) != 0) {
+            std::abort();
+        }
+        if (fork() == 0) {
+            dup2(lines[0], STDIN_FILENO);
+            dup2(answers[1], STDOUT_FILENO);
+            execl("/bin/sh", "sh", "-c", (std::string("exec ") + std::getenv("KILN_EMULATOR")).c_str(), nullptr);
+            std::abort();
+        }
+        close(lines[0]);
+        close(answers[1]);
+        to_ = fdopen(lines[1], "w");
+        from_ = fdopen(answers[0], "r");
+        process_ = getpid();
+    }
+
+    FILE *to_ = nullptr, *from_ = nullptr;
+    pid_t process_ = -1;
+};
+
+Emulator &emulator() {
+    static Emulator one;
     return one;
 }
 
@@ -150,10 +197,9 @@ int cuLaunchKernel(void *function, unsigned bx, unsigned by, unsigned bz, unsign
     const Function &called = *static_cast<Function *>(function);
     const std::string ptx = folder() + "/kernel.ptx";
     std::ofstream(ptx) << called.program->text;
-    std::string command =
-        std::string(std::getenv("KILN_EMULATOR")) + " " + folder() + "/memory " + ptx + " " + called.entry;
+    std::string line = folder() + "/memory " + ptx + " " + called.entry;
     for (const unsigned number : {bx, by, bz, tx, ty, tz, shared_bytes}) {
-        command += " " + std::to_string(number);
+        line += " " + std::to_string(number);
     }
     const std::string bytes = parameter_bytes(called.program->text, called.entry);
     for (size_t i = 0; i < bytes.size(); i++) {
@@ -162,9 +208,9 @@ int cuLaunchKernel(void *function, unsigned bx, unsigned by, unsigned bz, unsign
         // Addresses are counted from the beginning of the memory.
         const auto begin = reinterpret_cast<unsigned long long>(arena().begin);
         const bool is_address = bytes[i] == 8 && value >= begin && value < begin + arena_bytes;
-        command += " " + std::to_string(is_address ? value - begin : value);
+        line += " " + std::to_string(is_address ? value - begin : value);
     }
-    return std::system(command.c_str()) == 0 ? 0 : failed;
+    return emulator().launch(line) ? 0 : failed;
 }
 int cuMemAlloc_v2(unsigned long long *pointer, size_t bytes) {
     const std::lock_guard lock(one_at_a_time);

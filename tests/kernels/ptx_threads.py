@@ -7,6 +7,7 @@ copies (cp.async) among them, whose data come at the last moment: it tells where
 a word, since no barrier is between them, or a copy that it did not wait for.
 """
 
+import functools
 import mmap
 import re
 import sys
@@ -409,13 +410,25 @@ class Run:
         self.write(operands[0], result, active)
 
 
-def main(memory, ptx, entry, *numbers):
+@functools.cache
+def kernel_of(ptx, entry):
+    return Kernel(ptx, entry)
+
+
+def launch(memory, ptx, entry, *numbers):
     numbers = [int(number) for number in numbers]
     with open(memory, "r+b") as file:
         bytes_of = np.frombuffer(mmap.mmap(file.fileno(), 0), np.uint8)
-    run = Run(Kernel(Path(ptx).read_text(), entry), numbers[:3], numbers[3:6], numbers[6], numbers[7:], bytes_of)
+    run = Run(kernel_of(Path(ptx).read_text(), entry), numbers[:3], numbers[3:6], numbers[6], numbers[7:], bytes_of)
     run.go()
 
 
+def main():
+    """Launches what each line says, and says when it is done."""
+    for line in sys.stdin:
+        launch(*line.split())
+        print("done", flush=True)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
