@@ -153,8 +153,8 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
             function.body = use_byte_dot(function.body, byte_dot, byte_dots);
         }
         function.body = load_consecutive_lanes_densely(function.body);
-        if (request.target->vector_bits == 512) {
-            function.body = transpose_by_pairs(function.body);
+        if (request.target->interleaves_vectors) {
+            function.body = transpose_by_pairs(function.body, request.target->vector_bits, request.target->stores_wait);
         }
         if (!request.target->masked_stores) {
             function.body = store_known_lanes_whole(function.body);

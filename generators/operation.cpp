@@ -9,6 +9,7 @@
 #include "expressions/arithmetic.h"
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
+#include "lowering/lanes/transposed_blocks.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
 #include "lowering/wide_interleaves.h"
@@ -56,6 +57,9 @@ Halide::Module lower(const NetworkOperation &operation, const OperationRequest &
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
         if (!request.target->f64_vectors) {
             function.body = interleave_in_registers(function.body);
+        }
+        if (request.target->interleaves_vectors) {
+            function.body = transpose_by_pairs(function.body, request.target->vector_bits, false);
         }
     }
     return module;

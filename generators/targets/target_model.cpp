@@ -57,6 +57,7 @@ constexpr TargetModel sapphire_rapids_target = {
     .core = sapphire_rapids,
     .int8_products = 4,
     .masked_stores = true,
+    .stores_wait = true,
     .unlaminates_indexed_operands = true};
 
 // The same with matrix tiles: `features` says of which types.
@@ -114,6 +115,7 @@ constexpr TargetModel models[] = {
      .core = xeon_512,
      .int8_products = 2,
      .masked_stores = true,
+     .stores_wait = true,
      .unlaminates_indexed_operands = true},
     // Intel since Alder Lake (Gracemont cores and N processors too) and AMD Zen 5 have dot products of bytes in AVX2's
     // own encoding. Halide tells LLVM of them beside AVX-512 only, whose feature here says no more than where its
@@ -178,7 +180,8 @@ constexpr TargetModel models[] = {
      .cross = riscv_64_linux,
      .vector_registers = 32,
      .core = riscv_64,
-     .masked_stores = true},
+     .masked_stores = true,
+     .interleaves_vectors = false},
     // GPUs, with an x86-64 processor that hands out the work. PTX for compute capability 8.0 runs on all newer ones.
     {.name = "cuda",
      .halide = "x86-64-linux-cuda-cuda_capability_80",

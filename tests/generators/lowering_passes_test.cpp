@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -231,46 +232,142 @@ TEST(LoweringPasses, known_lanes_are_stored_by_powers_of_two) {
     EXPECT_EQ(partial_stores([](const Expr &i) { return i < Halide::Param<int>("unknown"); }), (Texts{"[8 from 0]"}));
 }
 
-// Stores, and shuffles of two vectors, of a copy of 16 rows of 8 to columns in `name`.
-std::pair<int, int> stores_and_shuffles(const std::string &name) {
+// A block of rows whose elements are their row's number times 16 and their column's.
+struct Block {
+    int bits, rows, columns;
+};
+
+// A copy of a block to columns in `name`, as Halide lowers it.
+Halide::Internal::Stmt transposing_copy(const Block &block, const std::string &name) {
     using namespace Halide::Internal;
+    const Halide::Type type = Halide::UInt(block.bits);
     std::vector<Expr> rows;
-    for (int row = 0; row < 16; row++) {
-        rows.push_back(Load::make(Halide::Float(32, 8), "x", Ramp::make(row * 100, 1, 8), Halide::Buffer<>(),
-                                  Halide::Parameter(), const_true(8), ModulusRemainder()));
+    for (int row = 0; row < block.rows; row++) {
+        rows.push_back(Ramp::make(make_const(type, row * 16), make_const(type, 1), block.columns));
     }
     const auto store = [](const std::string &to, const Expr &value) {
         const int lanes = value.type().lanes();
         return Store::make(to, value, Ramp::make(0, 1, lanes), Halide::Parameter(), const_true(lanes),
                            ModulusRemainder());
     };
-    const Expr column = Load::make(Halide::Float(32, 16), "block", Ramp::make(0, 1, 16), Halide::Buffer<>(),
-                                   Halide::Parameter(), const_true(16), ModulusRemainder());
-    const Stmt copy = Block::make(store("block", Shuffle::make_interleave(rows)), store(name, column));
-    class Count : public IRVisitor {
-      public:
-        int stores = 0, shuffles = 0;
-
-      protected:
-        using IRVisitor::visit;
-        void visit(const Store *op) override {
-            stores += op->name == "block" ? 1 : 0;
-            IRVisitor::visit(op);
-        }
-        void visit(const Shuffle *op) override {
-            shuffles += op->vectors.size() == 2 && !op->is_concat() ? 1 : 0;
-            IRVisitor::visit(op);
-        }
-    } count;
-    transpose_by_pairs(Allocate::make("block", Halide::Float(32), Halide::MemoryType::Stack, {128}, const_true(), copy))
-        .accept(&count);
-    return {count.stores, count.shuffles};
+    const Expr column = Load::make(type.with_lanes(block.rows), "block", Ramp::make(0, 1, block.rows),
+                                   Halide::Buffer<>(), Halide::Parameter(), const_true(block.rows), ModulusRemainder());
+    const Stmt copy =
+        Halide::Internal::Block::make(store("block", Shuffle::make_interleave(rows)), store(name, column));
+    return Allocate::make("block", type, Halide::MemoryType::Stack, {block.rows * block.columns}, const_true(), copy);
 }
 
-// A vector of the result takes three shuffles, for 8 is 2^3. Rows of y are left to LLVM.
-TEST(LoweringPasses, blocks_are_transposed_by_pairs) {
-    EXPECT_EQ(stores_and_shuffles("image"), std::pair(8, 24));
-    EXPECT_EQ(stores_and_shuffles("y$1"), std::pair(1, 0));
+// What a statement stores to "block", by stores and their lanes, and how many shuffles of two vectors that takes.
+class StoredLanes : public Halide::Internal::IRVisitor {
+  public:
+    std::vector<std::vector<int64_t>> stores;
+    int shuffles = 0;
+
+  protected:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::LetStmt *op) override {
+        values_[op->name] = lanes(op->value);
+        IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Store *op) override {
+        if (op->name == "block") {
+            stores.push_back(lanes(op->value));
+        }
+        IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Shuffle *op) override {
+        shuffles += op->vectors.size() == 2 && !op->is_concat() ? 1 : 0;
+        IRVisitor::visit(op);
+    }
+
+  private:
+    std::map<std::string, std::vector<int64_t>> values_;
+
+    std::vector<int64_t> lanes(const Expr &value) const {
+        using namespace Halide::Internal;
+        if (const auto *variable = value.as<Variable>()) {
+            return values_.at(variable->name);
+        }
+        if (const auto *same = value.as<Reinterpret>()) {
+            return lanes(same->value);
+        }
+        std::vector<int64_t> all, result;
+        if (const auto *shuffle = value.as<Shuffle>()) {
+            for (const Expr &vector : shuffle->vectors) {
+                const std::vector<int64_t> of_vector = lanes(vector);
+                all.insert(all.end(), of_vector.begin(), of_vector.end());
+            }
+            for (const int index : shuffle->indices) {
+                result.push_back(all[index]);
+            }
+            return result;
+        }
+        for (int i = 0; i < value.type().lanes(); i++) {
+            result.push_back(static_cast<int64_t>(*as_const_uint(simplify(extract_lane(value, i)))));
+        }
+        return result;
+    }
+};
+
+StoredLanes transposed(const Block &block, int vector_bits, const std::string &name = "image", bool leaves_y = false) {
+    StoredLanes result;
+    transpose_by_pairs(transposing_copy(block, name), vector_bits, leaves_y).accept(&result);
+    return result;
+}
+
+// Of any block every column is stored, with its rows in order.
+TEST(LoweringPasses, blocks_are_transposed) {
+    for (const int vector_bits : {128, 256, 512}) {
+        for (const Block &block : std::vector<Block>{{8, 16, 16},
+                                                     {8, 16, 8},
+                                                     {8, 8, 8},
+                                                     {8, 16, 2},
+                                                     {16, 16, 16},
+                                                     {16, 32, 16},
+                                                     {16, 32, 8},
+                                                     {16, 16, 4},
+                                                     {16, 8, 8},
+                                                     {32, 16, 16},
+                                                     {32, 16, 8},
+                                                     {32, 8, 8},
+                                                     {32, 8, 2},
+                                                     {32, 4, 4},
+                                                     {32, 64, 4},
+                                                     {64, 16, 16},
+                                                     {64, 8, 8},
+                                                     {64, 8, 4},
+                                                     {64, 2, 2}}) {
+            const StoredLanes found = transposed(block, vector_bits);
+            ASSERT_EQ(found.stores.size(), block.columns);
+            for (int column = 0; column < block.columns; column++) {
+                std::vector<int64_t> rows;
+                for (int row = 0; row < block.rows; row++) {
+                    rows.push_back(row * 16 + column);
+                }
+                EXPECT_EQ(found.stores[column], rows)
+                    << block.rows << " rows of " << block.columns << " x " << block.bits << " bits, column " << column;
+            }
+        }
+    }
+}
+
+// A vector of the result takes as many shuffles as the columns have bits; two rows that a part of a register holds are
+// interleaved by one.
+TEST(LoweringPasses, blocks_are_transposed_by_few_shuffles) {
+    EXPECT_EQ(transposed({32, 16, 8}, 512).shuffles, 8 * 3);
+    EXPECT_EQ(transposed({32, 8, 8}, 256).shuffles, 8 * 3);
+    EXPECT_EQ(transposed({16, 16, 16}, 512).shuffles, 16 * 4);
+    EXPECT_EQ(transposed({8, 16, 16}, 256).shuffles, 16 * 4);
+    EXPECT_EQ(transposed({8, 16, 8}, 256).shuffles, 8 + 8 * 3);
+}
+
+// Rows of y are left to LLVM where a target's stores wait, and so is what is no block.
+TEST(LoweringPasses, some_blocks_are_left) {
+    EXPECT_EQ(transposed({32, 16, 8}, 512, "y$1", true).stores.size(), 1);
+    EXPECT_EQ(transposed({32, 16, 8}, 512, "y$1", false).stores.size(), 8);
+    EXPECT_EQ(transposed({16, 16, 8}, 512, "y$1", true).stores.size(), 8);
+    EXPECT_EQ(transposed({32, 16, 7}, 512).stores.size(), 1);
+    EXPECT_EQ(transposed({32, 4, 8}, 512).stores.size(), 1);
 }
 
 // The second of two stages, the first of which has so many elements where four are read.
