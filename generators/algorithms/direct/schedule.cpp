@@ -290,17 +290,19 @@ bool gathers_few(const Problem &problem, const DirectSchedule &schedule) {
 }
 
 bool transposes_output(const Problem &problem, const DirectSchedule &schedule) {
-    if (schedule.has_row_lanes() || schedule.panels_of_groups) {
+    if (schedule.with<ChannelLanes>() == nullptr || schedule.panels_of_groups || problem.y_layout != Layout::ncx) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
-    int64_t channel_bytes = sizeof(float);
+    const int bytes = halide_type(problem.y_type).bytes();
+    int64_t channel_bytes = bytes;
     for (const AxisMap &axis : axes) {
         channel_bytes *= axis.out;
     }
-    return problem.y_layout == Layout::ncx && problem.y_type == DType::f32 && problem.x_type == DType::f32 &&
-           channel_bytes % crowding_bytes == 0 && problem.out_channels % transposed_channels == 0 &&
-           axes[0].out >= transposed_positions;
+    const int panel_bytes = schedule.panel() * sum_type(problem).bytes();
+    const bool whole_lines = panel_bytes % line_bytes == 0 || problem.out_channels <= schedule.panel();
+    return (bytes < 4 ? whole_lines : bytes == 4 && channel_bytes % crowding_bytes == 0) &&
+           problem.out_channels % transposed_channels == 0 && axes[0].out >= transposed_positions;
 }
 
 bool picks_output(const Problem &problem, const DirectSchedule &schedule) {

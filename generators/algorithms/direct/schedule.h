@@ -145,7 +145,10 @@ bool is_panel_in_group(const Problem &problem, const DirectSchedule &schedule);
 bool gathers_few(const Problem &problem, const DirectSchedule &schedule);
 
 // Whether channels-first y is written in rows, by blocks of sums that are transposed in registers: a vector of sums is
-// one channel after the other there, and those may lie so far apart that they fall into few sets of a cache.
+// one channel after the other there. Those of 8 and 16 bits would be taken out of a vector one by one, and where they
+// lie a power of two apart they fall into few sets of a cache: u8 of 64 to 256 channels by 1x1 at 64x64 takes .56 ms in
+// place of 1.22 on Zen 4, and at 56x56 .39 in place of .47. Not where panels of sums, which are kept for it, share
+// lines.
 bool transposes_output(const Problem &problem, const DirectSchedule &schedule);
 
 // Whether a processor's kernel picks y's elements from whole phases: those of y have unequal sizes, or y is transposed.
