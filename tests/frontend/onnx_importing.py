@@ -1,5 +1,7 @@
-"""What the tests of tools/onnx_import share: it is run as the `kiln` command runs it, as a program."""
+"""What the tests of tools/onnx_import share: it is run in processes of its own, whose parent has loaded it (import_server.py)."""
 
+import atexit
+import functools
 import json
 import pathlib
 import subprocess
@@ -11,6 +13,15 @@ import onnx
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools" / "onnx_import"
 LIGHT = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+@functools.cache
+def server():
+    """It ends when its stdin does."""
+    command = [sys.executable, pathlib.Path(__file__).with_name("import_server.py"), SCRIPT]
+    started = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(started.communicate)
+    return started
 
 
 class ImportTest(unittest.TestCase):
@@ -26,8 +37,11 @@ class ImportTest(unittest.TestCase):
 
     def start(self, model, *arguments):
         path = model if isinstance(model, pathlib.Path) else self.save(model)
-        return subprocess.run([sys.executable, SCRIPT, path, self.folder / "answer.json", *arguments],
-                              capture_output=True, text=True)
+        words = [str(word) for word in (path, self.folder / "answer.json", *arguments)]
+        server().stdin.write(json.dumps(words) + "\n")
+        server().stdin.flush()
+        answer = json.loads(server().stdout.readline())
+        return subprocess.CompletedProcess(words, answer["status"], answer["stdout"], answer["stderr"])
 
     def read(self, model, *arguments):
         result = self.start(model, *arguments)
