@@ -275,14 +275,24 @@ void schedule_rows_of_groups(DirectStages &s, const Problem &problem, const Dire
 }
 
 void schedule_transposed_output(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    const size_t rank = s.axes.size();
     const Var blocks("blocks"), channels("channels");
-    const Var outermost = rank > 1 ? s.y.args()[rank] : channels;
     schedule_transpose(s.y, *s.transposed_block, s.y.args()[1], s.c, transposed_positions, transposed_channels, blocks,
                        channels, TailStrategy::RoundUp);
-    if (schedule.parallel) {
-        s.y.parallel(problem.batch > 1 ? s.n : outermost);
+    if (!schedule.parallel) {
+        return;
     }
+    std::vector<SharedLoop> loops;
+    if (problem.batch > 1) {
+        loops.push_back({s.n, static_cast<int>(problem.batch)});
+    }
+    for (size_t a = s.axes.size(); a-- > 1;) {
+        loops.push_back({s.y.args()[a + 1], s.axes[a].out});
+    }
+    loops.push_back({channels, static_cast<int>(problem.out_channels) / transposed_channels});
+    const Var run("run");
+    s.y.split(blocks, run, blocks, 1);  // the loop that blocks are transposed in stays one
+    loops.push_back({run, ceil_div(s.axes[0].out, transposed_positions)});
+    share_loops(s.y, loops);
 }
 
 }  // namespace
