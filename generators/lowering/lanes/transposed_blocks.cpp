@@ -170,7 +170,7 @@ class TransposeByPairs : public IRMutator {
             !is_const_one(op->predicate) || !is_block(*shuffle)) {
             return op;
         }
-        lets_.clear();
+        const size_t first_let = lets_.size();
         const std::vector<Expr> columns = transposed(shuffle->vectors);
         std::vector<Stmt> stores;
         const int rows = static_cast<int>(shuffle->vectors.size());
@@ -180,7 +180,7 @@ class TransposeByPairs : public IRMutator {
                                          ModulusRemainder()));
         }
         Stmt result = Block::make(stores);
-        for (size_t let = lets_.size(); let-- > 0;) {
+        for (size_t let = lets_.size(); let-- > first_let;) {
             result = LetStmt::make(lets_[let].first, lets_[let].second, result);
         }
         return result;
@@ -189,8 +189,8 @@ class TransposeByPairs : public IRMutator {
   private:
     const int vector_bits_;
     const bool leaves_y_;
-    std::set<std::string> left_;  // blocks that are left as they are
-    std::vector<std::pair<std::string, Expr>> lets_;
+    std::set<std::string> left_;                      // blocks that are left as they are
+    std::vector<std::pair<std::string, Expr>> lets_;  // of all blocks so far, so that no two have one name
 
     static bool stores_to_y(const Stmt &statement) {
         class Visitor : public IRVisitor {
