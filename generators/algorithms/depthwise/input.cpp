@@ -17,12 +17,11 @@ using Halide::Var;
 // The input positions of an axis that are read: on the dotted one by whole tiles, which gather groups of rows.
 AxisMap::Range reads(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule, size_t a) {
     const AxisMap &axis = s.axes[a];
-    const int group_rows = rows_of_group(s.axes, schedule);
     AxisMap::Range range = axis.reads();
     if (skips_padding(problem, schedule, s.axes, a)) {
         return {std::clamp(range.first, 0, axis.in - 1), std::clamp(range.last, 0, axis.in - 1)};
     }
-    if (a == dotted_axis(s.axes) && group_rows > 1) {
+    if (a == dotted_axis(s.axes) && rows_of_group(s.axes, schedule) > 1) {
         const int outputs = round_up(axis.phase_extent, schedule.rows);
         range.last = range.first + (outputs - 1) * axis.stride + axis.taps - 1;
     }

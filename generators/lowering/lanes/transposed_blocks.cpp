@@ -2,6 +2,7 @@
 #include "lowering/lanes/transposed_blocks.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <string>
 #include <tuple>
@@ -16,16 +17,8 @@ using Halide::Expr;
 
 constexpr int most_rows = 64;
 
-bool is_power_of_two(int n) {
-    return (n & (n - 1)) == 0;
-}
-
 int log2(int power) {
-    int bits = 0;
-    while (1 << bits < power) {
-        bits++;
-    }
-    return bits;
+    return std::countr_zero(static_cast<unsigned>(power));
 }
 
 // A vector whose lane i is of the row and the column that `places[i]` tells.
@@ -209,7 +202,7 @@ class TransposeByPairs : public IRMutator {
         const Halide::Type type = shuffle.vectors[0].type();
         const int columns = type.lanes(), rows = static_cast<int>(shuffle.vectors.size());
         return shuffle.is_interleave() && type.bits() >= 8 && columns > 1 && rows >= columns && rows <= most_rows &&
-               is_power_of_two(columns) && is_power_of_two(rows);
+               std::has_single_bit(static_cast<unsigned>(columns)) && std::has_single_bit(static_cast<unsigned>(rows));
     }
 
     // As many rows at a time as a register has lanes, and as many columns.
