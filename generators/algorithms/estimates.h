@@ -32,6 +32,13 @@ inline TargetModel for_vectors_of(int lanes, TargetModel target) {
     return target;
 }
 
+// Whether vectors of half the lanes leave fewer of them empty of so many channels, and cost no more for each lane: 24
+// channels are one and a half vectors of 16.
+inline bool fills_half_vectors(int64_t channels, int lanes, const TargetModel &target) {
+    const int64_t of_last = channels % lanes;
+    return target.core.halves() == 2 && lanes == target.lanes(32) && 0 < of_last && of_last <= lanes / 2;
+}
+
 // Bytes a cycle that the first products by weights from a slow last cache reach of its stream, fetched ahead or not.
 inline double slow_weights_rate(const TargetModel &target) {
     constexpr double share = 0.77;

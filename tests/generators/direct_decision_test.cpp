@@ -391,5 +391,23 @@ TEST(DirectDecision, halves_of_vectors_take_tiles_of_one) {
     EXPECT_THAT(schedule_of(far + "ncx,ncx", "x86-64-zen4"), testing::HasSubstr("prefetch_output:1"));
 }
 
+// Such a core takes half vectors at no more for each lane: 24 channels are three of them, and one and a half whole
+// ones.
+TEST(DirectDecision, half_vectors_leave_no_lanes_empty) {
+    const auto schedule_of = [](const std::string &text, const char *target) {
+        return default_decision(parsed(text), find_target(target)).schedule;
+    };
+    const std::string project = "-n1-c144-i3136-m24-o3136-k1-s1-d1-p0,0-g1-nxc,nxc";
+    for (const char *type : {"conv1d-f32", "conv1d-bf16", "conv1d-f16"}) {
+        EXPECT_THAT(schedule_of(type + project, "x86-64-zen4"), testing::StartsWith("lanes:8;vectors:3;")) << type;
+        EXPECT_THAT(schedule_of(type + project, "x86-64-zen5"), testing::StartsWith("lanes:16;vectors:2;")) << type;
+    }
+    const std::string taps = "i28x28-m40-o28x28-k5x5-s1x1-d1x1-p2x2,2x2-g40-";
+    EXPECT_THAT(schedule_of("conv2d-f32-n1-c40-" + taps + "nxc,nxc", "x86-64-zen4"), testing::StartsWith("lanes:8;"));
+    EXPECT_THAT(schedule_of("conv2d-f32-n1-c40-" + taps + "nxc,nxc", "x86-64-zen5"), testing::StartsWith("lanes:16;"));
+    const std::string strided = "conv2d-f32-n1-c72-i56x56-m72-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g72-nxc,nxc";
+    EXPECT_THAT(schedule_of(strided, "x86-64-zen4"), testing::StartsWith("lanes:16;"));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -309,14 +309,22 @@ TEST(WinogradDecision, chunks_of_a_clipped_tail_compete_with_whole_images) {
     EXPECT_TRUE(schedule.clipped_tail);
 }
 
-// Vectors of half the lanes, of which groups of 8 channels are, are compared with pairs of such groups in whole ones.
-TEST(WinogradDecision, groups_of_8_take_halves_of_vectors_in_planes) {
-    const auto lanes_of = [](const char *layouts) {
-        const std::string layer = "conv2d-f32-n1-c128-i28x28-m128-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g16-";
-        return default_winograd_schedule(parsed(layer + layouts), find_target("x86-64-zen4")).lanes;
-    };
-    EXPECT_EQ(lanes_of("ncx,ncx-bias-relu"), 8);
-    EXPECT_EQ(lanes_of("nxc,nxc-bias-relu"), 16);
+// A core that takes vectors in halves takes half vectors where more of them are filled, and where groups are such; the
+// weights of five are no more than those of three whole ones.
+TEST(WinogradDecision, channels_of_half_vectors_have_halves) {
+    const std::pair<const char *, int> cases[] = {
+        {"c128-i28x28-m128-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g16-ncx,ncx-bias-relu", 8},
+        {"c128-i28x28-m128-o28x28-k3x3-s1x1-d1x1-p1x1,1x1-g16-nxc,nxc-bias-relu", 8},
+        {"c24-i56x56-m24-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc-bias-relu", 24},
+        {"c24-i56x56-m24-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx-bias-relu", 24},
+        {"c560-i28x28-m560-o14x14-k3x3-s2x2-d1x1-p1x1,0x0-g14-nxc,nxc", 40}};
+    for (const auto &[text, panel] : cases) {
+        const Problem problem = parsed(std::string("conv2d-f32-n1-") + text);
+        const WinogradSchedule schedule = default_winograd_schedule(problem, find_target("x86-64-zen4"));
+        EXPECT_EQ(schedule.lanes, 8) << text;
+        EXPECT_EQ(schedule.panel(), panel) << text;
+        EXPECT_EQ(default_winograd_schedule(problem, find_target("x86-64-zen5")).lanes, 16) << text;
+    }
 }
 
 // Weights of more than three quarters of a shared last cache do not all come from beyond it at once, so that tiles that

@@ -16,6 +16,7 @@ namespace {
 
 constexpr double most_of_smaller = 0.95;         // of a smaller tile's cycles, that a larger one may take
 constexpr double most_of_smaller_halves = 0.98;  //   where vectors are taken in halves and caches are warm
+constexpr double most_of_equal_halves = 0.99;    //   the same of a tile with as many weights
 constexpr double cold_share = 0.5;               // of the time of cold weights, that counts
 constexpr double least_share = 0.51;             // of panels, that channels of groups take
 constexpr double most_share = 0.95;              // of the direct algorithm's cycles, that pay
@@ -272,12 +273,14 @@ WinogradEstimate best_of_lanes(const Problem &problem, WinogradSchedule schedule
     for (size_t a = 0; a < untiled.axes.size(); a++) {
         has_phases = has_phases || untiled.phases(a) > 1;
     }
+    const int most_vectors = most_winograd_vectors(schedule.lanes, target);
     WinogradEstimate best;
+    int weights = 0;  // of its tiling
     for (const Tiling &tiling : tilings(problem)) {
         WinogradEstimate best_of_size;
         schedule.tile = tiling.tile;
         schedule.tap_blocks = tiling.tap_blocks;
-        for (schedule.vectors = 1; schedule.vectors <= 4; schedule.vectors++) {
+        for (schedule.vectors = 1; schedule.vectors <= most_vectors; schedule.vectors++) {
             if (share_of_panels(problem, schedule.panel()) < least_share) {
                 continue;
             }
@@ -292,9 +295,12 @@ WinogradEstimate best_of_lanes(const Problem &problem, WinogradSchedule schedule
         }
         // More points grow the weights: in a cold cache they cost more than what they gain in a warm one.
         const bool are_known = target.core.halves() == 2 && !target.cold_weights;
-        const double share = are_known ? most_of_smaller_halves : most_of_smaller;
+        const double share = !are_known                 ? most_of_smaller
+                             : tiling.weights > weights ? most_of_smaller_halves
+                                                        : most_of_equal_halves;
         if (best_of_size.cycles > 0 && (best.cycles == 0 || best_of_size.cycles < share * best.cycles)) {
             best = best_of_size;
+            weights = tiling.weights;
         }
     }
     return best;
@@ -306,11 +312,14 @@ WinogradEstimate best_choice(const Problem &problem, const TargetModel &target) 
     // A group that fills half of a vector multiplies by no zeros there, which stand between several of a panel. On an
     // Intel Xeon 21 groups of 8 channels at 28x28 take .126 ms in place of .204, in NCX .109 in place of .233.
     const int64_t of_group = problem.out_channels / problem.groups;
-    if (problem.groups > 1 && !problem.is_quantized() && 2 * of_group == schedule.lanes &&
-        of_group * static_cast<int64_t>(sizeof(float)) >= line_bytes / 2) {
+    const bool is_half = problem.groups > 1 && !problem.is_quantized() && 2 * of_group == schedule.lanes &&
+                         of_group * static_cast<int64_t>(sizeof(float)) >= line_bytes / 2;
+    if (is_half || fills_half_vectors(of_group, schedule.lanes, target)) {
         schedule.lanes /= 2;
         const WinogradEstimate halves = best_of_lanes(problem, schedule, target);
-        best = halves.cycles > 0 && halves.cycles < best.cycles ? halves : best;
+        // Where halves cost no more, the shuffles that interleaved groups of a whole vector take are left out.
+        const bool is_known = is_half && target.core.halves() == 2;
+        best = halves.cycles > 0 && (is_known || halves.cycles < best.cycles) ? halves : best;
     }
     const WinogradEstimate near = with_near_chunks(problem, best, target);
     const double lost = near.cycles - best.cycles;
@@ -382,16 +391,17 @@ bool is_plain(const Problem &problem, const TargetModel &target) {
 }
 
 // The share of the direct algorithm's cycles that pays where vectors are taken in halves: both are known, but that rows
-// of few channels wait for fewer lines of far caches than is counted, and groups that are channels first for more.
+// of few channels, copied or far, wait for fewer lines of caches than is counted, groups too, and groups that are
+// channels first for more.
 double share_of_halves(const Problem &problem, const DirectSchedule &direct, bool is_transposed,
                        const TargetModel &target) {
-    constexpr double of_far_rows = 0.6, of_planes_of_groups = 1.15;
+    constexpr double of_rows = 0.6, of_groups = 0.95, of_planes_of_groups = 1.15;
     constexpr int few_channels = 4;
     const int64_t bytes = 4 * (problem.x_elements() + problem.y_elements());
     const bool is_row = direct.has_row_lanes() && problem.in_channels / problem.groups <= few_channels;
-    return is_row && bytes > target.core.l2.bytes ? of_far_rows
-           : is_transposed && problem.groups > 1  ? of_planes_of_groups
-                                                  : 1;
+    const bool waits = bytes > target.core.l2.bytes || copies_rows(axis_maps(problem)[0]);
+    const double of_group = is_transposed ? of_planes_of_groups : of_groups;
+    return is_row && waits ? of_rows : problem.groups > 1 ? of_group : 1;
 }
 
 }  // namespace
@@ -420,7 +430,8 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         direct += direct_call_cycles(problem, other, target) - direct_cycles(problem, other, target);
     } else if (is_transposed) {
         // By both, which only this estimate counts.
-        direct += image_cycles(problem, target.lanes(32)) + image_waits(problem, target);
+        direct +=
+            image_cycles(problem, target.lanes(32), target.core.halves() == 2, target) + image_waits(problem, target);
     }
     const double share = beside && target.core.halves() == 2 ? share_of_halves(problem, other, is_transposed, target)
                          : beside                            ? most_beside_products

@@ -19,7 +19,7 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
     ScheduleSpace space;
     space.choices = {
         {"lanes", halves(most_lanes, most_lanes / 2)},
-        {"vectors", whole_range(1, 4)},
+        {"vectors", whole_range(1, most_winograd_vectors(most_lanes / 2, target))},
         {"block", whole_range(2, 20)},
         {"unroll", divisors_among(shape.steps(), {1, 2, 4})},
         {"rows", {0, 1, 2, 4, 8, 16}},

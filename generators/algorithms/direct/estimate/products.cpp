@@ -54,16 +54,6 @@ int parts_of_vectors(const Problem &problem, const DirectSchedule &s, const Targ
     return problem.groups == 1 && problem.x_type == DType::f32 && whole ? target.core.halves() : 1;
 }
 
-// The same as tile_rate() of a core that takes vectors in so many parts: it loads elements, which its products repeat,
-// at the rate of parts, and all else that a step issues goes on beside products that take as many times as long. On a
-// Zen 4 tiles of 7 products by one vector to 28 by two reach 97 to 99% where sums are long (480 channels at 14x14).
-double rate_by_parts(int parts, int products, int vectors, double elements, const TargetModel &target) {
-    const double peak = products / target.core.fma_per_cycle;
-    const double loads = (vectors + elements / parts) / target.core.loads_per_cycle;
-    const double cycles = std::max({peak, target.core.fma_latency, loads});
-    return peak / (cycles + 0.5 / (parts * parts) + 0.01 * loads);
-}
-
 }  // namespace
 
 TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
@@ -118,9 +108,7 @@ double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, i
     // What a tile of so many vectors takes, in times of one vector's at the peak.
     const auto time_of = [&, of_broadcasts = broadcasts](int of_panel) {
         const int of_step = s.partial_sums * of_panel;
-        const double rate =
-            parts > 1 ? rate_by_parts(parts, of_step * of_broadcasts, of_step, of_broadcasts + more_loads, target)
-                      : tile_rate(of_step, of_broadcasts, target, more_loads);
+        const double rate = tile_rate(of_step, of_broadcasts, target, more_loads, parts);
         const double at_peak = s.partial_sums * of_panel * of_broadcasts / target.core.fma_per_cycle;
         const double wait = weights_wait(problem, s, of_panel, at_peak / rate, target);
         return of_panel * (1 / rate + wait / at_peak);

@@ -20,14 +20,16 @@ constexpr double near_rate = 0.67;               // of the second cache, for wha
 constexpr double nearest_share = 0.5;  // of the first cache, that a panel's products take beside weights, inputs
 constexpr double copy_cycles = 2,
                  transpose_cycles = 6;  // of a vector that is copied, or transposed from one layout to the other
-constexpr double clipped_transpose_cycles = 10;  // of a vector that is transposed but may not be needed
-constexpr double panel_gain = 0.97;              // panels go one by one where that takes a smaller share of the cycles
-constexpr double near_share = 0.8;               // of the second cache, that weights may take
-constexpr double late_share = 0.25;              // of the time that weights fetched ahead would take otherwise
-constexpr double fetch_cycles = 0.15;            // to ask for a line of the cache, for each block of tiles
-constexpr double fetched_beside_halves = 0.5;    // of both, that shows beside halves of vectors
-constexpr double hidden_share = 0.55;            // of products' time, in which a panel that is fetched ahead arrives
-constexpr double unroll_gain = 0.05;             // of products, that sums of several steps in a loop's body take less
+constexpr double half_transpose_cycles = 1.5,
+                 half_clipped_transpose_cycles = 6;  // of each half, where vectors are taken so
+constexpr double clipped_transpose_cycles = 10;      // of a vector that is transposed but may not be needed
+constexpr double panel_gain = 0.97;            // panels go one by one where that takes a smaller share of the cycles
+constexpr double near_share = 0.8;             // of the second cache, that weights may take
+constexpr double late_share = 0.25;            // of the time that weights fetched ahead would take otherwise
+constexpr double fetch_cycles = 0.15;          // to ask for a line of the cache, for each block of tiles
+constexpr double fetched_beside_halves = 0.5;  // of both, that shows beside halves of vectors
+constexpr double hidden_share = 0.55;          // of products' time, in which a panel that is fetched ahead arrives
+constexpr double unroll_gain = 0.05;           // of products, that sums of several steps in a loop's body take less
 constexpr double cold_read_share = 0.6;  // of the time of cold weights, that counts: the rest comes beside products
 // Bytes a cycle of the last cache, for what products and transforms pass on, unless its streams reach less, and for
 // weights, of weights fetched ahead while others are multiplied, and of memory for what is passed on. They are no
@@ -82,19 +84,23 @@ double passed_rate(double most, double stream, const TargetModel &target) {
     return unhidden_cycles(target.core.last.read, target) > 0 ? std::min(most, stream) : passed_share * stream;
 }
 
-// The same for so many bytes of weights: what a Zen 4's last cache hardly holds, which seven more cores share with it,
-// comes as slowly as what is passed on; it does not all fall out of the cache at once. 3x3 of 256 channels at 15x15
-// takes .54 ms by 12.3 MB of weights and .59 by 10.5, a ConvTranspose of 512 to 256 by 16 taps .81 by 16 MB and .89 by
-// 12; but 3x3 of 512 channels at 2x51 takes 1.53 ms in place of 1.87 by tiles of fewer weights than 32 MB, a
-// ConvTranspose of 2048 to 256 4.92 and 5.80.
-double weights_rate(double packed_bytes, const TargetModel &target) {
-    constexpr double held_share = 0.75, lost_within = 1;  // of the last cache, and of what it holds
+// The same for so many bytes of weights, of which a step of a sum reads `of_step`: what a Zen 4's last cache hardly
+// holds, which seven more cores share with it, comes as slowly as what is passed on; it does not all fall out of the
+// cache at once. 3x3 of 256 channels at 15x15 takes .54 ms by 12.3 MB of weights and .59 by 10.5, a ConvTranspose of
+// 512 to 256 by 16 taps .81 by 16 MB and .89 by 12; but 3x3 of 512 channels at 2x51 takes 1.53 ms in place of 1.87 by
+// tiles of fewer weights than 32 MB, a ConvTranspose of 2048 to 256 4.92 and 5.80. And it comes the faster the more
+// lines a step asks for: 3x3 of 392 channels at 14x14 reads 14 bytes a nanosecond by two or three lines, and 10.5 by
+// one.
+double weights_rate(double packed_bytes, double of_step, const TargetModel &target) {
+    constexpr double held_share = 0.75, lost_within = 0.5;  // of the last cache, and of what it holds
+    constexpr double single_share = 0.55;                   // of what is lost, by one line
     if (target.core.halves() == 1) {
         return far_read;
     }
     const CacheModel &last = target.core.last;
     const double lost = share_lost(packed_bytes, held_share * static_cast<double>(last.bytes), lost_within);
-    return 1 / ((1 - lost) / far_read + lost / passed_rate(far_read, last.read, target));
+    const double share = of_step <= line_bytes ? single_share : 1;
+    return 1 / ((1 - lost) / far_read + lost / (share * passed_rate(far_read, last.read, target)));
 }
 
 // What the second cache has lost.
@@ -109,6 +115,7 @@ double share_beyond(double bytes, const CoreModel &core) {
 
 // Of the combinations of tile sizes and points in a chunk.
 struct Work {
+    double weights_rate = 0;                    // bytes a cycle, of weights that no near cache holds
     double products = 0;                        // cycles
     double waits = 0;                           //   that products wait for weights no near cache holds
     double prefetch_waits = 0;                  //     though they are fetched ahead
@@ -146,10 +153,25 @@ void add_transforms(Work &work, const WinogradShape &shape, int tail_mask, bool 
     }
 }
 
+// Steps of the sums of all panels at the points of a combination, for one block of tiles.
+double steps_of_points(const WinogradShape &shape, int tail_mask) {
+    double steps = static_cast<double>(shape.reduction_channels) / shape.interleaved * shape.panels;
+    for (size_t a = 0; a < shape.axes.size(); a++) {
+        const int short_phases = std::max(0, shape.input_phases(a) - shape.axes[a].first_short_input_phase());
+        const bool at_infinity = (tail_mask >> a & 1) == 0 && shape.axes[a].taps > 1;
+        steps *= shape.phases(a) *
+                 (shape.points(tail_mask, a).count * shape.input_phases(a) - (at_infinity ? short_phases : 0));
+    }
+    return steps;
+}
+
+// By the target as such vectors meet it, which is else `whole`.
 Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, double packed_bytes,
-             const TargetModel &target) {
-    const double rate = weights_rate(packed_bytes, target), rate_ahead = rate * ahead_read / far_read;
+             const TargetModel &whole, const TargetModel &target) {
     Work work;
+    const double step_bytes = schedule.panel() * shape.weight_bytes();
+    const double rate = weights_rate(packed_bytes, step_bytes, whole), rate_ahead = rate * ahead_read / far_read;
+    work.weights_rate = rate;
     const WinogradAxis &outermost = shape.axes.back();
     const double planes = shape.merges_input_phases ? outermost.covered() + outermost.taps - 1 : outermost.in;
     int highest = 0;
@@ -171,20 +193,15 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, doubl
             continue;
         }
         const int count = shape.tiles_of_points(tail_mask).count, block = block_of(count, schedule.block);
-        double steps = static_cast<double>(shape.reduction_channels) / shape.interleaved *
-                       shape.panels;  // of sums, for one block of tiles
-        for (size_t a = 0; a < shape.axes.size(); a++) {
-            const int short_phases = std::max(0, shape.input_phases(a) - shape.axes[a].first_short_input_phase());
-            const bool at_infinity = (tail_mask >> a & 1) == 0 && shape.axes[a].taps > 1;
-            steps *= shape.phases(a) *
-                     (shape.points(tail_mask, a).count * shape.input_phases(a) - (at_infinity ? short_phases : 0));
-        }
+        const double steps = steps_of_points(shape, tail_mask);
         const double fmas = schedule.vectors * block;
         // Two 16-bit products take an instruction for both and another to add them, or one where bytes have one, too.
         const int summed = shape.dot_width == 2 && target.int8_products == 4 ? 2 : 1;
-        const double step = fmas / (summed * target.core.fma_per_cycle * tile_rate(schedule.vectors, block, target));
+        const int parts = shape.dot_width == 1 && shape.interleaved == 1 ? target.core.halves() : 1;
+        const double step =
+            fmas / (summed * target.core.fma_per_cycle * tile_rate(schedule.vectors, block, target, 0, parts));
         work.products += steps * ceil_div(count, block) * step;
-        const double bytes = schedule.panel() * shape.weight_bytes();
+        const double bytes = step_bytes;
         work.fetches += steps * ceil_div(count, block) * bytes / line_bytes * fetch_cycles;
         work.waits += steps * std::max(0.0, bytes / rate - step);
         work.prefetch_waits += steps * std::max(0.0, bytes / rate_ahead - step);
@@ -250,16 +267,18 @@ bool fetches_panels(const WinogradShape &shape, const TargetModel &target) {
 
 }  // namespace
 
-double image_cycles(const Problem &problem, int lanes) {
+double image_cycles(const Problem &problem, int lanes, bool beside_halves, const TargetModel &target) {
     const double vectors = problem.x_elements() / std::min<double>(lanes, problem.in_channels);
-    return vectors * (problem.x_layout != Layout::nxc    ? transpose_cycles
-                      : problem.in_channels % lanes != 0 ? copy_cycles
+    const double halves = for_vectors_of(lanes, target).core.halves();
+    return vectors * (problem.x_layout != Layout::nxc
+                          ? beside_halves ? half_transpose_cycles * halves : transpose_cycles
+                      : problem.in_channels % lanes != 0 ? copy_cycles * (beside_halves ? halves / 2 : 1)
                                                          : 0);
 }
 
 double image_waits(const Problem &problem, const TargetModel &target) {
     const CacheModel &last = target.core.last;
-    const double cycles = image_cycles(problem, target.lanes(32));
+    const double cycles = image_cycles(problem, target.lanes(32), target.core.halves() == 2, target);
     if (cycles == 0 || unhidden_cycles(last.read, target) == 0 || !comes_from_far(problem, target)) {
         return 0;
     }
@@ -406,7 +425,8 @@ struct WeightCycles {
 
 // Cycles for packed weights, and how they are fetched ahead then.
 WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedule, const Work &work,
-                           const TileVectors &tile, double packed_bytes, double read, const TargetModel &target) {
+                           const TileVectors &tile, double packed_bytes, double read, const TargetModel &whole,
+                           const TargetModel &target) {
     const double cold = cold_cycles(packed_bytes, target);
     const bool may_fetch = !target.lane_indexed_fma;  // measured on x86 alone
     const bool may_fetch_panels = target.cold_weights && fetches_by_shares(target) && fetches_panels(shape, target);
@@ -423,7 +443,7 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
     // The weights of one phase may stay near while its chunks pass.
     const bool stay = schedule.by_phase && packed_bytes / tile.phases < near_share * target.core.l2.bytes;
     const double share = 1.0 / (stay ? shape.row_chunks() : 1);
-    const double rate = weights_rate(packed_bytes, target), late = late_share * packed_bytes / rate;
+    const double rate = work.weights_rate, late = late_share * packed_bytes / rate;
     const bool is_whole = shape.chunks() == 1;  // so that weights are read once
     const double beside = target.core.halves() == 2 && is_whole ? fetched_beside_halves : 1;
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
@@ -441,12 +461,15 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
                        panels = {share * (work.panel_fetches + read * work.panel_waits), cold_of_panels};
     const auto all = [&](const WeightCycles &cycles) { return cycles.chunk * shape.chunks() + cycles.cold; };
     const int step_bytes = schedule.panel() * shape.weight_bytes();
+    const int distance = (target.cold_weights ? target.memory_lines_ahead : lines_ahead) * line_bytes / step_bytes;
+    // Behind the weights of an input phase lie such as are not read where points share them: 560 channels in groups of
+    // 40 at 28x28, stride 2, take .76 ms on a Zen 4 by 5x5 tiles, and 1.37 where weights are fetched beyond a phase.
+    const bool in_order = read == 1 || distance < shape.steps() || whole.core.halves() == 1;
     const bool near_enough = !target.cold_weights || step_bytes <= target.memory_fetched_lines * line_bytes;
     WeightCycles best = when_read;
-    if (may_fetch && near_enough && all(prefetched) < all(best)) {
+    if (may_fetch && near_enough && in_order && all(prefetched) < all(best)) {
         best = prefetched;
-        schedule.prefetch_distance =
-            (target.cold_weights ? target.memory_lines_ahead : lines_ahead) * line_bytes / step_bytes;
+        schedule.prefetch_distance = distance;
     }
     if (may_fetch_panels && all(panels) < all(best)) {
         best = panels;
@@ -461,11 +484,14 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
 
 // Cycles to copy a chunk's outputs to y. In place, chunks store y as slowly as they would copy it.
 double output_copy_cycles(const Problem &problem, const WinogradShape &shape, const WinogradSchedule &schedule,
-                          const Work &work, const TileVectors &tile, const TargetModel &target) {
+                          const Work &work, const TileVectors &tile, bool beside_halves, const TargetModel &target) {
     const WinogradAxis &row = shape.axes[0];
     const bool in_place = shape.covers_exactly(problem, schedule.lanes);
+    const bool transposes = problem.y_layout != Layout::nxc && !shape.merges_phases;
+    const int halves = target.core.halves();
+    const double transposed = (beside_halves ? half_transpose_cycles : transpose_cycles) * halves;
     if (in_place && shape.chunks() == 1) {
-        return 0;
+        return transposes && beside_halves ? work.outputs * tile.columns * transposed : 0;
     }
     const double bytes = work.outputs * tile.columns * schedule.lanes * 4;
     // Of groups that are padded, each is copied by itself.
@@ -473,17 +499,17 @@ double output_copy_cycles(const Problem &problem, const WinogradShape &shape, co
     const double copied = shape.pads_groups()
                               ? shape.columns / shape.group_columns * tile.phases * ceil_div(shape.group_columns, width)
                               : tile.columns;
-    const bool transposes = problem.y_layout != Layout::nxc && !shape.merges_phases;
     // A row that is transposed in chunks must be cut into whole blocks, or they are stored under conditions.
     const bool cuts = transposes && row.chunks > 1 && row.out % (row.covered() * row.phases) != 0;
-    const int halves = target.core.halves();
-    const double cycles = cuts                               ? clipped_transpose_cycles * halves
-                          : transposes                       ? transpose_cycles * halves
+    const double clipped = (beside_halves ? half_clipped_transpose_cycles : clipped_transpose_cycles) * halves;
+    const double cycles = cuts                               ? clipped
+                          : transposes                       ? transposed
                           : shape.clipped_tail               ? 0
                           : shape.merges_phases && !in_place ? schedule.lanes / target.core.loads_per_cycle  // gathered
                                                              : copy_cycles * halves;
-    return work.outputs * copied * cycles +
-           (bytes < target.core.l2.bytes ? 0 : bytes / far_read);  // written behind the products
+    // Written behind the products and, where it is transposed, read again.
+    const double far = 1 / far_read + (transposes && beside_halves ? 1 / far_written : 0);
+    return work.outputs * copied * cycles + (bytes < target.core.l2.bytes ? 0 : bytes * far);
 }
 
 // Cycles that x and y take of a core that takes vectors in halves, as far as they come from the last cache, whose
@@ -522,12 +548,13 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
         packed_bytes *= extent;
     }
     packed_bytes *= read;
-    const Work work = work_of(shape, schedule, packed_bytes, target);
+    const Work work = work_of(shape, schedule, packed_bytes, whole, target);
     const bool half_lines = schedule.lanes * 4 == line_bytes / 2;
-    // Groups of 8 channels, whose vectors are halves, take on a Zen 4 what whole vectors' estimate has of halves: .8 to
-    // 1.2 times it, and as elsewhere .6. Layers of so few channels take longer.
+    // Those of half the lanes take on a Zen 4 what whole vectors' estimate has of halves, but where neither channels of
+    // x nor of y fill one.
     const int halves = target.core.halves();  // that each of these vectors is taken in
-    const bool beside_halves = whole.core.halves() == 2 && (halves == 2 || problem.groups > 1);
+    const bool fills = shape.columns > schedule.lanes || problem.in_channels >= schedule.lanes;
+    const bool beside_halves = whole.core.halves() == 2 && (halves == 2 || problem.groups > 1 || fills);
     const double operation = beside_halves ? halves_operation_cycles * halves
                              : half_lines  ? half_operation_cycles
                                            : operation_cycles;
@@ -536,11 +563,11 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
     const double tensor_bytes = 4.0 * (problem.x_elements() + problem.y_elements()) / chunks;
     double chunk = work.products + operations * operation;
     chunk += passing_cycles(shape, schedule, work, tile, packed_bytes, tensor_bytes, beside_halves, target);
-    const WeightCycles weights = weight_cycles(shape, schedule, work, tile, packed_bytes, read, target);
+    const WeightCycles weights = weight_cycles(shape, schedule, work, tile, packed_bytes, read, whole, target);
     chunk += weights.chunk;
-    chunk += output_copy_cycles(problem, shape, schedule, work, tile, target);
+    chunk += output_copy_cycles(problem, shape, schedule, work, tile, beside_halves, target);
     const double gain = schedule.by_panel ? panel_gain : 1;
-    const double image = image_cycles(problem, schedule.lanes) * (beside_halves ? halves / 2.0 : 1);
+    const double image = image_cycles(problem, schedule.lanes, beside_halves, whole);
     const double warm = (chunk * chunks + image) / gain;
     return {schedule,
             warm + weights.cold,

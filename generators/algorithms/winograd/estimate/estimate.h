@@ -22,8 +22,9 @@ struct WinogradEstimate {
 // What a schedule takes, but for how far ahead weights are fetched, which is chosen here, and then by single steps.
 WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule schedule, const TargetModel &target);
 
-// Cycles of a copy of x with whole vectors of channels.
-double image_cycles(const Problem &problem, int lanes);
+// Cycles of a copy of x with whole vectors of so many channels. `beside_halves`: whether the core takes whole vectors
+// in halves, and the estimate is known of these.
+double image_cycles(const Problem &problem, int lanes, bool beside_halves, const TargetModel &target);
 
 // Cycles that the same takes longer where x comes from a slow last cache and goes back there.
 double image_waits(const Problem &problem, const TargetModel &target);
