@@ -123,6 +123,10 @@ int value_of(const Halide::Expr &e) {
     return value ? static_cast<int>(*value) : 0;
 }
 
+bool is_true(const Halide::Expr &e) {
+    return Halide::Internal::is_const_one(Halide::Internal::simplify(e));
+}
+
 Products mapped(const WinogradAxis &axis) {
     Products products;
     for (int v = 0; v < axis.length; v++) {
@@ -139,6 +143,10 @@ Products mapped(const WinogradAxis &axis) {
                         if (j == axis.taps - 1 && axis.input_phases > 1) {
                             EXPECT_EQ(tap >= 0 && tap < axis.kernel, e < axis.first_short_input_phase());
                         }
+                        const int lacking = axis.zero_point() == cook_toom_zero ? 0 : axis.taps - 1;
+                        if (axis.short_phases() > 0 && j == lacking) {
+                            EXPECT_EQ(tap < 0 || tap >= axis.kernel, is_true(axis.is_short(p)));
+                        }
                     }
                 }
             }
@@ -151,6 +159,7 @@ TEST(WinogradAxis, has_the_products_of_the_definition) {
     std::mt19937 random(1);
     const auto draw = [&random](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
     int of_blocks_and_residues = 0;
+    std::set<int> zero_points;
     for (int round = 0; round < 300; round++) {
         Problem p;
         p.op = draw(0, 1) ? Operator::conv : Operator::conv_transpose;
@@ -169,9 +178,33 @@ TEST(WinogradAxis, has_the_products_of_the_definition) {
                 << " dilation " << p.dilation[0] << " pad " << p.pad_begin[0] << " out " << p.out[0] << " blocks "
                 << tap_blocks;
         }
+        if (WinogradAxis(map).short_phases() > 0) {
+            zero_points.insert(WinogradAxis(map).zero_point());
+        }
         of_blocks_and_residues += blocks.back() > 1 && WinogradAxis(map).input_phases > 1 ? 1 : 0;
     }
     EXPECT_GT(of_blocks_and_residues, 5);
+    EXPECT_EQ(zero_points.size(), 2u);
+}
+
+// y[2i] of 3 taps is x[i] w[1], and y[2i + 1] x[i] w[2] + x[i + 1] w[0]: both begin at x[i], the first without a last
+// tap. Without padding it is the other way around, of which the short phase lacks its first.
+TEST(WinogradAxis, short_phases_begin_where_most_do) {
+    Problem p;
+    p.op = Operator::conv_transpose;
+    p.rank = 1;
+    p.in[0] = 8;
+    p.kernel[0] = 3;
+    p.stride[0] = 2;
+    p.dilation[0] = 1;
+    for (const auto &[pad, zero_point] : {std::pair(1, cook_toom_infinity), {0, cook_toom_zero}}) {
+        p.pad_begin[0] = pad;
+        p.out[0] = 16;
+        const WinogradAxis axis(AxisMap::conv_transpose(p, 0));
+        EXPECT_EQ(axis.phase_offsets, 1);
+        EXPECT_EQ(axis.short_phases(), 1);
+        EXPECT_EQ(axis.zero_point(), zero_point);
+    }
 }
 
 TEST(WinogradAxis, cuts_six_taps_or_more_into_blocks_of_three_to_seven) {

@@ -398,8 +398,12 @@ Factors factors_of(const WinogradStages &s, const Problem &problem, UpdateLoops 
             r.domain().where(s.j[a] != cook_toom_infinity || has_last_tap);
         }
     }
-    for (const Var &p : s.p) {
-        f.weight.push_back(s.value(p));
+    for (size_t a = 0; a < rank; a++) {
+        const WinogradAxis &axis = shape.axes[a];
+        if (axis.short_phases() > 0 && s.has(s.p[a]) && !s.numbered) {
+            r.domain().where(s.j[a] != axis.zero_point() || !axis.is_short(s.p[a]));
+        }
+        f.weight.push_back(s.value(s.p[a]));
     }
     append(f.input, s.chunks());
     return f;

@@ -159,8 +159,10 @@ double steps_of_points(const WinogradShape &shape, int tail_mask) {
     for (size_t a = 0; a < shape.axes.size(); a++) {
         const int short_phases = std::max(0, shape.input_phases(a) - shape.axes[a].first_short_input_phase());
         const bool at_infinity = (tail_mask >> a & 1) == 0 && shape.axes[a].taps > 1;
+        const bool has_zeros = at_infinity && shape.phases(a) > 1;  // of output phases
         steps *= shape.phases(a) *
-                 (shape.points(tail_mask, a).count * shape.input_phases(a) - (at_infinity ? short_phases : 0));
+                     (shape.points(tail_mask, a).count * shape.input_phases(a) - (at_infinity ? short_phases : 0)) -
+                 (has_zeros ? shape.axes[a].short_phases() : 0);
     }
     return steps;
 }

@@ -39,6 +39,11 @@ Expr WinogradAxis::phase_offset(const Expr &p) const {
     return phase_offsets > 1 ? (p + skew_) / phases : Expr(0);
 }
 
+Expr WinogradAxis::is_short(const Expr &p) const {
+    const Expr residue = (p + skew_) % phases;
+    return lacks_last_tap_ ? residue < short_phases_ : residue >= phases - short_phases_;
+}
+
 Expr WinogradAxis::tap(const Expr &p, const Expr &e, const Expr &j) const {
     const Expr first = phases > 1 ? (p + skew_) % phases + first_tap_ : Expr(first_tap_);
     const Expr residue = input_phases > 1 ? e : Expr(0);
@@ -77,6 +82,20 @@ WinogradAxis::WinogradAxis(const AxisMap &map, int tap_blocks)
     begin_ = map.first_offset() - (backwards ? (of_residue - 1) * tap_step : 0);
     first_tap_ = backwards ? (of_residue - 1) * map.tap_stride : 0;
     tap_step_ = backwards ? -map.tap_stride : input_residues_;
+    const bool is_dilated = map.tap_step != -1 || map.tap_stride != phases;
+    if (backwards && !is_dilated && tap_blocks == 1 && kernel > phases && kernel % phases != 0) {
+        // Residues from kernel % phases on have a tap less, the first of those counted from the last; and if they begin
+        // an input later, the last.
+        short_phases_ = phases - kernel % phases;
+        const int later = skew_ + short_phases_, later_offsets = (phases - 1 + later % phases) / phases + 1;
+        lacks_last_tap_ = later_offsets <= phase_offsets;
+        if (lacks_last_tap_) {
+            skew_ = later % phases;
+            begin_ += later / phases;
+            first_tap_ -= short_phases_;
+            phase_offsets = later_offsets;
+        }
+    }
 }
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "algorithms/winograd/transforms/cook_toom.h"
 #include "axes/axis_map.h"
 
 namespace kiln {
@@ -21,7 +22,8 @@ struct TileClass {
 //   x[(v + j) * stride + origin(u, e, offset)] * w[tap(p, e, j)],   offset = phase_offset(p).
 // A dilated Conv has a dilation phase for each residue of q. A strided Conv has an input phase for each residue of its
 // inputs, summed as if they were channels. A strided ConvTranspose has a phase for each residue of its outputs; a phase
-// offset tells which inputs a phase begins at.
+// offset tells which inputs a phase begins at. Where phases have a tap more or fewer than others, the short ones lack
+// their first or their last: whichever lets more phases begin at the same inputs.
 //
 // Taps may be cut into blocks of so many, each of which is summed as an input phase of its own: the transforms then are
 // those of a block's taps, few whatever the kernel has. Block b and residue r are input phase b * residues + r; taps
@@ -45,6 +47,10 @@ struct WinogradAxis {
     // Whether input phases lack their last tap from some input phase on: their products at infinity are zero. Returns
     // that input phase.
     int first_short_input_phase() const { return first_short_input_phase_; }
+    // How many phases lack one of several taps, whether phase p does, and the point at which their products are zero.
+    int short_phases() const { return short_phases_; }
+    Halide::Expr is_short(const Halide::Expr &p) const;
+    int zero_point() const { return lacks_last_tap_ ? cook_toom_infinity : cook_toom_zero; }
 
     Halide::Expr origin(const Halide::Expr &u, const Halide::Expr &e, const Halide::Expr &offset) const;
     Halide::Expr phase_offset(const Halide::Expr &p) const;
@@ -62,6 +68,8 @@ struct WinogradAxis {
     int first_short_input_phase_ = 1;
     int begin_ = 0;  // the origin where u, e and phase offset are 0
     int skew_ = 0;   // of phases against their phase offsets
+    int short_phases_ = 0;
+    bool lacks_last_tap_ = false;  // or the first one
     int first_tap_ = 0, tap_step_ = 1;
 };
 

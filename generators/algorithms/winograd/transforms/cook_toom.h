@@ -37,8 +37,8 @@ using CookToomPoint = std::optional<Rational>;
 
 // The most points there are: m + r - 1 is at most this.
 inline constexpr int max_cook_toom_points = 8;
-// Where infinity stands among them: products there are zero where a filter lacks its last tap.
-inline constexpr int cook_toom_infinity = 1;
+// Where zero and infinity stand among them: products there are zero where a filter lacks its first tap, or its last.
+inline constexpr int cook_toom_zero = 0, cook_toom_infinity = 1;
 const std::vector<CookToomPoint> &cook_toom_points();
 
 struct CookToom {
