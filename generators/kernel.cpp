@@ -29,13 +29,12 @@
 #include "lowering/gpu/thread_registers.h"
 #include "lowering/gpu_module.h"
 #include "lowering/lanes/consecutive_loads.h"
+#include "lowering/lanes/interleaves.h"
 #include "lowering/lanes/partial_stores.h"
-#include "lowering/lanes/transposed_blocks.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
 #include "lowering/prefetch/output_lines.h"
 #include "lowering/prefetch/prefetch.h"
-#include "lowering/wide_interleaves.h"
 #include "tensors.h"
 
 namespace kiln {
@@ -146,16 +145,11 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
         if (part == "kernel" && implementation->prefetches_output()) {
             function.body = prefetch_output_lines(function.body, tensor_row(Tensor::y).name, fetching_tiles);
         }
-        if (!request.target->f64_vectors) {
-            function.body = interleave_in_registers(function.body);
-        }
         if (byte_dot != nullptr) {
             function.body = use_byte_dot(function.body, byte_dot, byte_dots);
         }
         function.body = load_consecutive_lanes_densely(function.body);
-        if (request.target->interleaves_vectors) {
-            function.body = transpose_by_pairs(function.body, request.target->vector_bits, request.target->stores_wait);
-        }
+        function.body = lower_interleaves(function.body, *request.target);
         if (!request.target->masked_stores) {
             function.body = store_known_lanes_whole(function.body);
         }

@@ -9,10 +9,9 @@
 #include "expressions/arithmetic.h"
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
-#include "lowering/lanes/transposed_blocks.h"
+#include "lowering/lanes/interleaves.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
-#include "lowering/wide_interleaves.h"
 #include "operators/network/operation.h"
 
 namespace kiln {
@@ -55,12 +54,7 @@ Halide::Module lower(const NetworkOperation &operation, const OperationRequest &
         return out.compile_to_module(arguments, request.symbol, pipeline_target(Target(request.target->halide)));
     });
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
-        if (!request.target->f64_vectors) {
-            function.body = interleave_in_registers(function.body);
-        }
-        if (request.target->interleaves_vectors) {
-            function.body = transpose_by_pairs(function.body, request.target->vector_bits, false);
-        }
+        function.body = lower_interleaves(function.body, *request.target);
     }
     return module;
 }

@@ -1,5 +1,7 @@
-// Hiding interleavings that are stored from Halide's search for them.
-#include "lowering/wide_interleaves.h"
+// Storing interleaved vectors.
+#include "lowering/lanes/interleaves.h"
+
+#include "lowering/lanes/transposed_blocks.h"
 
 namespace kiln {
 namespace {
@@ -7,6 +9,8 @@ namespace {
 using namespace Halide::Internal;
 using Halide::Expr;
 
+// Numbers of 64 bits are interleaved before they are stored. Halide 21 stores what is interleaved by vst2, vst3 and
+// vst4, which 32-bit ARM has for elements of up to 32 bits: of wider ones LLVM aborts, or leaves the store out.
 class InterleaveInRegisters : public IRMutator {
   protected:
     using IRMutator::visit;
@@ -35,8 +39,9 @@ class InterleaveInRegisters : public IRMutator {
 
 }  // namespace
 
-Stmt interleave_in_registers(const Stmt &statement) {
-    return InterleaveInRegisters().mutate(statement);
+Stmt lower_interleaves(const Stmt &statement, const TargetModel &target) {
+    const Stmt stored = target.f64_vectors ? statement : InterleaveInRegisters().mutate(statement);
+    return target.interleaves_vectors ? transpose_by_pairs(stored, target.vector_bits, target.stores_wait) : stored;
 }
 
 }  // namespace kiln
