@@ -74,8 +74,9 @@ class LowerPrefetches : public IRMutator {
             return result;
         }
         offsets_.clear();
-        const Call *prefetch = collect(op, 0);
-        return shared_.iterations == 1 ? all_lines(*prefetch) : share_of_lines(*prefetch);
+        const Expr prefetch = collect(op, 0);
+        const Call &call = *prefetch.as<Call>();
+        return shared_.iterations == 1 ? all_lines(call) : share_of_lines(call);
     }
 
   private:
@@ -95,14 +96,13 @@ class LowerPrefetches : public IRMutator {
 
     // The elements whose lines a loop over prefetches asks for, in offsets_, `further` elements on; and one of the
     // prefetches. Where a loop is over elements several are of a line.
-    const Call *collect(const Stmt &statement, int64_t further) {
+    Expr collect(const Stmt &statement, int64_t further) {
         Stmt body = statement;
         while (const auto *let = body.as<LetStmt>()) {
             body = substitute(let->name, let->value, let->body);
         }
         const auto *loop = body.as<For>();
         if (loop == nullptr) {
-            kept_ = body;
             const Call *prefetch = prefetch_of(body);
             offsets_.push_back(prefetch->args[1] + make_const(Halide::Int(32), further));
             return prefetch;
@@ -115,10 +115,11 @@ class LowerPrefetches : public IRMutator {
         const int64_t step = step_of(*loop, prefetch->args[1], prefetch->type), bytes = step * prefetch->type.bytes();
         const int64_t of_line = inner.as<For>() || bytes <= 0 ? 1 : std::max(line_bytes / bytes, int64_t(1));
         const Stmt first = substitute(loop->name, loop->min, inner);
+        Expr last = prefetch;
         for (int64_t i = 0; i < *as_const_int(loop->extent); i += of_line) {
-            prefetch = collect(first, further + i * step);
+            last = collect(first, further + i * step);
         }
-        return prefetch;
+        return last;
     }
 
     Stmt all_lines(const Call &prefetch) {
@@ -197,7 +198,6 @@ class LowerPrefetches : public IRMutator {
     const SharedPrefetches &shared_;
     std::vector<Around> around_;
     std::vector<Expr> offsets_;
-    Stmt kept_;
 };
 
 }  // namespace
