@@ -23,7 +23,7 @@ bool uses(const NetworkSet &set, const std::string &layer) {
 
 void save_answer(const NetworkModel &model, size_t index, const std::string &folder) {
     std::filesystem::create_directories(folder);
-    std::ofstream(folder + "/network.json") << model.spec.networks.at(index);
+    std::ofstream(answer_file(folder)) << model.spec.networks.at(index);
 }
 
 // Throws Error where nobody can compute all of a model.
@@ -44,8 +44,7 @@ void refuse_failures(const std::string &path, const NetworkModel &model) {
 // Keeps the network alone that the file's inputs fit.
 void pick_by_inputs(const std::string &inputs, const std::string &folder, NetworkModel *model) {
     std::vector<std::string> arguments = {"pick", inputs};
-    for (size_t i = 0; i < model->set.networks.size(); i++)
-        arguments.push_back(network_folder(folder, i) + "/network.json");
+    for (size_t i = 0; i < model->set.networks.size(); i++) arguments.push_back(answer_file(network_folder(folder, i)));
     std::string said;
     if (run_network_script("network_values.py", arguments, &said) != 0)
         throw Error(fmt::format("{}: the network's inputs are not there", inputs));
@@ -60,7 +59,7 @@ void pick_by_inputs(const std::string &inputs, const std::string &folder, Networ
 
 // Writes the inputs of the network whose folder it is: those of the file, or random ones.
 void write_inputs(const NetworkOptions &options, const std::string &folder) {
-    std::vector<std::string> arguments = {"inputs", folder + "/network.json", folder};
+    std::vector<std::string> arguments = {"inputs", answer_file(folder), folder};
     if (options.inputs.empty())
         arguments.insert(arguments.end(), {"--seed", std::to_string(options.seed)});
     else
@@ -74,6 +73,10 @@ void write_inputs(const NetworkOptions &options, const std::string &folder) {
 
 std::string network_folder(const std::string &folder, size_t index) {
     return fmt::format("{}/{}", folder, index);
+}
+
+std::string answer_file(const std::string &folder) {
+    return folder + "/network.json";
 }
 
 NetworkModel load_network(const std::string &path, SpecOptions options, const std::string &folder) {

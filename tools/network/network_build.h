@@ -15,10 +15,11 @@ struct NetworkModel {
     NetworkSet set;
 };
 
-// The folder of one of a model's networks.
+// The folder of one of a model's networks, and what the importer said of it, in the network's folder.
 std::string network_folder(const std::string &folder, size_t index);
+std::string answer_file(const std::string &folder);
 
-// Reads a model; its weights go to the folder, and what the importer says of each network to its network.json. Throws
+// Reads a model; its weights go to the folder, and what the importer says of each network to its answer_file(). Throws
 // Error where it is no model, or nobody can compute all of it: then the message names the nodes.
 NetworkModel load_network(const std::string &path, SpecOptions options, const std::string &folder);
 
@@ -36,7 +37,7 @@ struct NetworkProgram {
     Program program;
     std::string folder;
 
-    std::string answer(size_t index) const { return network_folder(folder, index) + "/network.json"; }
+    std::string answer(size_t index) const { return answer_file(network_folder(folder, index)); }
     std::string manifest() const { return compiled.library.manifest; }
 };
 NetworkProgram build_network(const NetworkOptions &options, NetworkModel loaded, NetworkExtra extra,

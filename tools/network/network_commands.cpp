@@ -92,7 +92,7 @@ void require_processors(const std::map<std::string, std::vector<std::string>> &g
 // compiled all the same.
 void save_values(const CompileOptions &options, const std::string &model_folder, size_t networks) {
     for (size_t i = 0; i < networks; i++) {
-        const std::string answer = network_folder(model_folder, i) + "/network.json";
+        const std::string answer = answer_file(network_folder(model_folder, i));
         const std::string folder = network_folder(options.save_weights, i);
         std::filesystem::create_directories(folder);
         std::vector<std::string> arguments = {"expect", answer, folder, options.spec};
