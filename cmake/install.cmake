@@ -32,7 +32,8 @@ foreach(folder IN LISTS kiln_shipped_folders)
 endforeach()
 install(FILES tools/generic.toml tools/network_report.py tools/page.py tools/tune_report.py DESTINATION share/kiln
         COMPONENT kiln)
-install(FILES tools/cluster/actors.py tools/cluster/boards.py tools/cluster/driver.py tools/cluster/raycluster.yaml
+install(FILES tools/cluster/actors.py tools/cluster/batches.py tools/cluster/boards.py tools/cluster/driver.py
+              tools/cluster/machines.py tools/cluster/scheduler.py tools/cluster/raycluster.yaml
               tools/cluster/requirements.txt
         DESTINATION share/kiln/cluster COMPONENT kiln)
 file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}/tools/cluster" "${CMAKE_BINARY_DIR}/share/kiln/cluster" SYMBOLIC)

@@ -1,5 +1,5 @@
-"""What runs on the machines of a cluster. driver.py hands this module over as it is: they need Ray and a kiln, and nothing else of
-it. A kernel's object is bytes of Ray's, from the machine that compiled it to the one that times it."""
+"""What runs on the machines of a cluster. scheduler.py hands this module over as it is: they need Ray and a kiln, and nothing else
+of it. A kernel's object is bytes of Ray's, from the machine that compiled it to the one that times it."""
 
 import fcntl
 import glob
