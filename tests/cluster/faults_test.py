@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -33,11 +32,11 @@ processor = "Cortex-A72"
 OWN_MOUNTS = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--mount"]
 
 
-def await_that(good, what, seconds=90):
+def await_that(good, what, seconds=90, every=0.1):
     end = time.monotonic() + seconds
     while not good():
         expect(time.monotonic() < end, f"within {seconds} s: {what}")
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 def expect_as_alone(run, alone, what):
@@ -89,8 +88,9 @@ def a_machine_that_is_cut_off_is_given_up(cluster, folder, alone):
     run = Run(folder, "cut", cluster.address)
     await_that(lambda: any(record["host"] == "timer-2" for record in run.records()) or run.process.poll() is not None,
                "timer-2 has timed something")
+    await_that(lambda: cluster.runs("timer-2", "kiln") or run.process.poll() is not None, "timer-2 times", every=0.01)
     expect(run.process.poll() is None, "cut off while it is needed")
-    cluster.signal("timer-2", signal.SIGSTOP)
+    cluster.stop("timer-2")
     answer = run.end(0)
     cluster.kill("timer-2")
     expect_as_alone(run, alone, "cut off")

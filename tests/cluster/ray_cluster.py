@@ -100,16 +100,35 @@ class Cluster:
                     pass  # it has just ended, or is another user's
         return found
 
-    def signal(self, name, number):
+    def runs(self, name, program):
+        """Whether a program is one of a node's processes."""
         for pid in self.processes(name):
+            try:
+                if Path(f"/proc/{pid}/comm").read_text().strip() == program:
+                    return True
+            except OSError:
+                pass  # it has just ended
+        return False
+
+    @staticmethod
+    def signal(processes, number):
+        for pid in processes:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
                 pass
 
+    def stop(self, name):
+        """In rounds, until none is found that was not stopped: the others may have started it meanwhile."""
+        stopped = set()
+        while running := set(self.processes(name)) - stopped:
+            self.signal(running, signal.SIGSTOP)
+            stopped |= running
+            time.sleep(0.05)
+
     def kill(self, name):
-        while self.processes(name):
-            self.signal(name, signal.SIGKILL)
+        while processes := self.processes(name):
+            self.signal(processes, signal.SIGKILL)
             time.sleep(0.05)
         self.nodes.pop(name).wait()
 
