@@ -8,6 +8,8 @@ namespace {
 
 using Halide::Expr;
 
+constexpr const char *open_prefix = "open";
+
 // The numbers of a problem with a distinct tag in each place, so that open_size_values() says what it takes from where.
 Problem tagged(const Problem &problem) {
     Problem tags = problem;
@@ -60,7 +62,11 @@ std::vector<Expr> variables(int count) {
 }  // namespace
 
 std::string open_name(int i) {
-    return "open" + std::to_string(i);
+    return open_prefix + std::to_string(i);
+}
+
+bool is_open_name(const std::string &name) {
+    return name.starts_with(open_prefix);
 }
 
 bool is_one(const Expr &value) {

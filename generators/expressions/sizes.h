@@ -12,8 +12,9 @@
 
 namespace kiln {
 
-// What the i-th open number is called in generated functions.
+// What the i-th open number is called in generated functions; whether that is the name of one.
 std::string open_name(int i);
+bool is_open_name(const std::string &name);
 
 // Axes stand innermost first, as Halide counts dimensions.
 struct Sizes {

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "expressions/sizes.h"
 #include "kiln/kernel.h"
@@ -26,6 +27,8 @@ using Halide::UInt;
 constexpr int64_t alignment = Workspace::alignment;
 // Halide passes this name on to the bodies of parallel loops: it carries the workspace there.
 const std::string scratch_name = "__user_context";
+// Behind a tensor's name, of its buffer.
+constexpr std::string_view buffer_suffix = ".buffer";
 
 // What Halide is expected to lower to; where it does not, the message says which assumption broke.
 template <typename T>
@@ -39,6 +42,27 @@ void require(bool holds, const std::string &what, const T &where) {
 
 Expr pointer(const std::string &name) {
     return Variable::make(Handle(), name);
+}
+
+// What a flat function's argument is called in its body.
+std::string argument_name(const std::string &name) {
+    return name + ".pointer";
+}
+
+Expr argument_pointer(const std::string &name) {
+    return pointer(argument_name(name));
+}
+
+Expr is_given(const std::string &name) {
+    return reinterpret(UInt(64), argument_pointer(name)) != make_zero(UInt(64));
+}
+
+LoweredArgument lowered_argument(const std::string &name) {
+    return {name, Halide::Argument::InputScalar, Handle(), 0, Halide::ArgumentEstimates{}};
+}
+
+Expr load(const Halide::Type &type, const std::string &from, const Expr &index) {
+    return Load::make(type, from, index, Halide::Buffer<>(), Halide::Parameter(), const_true(), ModulusRemainder());
 }
 
 Expr offset_pointer(const Expr &base, const Expr &bytes) {
@@ -63,15 +87,14 @@ Expr round_up(const Expr &bytes) {
 }
 
 // Throws unless an expression, the size of something, depends on open sizes alone.
-class RequireOpen : public IRMutator {
+class RequireOpen : public IRVisitor {
   public:
     explicit RequireOpen(std::string of) : of_(std::move(of)) {}
 
   protected:
-    using IRMutator::visit;
-    Expr visit(const Variable *op) override {
-        require(op->name.rfind("open", 0) == 0, "the size of " + of_ + " depends on ", op->name);
-        return op;
+    using IRVisitor::visit;
+    void visit(const Variable *op) override {
+        require(is_open_name(op->name), "the size of " + of_ + " depends on ", op->name);
     }
 
   private:
@@ -137,10 +160,9 @@ class Flatten : public IRMutator {
         : signature_(signature), output_(std::move(output)), outer_(outer), bodies_(bodies) {}
 
     // The body of a parallel loop that has such loops itself: its scratch begins with whom those are shared by.
-    void is_nested() {
+    void take_threads_from_scratch() {
         workspace_.allocate("threads", alignment);
-        threads_ = reinterpret(Handle(), Load::make(UInt(64), scratch_name, 0, Halide::Buffer<>(), Halide::Parameter(),
-                                                    const_true(), ModulusRemainder()));
+        threads_ = reinterpret(Handle(), load(UInt(64), scratch_name, 0));
     }
 
     Expr scratch_bytes() const { return simplify(make_const(Int(64), workspace_.peak()) + open_peak_); }
@@ -154,18 +176,18 @@ class Flatten : public IRMutator {
     using IRMutator::visit;
 
     Expr visit(const Call *op) override {
-        if (const Expr call = gpu_call(op, pointer(signature_.threads + ".pointer")); call.defined()) {
+        if (const Expr call = gpu_call(op, argument_pointer(signature_.threads)); call.defined()) {
             return IRMutator::mutate(call);
         }
         if (op->name == Call::buffer_get_host) {
             if (op->args[0].as<Variable>()->image.defined()) {
                 return op;  // a part of the module
             }
-            const std::string buffer = buffer_of(op);
+            const std::string buffer = tensor_of(op->args[0]);
             if (buffer == signature_.strided) {
                 return strided_pointer();
             }
-            return pointer((buffer == output_ ? signature_.output : buffer) + ".pointer");
+            return argument_pointer(own_name(buffer));
         }
         if (op->name == Call::buffer_get_stride || op->name == Call::buffer_get_extent) {
             return dimension(op);
@@ -181,18 +203,14 @@ class Flatten : public IRMutator {
 
     // A tensor that a GPU's kernel is given.
     Expr visit(const Variable *op) override {
-        const std::string suffix = ".buffer";
-        if (op->image.defined() || op->name.size() < suffix.size() ||
-            op->name.compare(op->name.size() - suffix.size(), suffix.size(), suffix) != 0) {
+        if (op->image.defined() || !op->name.ends_with(buffer_suffix)) {
             return op;
         }
-        const std::string buffer = op->name.substr(0, op->name.size() - suffix.size());
-        return buffer == PlaceInWorkspace::tensor
-                   ? pointer(scratch_name)
-                   : pointer((buffer == output_ ? signature_.output : buffer) + ".pointer");
+        const std::string buffer = tensor_of(op);
+        return buffer == PlaceInWorkspace::tensor ? pointer(scratch_name) : argument_pointer(own_name(buffer));
     }
 
-    Halide::Internal::Stmt visit(const Allocate *op) override {
+    Stmt visit(const Allocate *op) override {
         const int64_t elements = op->extents.empty() ? 1 : op->constant_allocation_size();
         if (is_local(op, elements * op->type.bytes())) {
             return IRMutator::visit(op);
@@ -202,12 +220,12 @@ class Flatten : public IRMutator {
         }
         const int64_t at = workspace_.allocate(op->name, (elements + op->padding) * op->type.bytes());
         placed_.insert(op->name);
-        const Halide::Internal::Stmt body = mutate(op->body);
+        const Stmt body = mutate(op->body);
         workspace_.free(op->name);
         return LetStmt::make(op->name, offset_pointer(pointer(scratch_name), make_const(UInt(64), at)), body);
     }
 
-    Halide::Internal::Stmt visit(const Free *op) override {
+    Stmt visit(const Free *op) override {
         if (!placed_.count(op->name)) {
             return op;
         }
@@ -215,12 +233,12 @@ class Flatten : public IRMutator {
         return Evaluate::make(0);
     }
 
-    Halide::Internal::Stmt visit(const LetStmt *op) override {
+    Stmt visit(const LetStmt *op) override {
         const Call *call = op->value.as<Call>();
         const auto outer = outer_.find(op->name);
         const bool captured = call && call->is_intrinsic(Call::load_typed_struct_member) && outer != outer_.end();
         lets_.emplace_back(op->name, captured ? outer->second : op->value);
-        const Halide::Internal::Stmt result = IRMutator::visit(op);
+        const Stmt result = IRMutator::visit(op);
         lets_.pop_back();
         return result;
     }
@@ -234,10 +252,10 @@ class Flatten : public IRMutator {
                (op->memory_type == Halide::MemoryType::Stack && bytes > 0 && bytes <= most_stack_bytes);
     }
 
-    Expr stride(const Expr &dimension) const {
-        return Load::make(Int(64), signature_.strides + ".pointer", dimension, Halide::Buffer<>(), Halide::Parameter(),
-                          const_true(), ModulusRemainder());
-    }
+    // The tensor of the signature that a buffer is: lowering names the output's otherwise.
+    std::string own_name(const std::string &buffer) const { return buffer == output_ ? signature_.output : buffer; }
+
+    Expr stride(const Expr &dimension) const { return load(Int(64), argument_name(signature_.strides), dimension); }
 
     Expr strided_pointer() const {
         Expr elements = make_zero(Int(64));
@@ -246,20 +264,20 @@ class Flatten : public IRMutator {
                 elements += make_const(Int(64), signature_.origin[d]) * stride(static_cast<int>(d));
             }
         }
-        const Expr first = pointer(signature_.strided + ".pointer");
+        const Expr first = argument_pointer(signature_.strided);
         return is_const_zero(elements)
                    ? first
                    : offset_pointer(first, elements * make_const(Int(64), signature_.strided_bytes));
     }
 
     Expr dimension(const Call *op) const {
-        const std::string buffer = buffer_of(op);
+        const std::string buffer = tensor_of(op->args[0]);
         const bool is_stride = op->name == Call::buffer_get_stride;
         if (is_stride && buffer == signature_.strided) {
             return cast(Int(32), stride(op->args[1]));
         }
-        const std::string name = (buffer == output_ ? signature_.output : buffer) +
-                                 (is_stride ? ".stride." : ".extent.") + std::to_string(*as_const_int(op->args[1]));
+        const std::string name =
+            own_name(buffer) + (is_stride ? ".stride." : ".extent.") + std::to_string(*as_const_int(op->args[1]));
         const auto found = std::find_if(signature_.dimensions.begin(), signature_.dimensions.end(),
                                         [&](const auto &entry) { return entry.first == name; });
         require(found != signature_.dimensions.end(), "what is read from a buffer: ", Expr(op));
@@ -267,7 +285,7 @@ class Flatten : public IRMutator {
     }
 
     // A block whose size depends on open sizes. Such blocks lie behind all others, each behind those it is nested in.
-    Halide::Internal::Stmt place_open(const Allocate *op) {
+    Stmt place_open(const Allocate *op) {
         Expr elements = make_one(Int(64)), closed = elements;
         for (const Expr &extent : op->extents) {
             elements = elements * Widen().mutate(extent);
@@ -281,7 +299,7 @@ class Flatten : public IRMutator {
         open_end_ = Variable::make(Int(64), end);
         open_bytes_ = simplify(open_bytes_ + bytes(closed));
         placed_.insert(op->name);
-        Halide::Internal::Stmt body = mutate(op->body);
+        Stmt body = mutate(op->body);
         if (open_peak_.same_as(peak)) {  // no block is nested in this one
             open_peak_ = simplify(max(peak, open_bytes_));
         }
@@ -294,30 +312,32 @@ class Flatten : public IRMutator {
     // An expression in terms of open sizes alone.
     Expr closed_form(Expr value, const std::string &of) const {
         for (size_t i = lets_.size(); i-- > 0;) {
-            if (lets_[i].first.rfind("open", 0) != 0) {
+            if (!is_open_name(lets_[i].first)) {
                 value = substitute(lets_[i].first, lets_[i].second, value);
             }
         }
         for (Expr last; !equal(last, value);) {  // of a closure's values, their own definitions
             last = value;
             for (const auto &[name, definition] : outer_) {
-                value = name.rfind("open", 0) != 0 ? substitute(name, definition, value) : value;
+                value = is_open_name(name) ? value : substitute(name, definition, value);
             }
         }
         value = simplify(value);
-        RequireOpen(of).mutate(value);
+        RequireOpen require_open(of);
+        value.accept(&require_open);
         return value;
     }
 
-    static std::string buffer_of(const Call *op) {
-        const Variable *buffer = op->args[0].as<Variable>();
-        require(buffer, "not a buffer: ", op->args[0]);
-        return buffer->name.substr(0, buffer->name.rfind(".buffer"));
+    // The tensor that the variable of a buffer is named after.
+    static std::string tensor_of(const Expr &buffer) {
+        const Variable *variable = buffer.as<Variable>();
+        require(variable, "not a buffer: ", buffer);
+        return variable->name.substr(0, variable->name.rfind(buffer_suffix));
     }
 
     Expr parallel_for(const Call *op) {
         const bool is_outer = !bodies_.at(loop_body(op)).loops.empty();
-        std::vector<Expr> arguments = {threads_.defined() ? threads_ : pointer(signature_.threads + ".pointer"),
+        std::vector<Expr> arguments = {threads_.defined() ? threads_ : argument_pointer(signature_.threads),
                                        op->args[0], mutate(op->args[3]), mutate(op->args[1]), mutate(op->args[2])};
         if (is_outer) {
             arguments.emplace_back(static_cast<int>(std::lround(pieces_within(bodies_, loop_body(op)))));
@@ -341,23 +361,18 @@ class Flatten : public IRMutator {
 };
 
 // Reads the parameters that a pipeline takes as scalars, and what other arguments to read in place of null ones.
-Halide::Internal::Stmt with_parameters(Halide::Internal::Stmt body, const std::vector<LoweredArgument> &arguments,
-                                       const FlatSignature &signature) {
+Stmt with_parameters(Stmt body, const std::vector<LoweredArgument> &arguments, const FlatSignature &signature) {
     for (const auto &[tensor, other] : signature.null_substitutes) {
-        const Expr here = reinterpret(UInt(64), pointer(tensor + ".pointer")) != make_zero(UInt(64));
-        body = LetStmt::make(tensor + ".pointer",
-                             select(here, pointer(tensor + ".pointer"), pointer(other + ".pointer")), body);
+        body = LetStmt::make(argument_name(tensor),
+                             select(is_given(tensor), argument_pointer(tensor), argument_pointer(other)), body);
     }
     for (const auto &[name, tensor] : signature.presences) {
-        const Expr here = reinterpret(UInt(64), pointer(tensor + ".pointer")) != make_zero(UInt(64));
-        body = LetStmt::make(name, cast(Int(32), here), body);
+        body = LetStmt::make(name, cast(Int(32), is_given(tensor)), body);
     }
     int open = 0;
     for (const LoweredArgument &argument : arguments) {
         if (argument.name == open_name(open)) {
-            const Expr value = Load::make(Int(32), signature.sizes + ".pointer", open, Halide::Buffer<>(),
-                                          Halide::Parameter(), const_true(), ModulusRemainder());
-            body = LetStmt::make(open_name(open++), value, body);
+            body = LetStmt::make(argument.name, load(Int(32), argument_name(signature.sizes), open++), body);
         }
     }
     return body;
@@ -404,7 +419,7 @@ Scratch flatten_all(std::vector<LoweredFunc> &functions, const FlatSignature &si
         const bool is_main = function.name == main.name;
         Flatten flatten(signature, output, is_main ? Values() : values.values, bodies);
         if (!is_main && !bodies[function.name].loops.empty()) {
-            flatten.is_nested();
+            flatten.take_threads_from_scratch();
         }
         function.body = flatten.mutate(function.body);
         function.body = substitute(Flatten::open_scratch, make_const(Int(64), flatten.constant_bytes()), function.body);
@@ -447,8 +462,7 @@ Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const
     main.name_mangling = Halide::NameMangling::C;
     main.args.clear();
     for (const std::string &argument : signature.arguments) {
-        const std::string name = argument == signature.workspace ? scratch_name : argument + ".pointer";
-        main.args.emplace_back(name, Halide::Argument::InputScalar, Handle(), 0, Halide::ArgumentEstimates{});
+        main.args.push_back(lowered_argument(argument == signature.workspace ? scratch_name : argument_name(argument)));
     }
     result.append(main);
     return scratch;
@@ -457,23 +471,20 @@ Scratch append_flat(Halide::Module &result, const Halide::Module &lowered, const
 void append_bytes_function(Halide::Module &result, const std::string &symbol, int open, const Expr &packed_bytes,
                            const Scratch &scratch) {
     const auto store = [](int index, const Expr &value) {
-        return Store::make("bytes.pointer", value, index, Halide::Parameter(), const_true(), ModulusRemainder());
+        return Store::make(argument_name("bytes"), value, index, Halide::Parameter(), const_true(), ModulusRemainder());
     };
     const Expr packed = round_up(Widen().mutate(packed_bytes));
     const Expr most = make_const(Int(64), INT32_MAX);
     const Expr fits = packed <= most && scratch.bytes <= most && scratch.worker_bytes <= most;
-    Halide::Internal::Stmt body =
-        Block::make({AssertStmt::make(fits, make_const(Int(32), kiln_unsupported)), store(0, packed),
-                     store(1, simplify(scratch.bytes + scratch.worker_bytes)), store(2, scratch.worker_bytes)});
+    Stmt body = Block::make({AssertStmt::make(fits, make_const(Int(32), kiln_unsupported)), store(0, packed),
+                             store(1, simplify(scratch.bytes + scratch.worker_bytes)), store(2, scratch.worker_bytes)});
     for (int i = open; i-- > 0;) {
-        const Expr value = Load::make(Int(32), "sizes.pointer", i, Halide::Buffer<>(), Halide::Parameter(),
-                                      const_true(), ModulusRemainder());
-        body = LetStmt::make(open_name(i), value, body);
+        body = LetStmt::make(open_name(i), load(Int(32), argument_name("sizes"), i), body);
     }
     LoweredFunc function(symbol, std::vector<Halide::Argument>{}, body, Halide::LinkageType::External,
                          Halide::NameMangling::C);
-    for (const char *name : {"sizes.pointer", "bytes.pointer"}) {
-        function.args.emplace_back(name, Halide::Argument::InputScalar, Handle(), 0, Halide::ArgumentEstimates{});
+    for (const char *name : {"sizes", "bytes"}) {
+        function.args.push_back(lowered_argument(argument_name(name)));
     }
     result.append(function);
 }
