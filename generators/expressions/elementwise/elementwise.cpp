@@ -1,9 +1,11 @@
 // Reading elementwise expressions, and what their functions compute.
 #include "expressions/elementwise/elementwise.h"
 
-#include <algorithm>
+#include <cmath>
 #include <map>
+#include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 #include "expressions/activation.h"
 #include "expressions/elementwise/element_type.h"
@@ -82,7 +84,7 @@ Expr modulo(const Exprs &v) {
         return Halide::select(strict::equal(rest, zero), strict::mul(zero, v[1]), is_off, strict::add(rest, v[1]),
                               rest);
     }
-    const Expr rest = v[0] % v[1];
+    const Expr rest = v[0] % v[1];  // Halide's: never below 0
     return v[0].type().is_uint() ? rest : Halide::select(v[1] < zero && rest != zero, rest + v[1], rest);
 }
 
@@ -117,42 +119,49 @@ Expr shift(const Exprs &v, bool left) {
 }
 
 // Functions of strict_math.h as they are.
-#define KILN_UNARY(function) [](const Exprs &v) { return strict::function(v[0]); }
-#define KILN_BINARY(function) [](const Exprs &v) { return strict::function(v[0], v[1]); }
+template <Expr (*function)(const Expr &)>
+Expr unary(const Exprs &v) {
+    return function(v[0]);
+}
+
+template <Expr (*function)(const Expr &, const Expr &)>
+Expr binary(const Exprs &v) {
+    return function(v[0], v[1]);
+}
 
 const std::map<std::string, Function> functions = {
-    {"add", {2, Takes::numbers, KILN_BINARY(add)}},
-    {"sub", {2, Takes::numbers, KILN_BINARY(sub)}},
-    {"mul", {2, Takes::numbers, KILN_BINARY(mul)}},
-    {"div", {2, Takes::numbers, KILN_BINARY(div)}},
+    {"add", {2, Takes::numbers, binary<strict::add>}},
+    {"sub", {2, Takes::numbers, binary<strict::sub>}},
+    {"mul", {2, Takes::numbers, binary<strict::mul>}},
+    {"div", {2, Takes::numbers, binary<strict::div>}},
     {"pow", {2, Takes::numbers, power}},
     {"mod", {2, Takes::numbers, modulo}},
     {"fmod", {2, Takes::numbers, remainder}},
-    {"max", {2, Takes::numbers, KILN_BINARY(max)}},
-    {"min", {2, Takes::numbers, KILN_BINARY(min)}},
-    {"neg", {1, Takes::numbers, KILN_UNARY(neg)}},
-    {"abs", {1, Takes::numbers, KILN_UNARY(abs)}},
+    {"max", {2, Takes::numbers, binary<strict::max>}},
+    {"min", {2, Takes::numbers, binary<strict::min>}},
+    {"neg", {1, Takes::numbers, unary<strict::neg>}},
+    {"abs", {1, Takes::numbers, unary<strict::abs>}},
     {"sign", {1, Takes::numbers, sign}},
-    {"sqrt", {1, Takes::floats, KILN_UNARY(sqrt)}},
-    {"exp", {1, Takes::floats, KILN_UNARY(exp)}},
-    {"log", {1, Takes::floats, KILN_UNARY(log)}},
-    {"sin", {1, Takes::f32, KILN_UNARY(sin)}},
-    {"cos", {1, Takes::f32, KILN_UNARY(cos)}},
+    {"sqrt", {1, Takes::floats, unary<strict::sqrt>}},
+    {"exp", {1, Takes::floats, unary<strict::exp>}},
+    {"log", {1, Takes::floats, unary<strict::log>}},
+    {"sin", {1, Takes::f32, unary<strict::sin>}},
+    {"cos", {1, Takes::f32, unary<strict::cos>}},
     {"tan", {1, Takes::f32, [](const Exprs &v) { return strict::div(strict::sin(v[0]), strict::cos(v[0])); }}},
-    {"asin", {1, Takes::f32, KILN_UNARY(asin)}},
-    {"acos", {1, Takes::f32, KILN_UNARY(acos)}},
-    {"atan", {1, Takes::f32, KILN_UNARY(atan)}},
-    {"sinh", {1, Takes::f32, KILN_UNARY(sinh)}},
-    {"cosh", {1, Takes::f32, KILN_UNARY(cosh)}},
+    {"asin", {1, Takes::f32, unary<strict::asin>}},
+    {"acos", {1, Takes::f32, unary<strict::acos>}},
+    {"atan", {1, Takes::f32, unary<strict::atan>}},
+    {"sinh", {1, Takes::f32, unary<strict::sinh>}},
+    {"cosh", {1, Takes::f32, unary<strict::cosh>}},
     {"tanh", {1, Takes::floats, activated<Activation::tanh>}},
-    {"asinh", {1, Takes::f32, KILN_UNARY(asinh)}},
-    {"acosh", {1, Takes::f32, KILN_UNARY(acosh)}},
-    {"atanh", {1, Takes::f32, KILN_UNARY(atanh)}},
-    {"erf", {1, Takes::f32, KILN_UNARY(erf)}},
-    {"floor", {1, Takes::floats, KILN_UNARY(floor)}},
-    {"ceil", {1, Takes::floats, KILN_UNARY(ceil)}},
-    {"round", {1, Takes::floats, KILN_UNARY(round)}},
-    {"trunc", {1, Takes::floats, KILN_UNARY(trunc)}},
+    {"asinh", {1, Takes::f32, unary<strict::asinh>}},
+    {"acosh", {1, Takes::f32, unary<strict::acosh>}},
+    {"atanh", {1, Takes::f32, unary<strict::atanh>}},
+    {"erf", {1, Takes::f32, unary<strict::erf>}},
+    {"floor", {1, Takes::floats, unary<strict::floor>}},
+    {"ceil", {1, Takes::floats, unary<strict::ceil>}},
+    {"round", {1, Takes::floats, unary<strict::round>}},
+    {"trunc", {1, Takes::floats, unary<strict::trunc>}},
     {"reciprocal", {1, Takes::floats, [](const Exprs &v) { return strict::div(like(v[0], 1), v[0]); }}},
     {"sigmoid", {1, Takes::floats, activated<Activation::sigmoid>}},
     {"gelu", {1, Takes::floats, activated<Activation::gelu>}},
@@ -175,13 +184,13 @@ const std::map<std::string, Function> functions = {
           const Expr below = strict::mul(v[1], strict::sub(strict::exp(v[0]), like(v[0], 1)));
           return Halide::select(strict::less(v[0], like(v[0], 0)), below, v[0]);
       }}},
-    {"equal", {2, Takes::any, KILN_BINARY(equal)}},
-    {"less", {2, Takes::numbers, KILN_BINARY(less)}},
-    {"less_equal", {2, Takes::numbers, KILN_BINARY(less_equal)}},
+    {"equal", {2, Takes::any, binary<strict::equal>}},
+    {"less", {2, Takes::numbers, binary<strict::less>}},
+    {"less_equal", {2, Takes::numbers, binary<strict::less_equal>}},
     {"greater", {2, Takes::numbers, [](const Exprs &v) { return strict::less(v[1], v[0]); }}},
     {"greater_equal", {2, Takes::numbers, [](const Exprs &v) { return strict::less_equal(v[1], v[0]); }}},
-    {"is_nan", {1, Takes::numbers, KILN_UNARY(is_nan)}},
-    {"is_inf", {1, Takes::numbers, KILN_UNARY(is_inf)}},
+    {"is_nan", {1, Takes::numbers, unary<strict::is_nan>}},
+    {"is_inf", {1, Takes::numbers, unary<strict::is_inf>}},
     {"and", {2, Takes::booleans, [](const Exprs &v) { return v[0] && v[1]; }}},
     {"or", {2, Takes::booleans, [](const Exprs &v) { return v[0] || v[1]; }}},
     {"xor", {2, Takes::booleans, [](const Exprs &v) { return v[0] != v[1]; }}},
@@ -193,9 +202,6 @@ const std::map<std::string, Function> functions = {
     {"shift_left", {2, Takes::integers, [](const Exprs &v) { return shift(v, true); }}},
     {"shift_right", {2, Takes::integers, [](const Exprs &v) { return shift(v, false); }}},
 };
-
-#undef KILN_UNARY
-#undef KILN_BINARY
 
 [[noreturn]] void refuse(const std::string &message) {
     throw std::invalid_argument("expression: " + message);
@@ -225,6 +231,7 @@ Expr cast_element(ElementType type, const Expr &value) {
     return Halide::cast(to, value);
 }
 
+// 0 where there is no such function.
 size_t argument_count(const std::string &name) {
     ElementType type;
     if (type_behind(name, "cast_", &type) || type_behind(name, "saturate_", &type)) {
