@@ -4,6 +4,7 @@
 
 #include "algorithms/algorithm.h"
 #include "operators/implementations.h"
+#include "operators/implementations_gpu.h"
 #include "operators/row.h"
 
 namespace kiln {

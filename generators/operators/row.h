@@ -1,7 +1,9 @@
 // How a row of the list is made: of what is special about an algorithm, and of a struct of its functions, which take
 // its schedule as numbers, where the rest of the generators has it as text. It has
 //
-//   Schedule                          the numbers (algorithms/schedule_text.h)
+//   Schedule                          the numbers (algorithms/schedule_text.h); it may have check(), which throws where
+//                                     it is not for a problem, and what Implementation asks of a GPU's schedule:
+//                                     buffers, keeps_sums_by_lanes()
 //   default_schedule                  as Algorithm's, but in numbers, and so are
 //   space, cycles                     where tuning may change something, and where there is an estimate
 //   build, output_phases,             as Implementation's, the schedule behind the problem
