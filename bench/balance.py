@@ -93,8 +93,7 @@ def main():
         said, rows = measure(kiln, layers, arguments)
         print(table(said, rows, arguments.workers))
         if arguments.json:
-            with open(arguments.json, "w", encoding="utf-8") as file:
-                json.dump(said, file, indent=1)
+            run.write_json(arguments.json, said)
     except (run.BenchError, OSError) as error:
         run.say(f"balance: {error}")
         return 1

@@ -7,7 +7,6 @@ their nodes takes. All are asked in turn, as in network.py.
 
 import argparse
 import collections
-import json
 import os
 import re
 import statistics
@@ -210,8 +209,7 @@ def main():
         if results:
             print(text_of(results))
         if results and arguments.json:
-            with open(arguments.json, "w", encoding="utf-8") as file:
-                json.dump(results, file, indent=1)
+            suite.write_json(arguments.json, results)
     except (suite.BenchError, ModelError, Gone, OSError, subprocess.CalledProcessError) as error:
         suite.say(f"bench: {error}")
         return 1

@@ -227,8 +227,7 @@ def main():
         if result:
             print(text_of(result))
         if result and arguments.json:
-            with open(arguments.json, "w", encoding="utf-8") as file:
-                json.dump(result, file, indent=1)
+            suite.write_json(arguments.json, result)
     except (suite.BenchError, ModelError, Gone, OSError, subprocess.CalledProcessError) as error:
         suite.say(f"bench: {error}")
         return 1

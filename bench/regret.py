@@ -246,8 +246,7 @@ def main():
             with open(arguments.report, "w", encoding="utf-8") as file:
                 file.write(page(parts, command(arguments)))
         if arguments.json:
-            with open(arguments.json, "w", encoding="utf-8") as file:
-                json.dump([answer for _, answer, _ in parts], file, indent=1)
+            run.write_json(arguments.json, [answer for _, answer, _ in parts])
     except (run.BenchError, OSError) as error:
         run.say(f"regret: {error}")
         return 1

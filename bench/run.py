@@ -44,6 +44,11 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+def write_json(path, result):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+
+
 # ---- Getting ready ------------------------------------------------------------------------------------------------
 
 
@@ -292,8 +297,7 @@ def main():
         result = bench(arguments)
         print(report.text(result))
         if arguments.json:
-            with open(arguments.json, "w", encoding="utf-8") as file:
-                json.dump(result, file, indent=1)
+            write_json(arguments.json, result)
         if arguments.markdown:
             with open(arguments.markdown, "w", encoding="utf-8") as file:
                 file.write(report.markdown(result) + "\n")

@@ -101,6 +101,17 @@ def attribute_values(node):
     return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
+def copied(node, inputs=None, outputs=None):
+    """A copy of a node, of these inputs and outputs where they are said."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    if inputs is not None:
+        copy.input[:] = inputs
+    if outputs is not None:
+        copy.output[:] = outputs
+    return copy
+
+
 def input_name(node, index):
     return node.input[index] if index is not None and index < len(node.input) else ""
 

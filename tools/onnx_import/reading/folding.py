@@ -12,7 +12,7 @@ from expanding.dialects import VERSIONS, expanded, in_onnx_terms, result_type
 from expanding.microsoft import in_onnx_nodes
 from reading import branches, windows
 from reading.order import in_order, names_of
-from terms import (INPUTS, ModelError, attribute_values, input_name, is_foldable, is_layer, is_onnx, outer_names, shape_of,
+from terms import (INPUTS, ModelError, attribute_values, copied, input_name, is_foldable, is_layer, is_onnx, outer_names, shape_of,
                    subgraphs)
 
 # Constants of more elements are weights: they are computed when a layer wants them, and no shape depends on them.
@@ -105,9 +105,7 @@ class Folder:
         captured = {} if node.op_type == "If" else {name: scope[name] for name in outer_names(node) if name in scope}
         if inputs == list(node.input) and outputs == list(node.output) and not captured:
             return node
-        new = onnx.NodeProto()
-        new.CopyFrom(node)
-        new.input[:], new.output[:] = inputs, outputs
+        new = copied(node, inputs, outputs)
         rename_captured(new, captured)
         return new
 

@@ -8,7 +8,7 @@ import onnx
 
 from convolutions.activations import find_activation
 from reading.order import in_order
-from terms import FUSIBLE, NodeError, attribute_values, is_layer, is_onnx
+from terms import FUSIBLE, NodeError, attribute_values, copied, is_layer, is_onnx
 
 MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 AFFINE = ("Mul", "Div", "Add", "Sub")
@@ -186,9 +186,7 @@ class Ends:
         self.last, self.end = made, node.output[0]
 
     def copy(self, node, inputs, made):
-        moved = onnx.NodeProto()
-        moved.CopyFrom(node)
-        moved.input[:], moved.output[:] = inputs, [made]
+        moved = copied(node, inputs, [made])
         self.graph.set_type(made, self.graph.element_type(node.output[0]), self.shape)
         self.made.append(moved)
         self.gone.append(node)
@@ -197,9 +195,7 @@ class Ends:
         """The views stand behind what was moved, and make what that made."""
         views, source = [], self.last
         for place, view in enumerate(self.views):
-            copy = onnx.NodeProto()
-            copy.CopyFrom(view)
-            copy.input[0] = source
+            copy = copied(view, [source, *view.input[1:]])
             if place == len(self.views) - 1:
                 copy.output[0] = self.end
             source = copy.output[0]

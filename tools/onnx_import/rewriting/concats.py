@@ -1,8 +1,6 @@
 """Concatenations of what concatenations make, as one: each part is moved once."""
 
-import onnx
-
-from terms import attribute_values, is_onnx, outer_names
+from terms import attribute_values, copied, is_onnx, outer_names
 
 MOST_PARTS = 16
 
@@ -32,10 +30,7 @@ def joined(node, parts, gone):
             gone.add(name)
     if inputs == list(node.input):
         return node
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    copy.input[:] = inputs
-    return copy
+    return copied(node, inputs)
 
 
 def is_concat(graph, node):

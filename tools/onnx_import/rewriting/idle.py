@@ -1,10 +1,9 @@
 """Nodes that give what they read, the shapes being known: exporters write a Pad by nothing, a Slice of everything, and the like."""
 
 import numpy as np
-import onnx
 
 from reading.folding import rename_captured
-from terms import NodeError, attribute_values, input_name, is_onnx, outer_names
+from terms import NodeError, attribute_values, copied, input_name, is_onnx, outer_names
 
 # Those of whose constants nothing matters where shape and type stay: more elements cannot come of them, nor others.
 SAME_IF_SHAPE_STAYS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile", "Split", "DepthToSpace", "SpaceToDepth",
@@ -41,10 +40,7 @@ def make_outputs_at_once(graph, captured):
             continue
         node = renamed(node, names)
         if any(name in names for name in node.output):
-            copy = onnx.NodeProto()
-            copy.CopyFrom(node)
-            copy.output[:] = [names.get(name, name) for name in node.output]
-            node = copy
+            node = copied(node, outputs=[names.get(name, name) for name in node.output])
         nodes.append(node)
     if names:
         graph.set_nodes(nodes)
@@ -54,9 +50,7 @@ def renamed(node, names):
     inside = {name: names[name] for name in outer_names(node) if name in names}
     if not inside and not any(name in names for name in node.input):
         return node
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    copy.input[:] = [names.get(name, name) for name in node.input]
+    copy = copied(node, [names.get(name, name) for name in node.input])
     rename_captured(copy, inside)
     return copy
 
@@ -68,10 +62,7 @@ def without_empty_parts(graph, node):
     parts = [name for name in node.input if 0 not in (graph.open_shape(name) or [])]
     if not parts or len(parts) == len(node.input):
         return node
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    copy.input[:] = parts
-    return copy
+    return copied(node, parts)
 
 
 def is_idle(graph, node):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import onnx
 
-from terms import NodeError, is_onnx
+from terms import NodeError, copied, is_onnx
 
 MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 MICROSOFT = "com.microsoft"
@@ -63,10 +63,7 @@ class Factors:
         if reader is None:
             self.inputs[place] = source
             return
-        copy = onnx.NodeProto()
-        copy.CopyFrom(reader)
-        copy.input[0] = source
-        self.changed[id(reader)] = copy
+        self.changed[id(reader)] = copied(reader, [source, *reader.input[1:]])
 
     def take_behind(self):
         reader = self.graph.only_reader(self.end)
