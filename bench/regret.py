@@ -22,7 +22,6 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-import problem as problems  # noqa: E402
 import report  # noqa: E402
 import run  # noqa: E402
 

@@ -6,7 +6,7 @@ import unittest
 import numpy as np
 import onnxruntime
 import onnxruntime.quantization
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from onnx_importing import ImportTest
 from onnx_models import integers, model_of, random_tensor, tensor, value
 

@@ -1,7 +1,6 @@
 """The node cases that the onnx package carries, of the operators that operations take, against their expected outputs."""
 
 import collections
-import os
 import tempfile
 import unittest
 import warnings

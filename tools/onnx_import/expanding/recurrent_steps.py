@@ -5,8 +5,6 @@ input and state stay floats."""
 import numpy as np
 import onnx
 
-from terms import input_name
-
 # Longer ones, both directions counted, stay what they are.
 MOST_STEPS = 512
 ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}

@@ -6,8 +6,7 @@ import numpy as np
 
 from terms import NodeError, attribute_values
 
-from operations.base import (AlongAxes, Aligned, Operand, Operation, identity, normal_axes, normal_axis, number_text,
-                             numbers_text, tensor_text)
+from operations.base import Aligned, Operand, Operation, identity, normal_axis, number_text, numbers_text, tensor_text
 
 
 class Loop:

@@ -1,8 +1,6 @@
 """What a layer can compute itself, moved in front of the Reshapes and Transposes behind the layer: factors and numbers of
 channels, the sum with another tensor, an activation. Products of matrices are layers between such views."""
 
-import math
-
 import numpy as np
 import onnx
 

@@ -1,6 +1,5 @@
 """Pads in front of what pads by itself: exporters of TensorFlow's and PyTorch's models write them as nodes of their own."""
 
-import numpy as np
 import onnx
 
 from terms import LOWEST, NodeError, attribute_values, input_name, is_onnx
