@@ -84,17 +84,21 @@ WinogradAxis::WinogradAxis(const AxisMap &map, int tap_blocks)
     tap_step_ = backwards ? -map.tap_stride : input_residues_;
     const bool is_dilated = map.tap_step != -1 || map.tap_stride != phases;
     if (backwards && !is_dilated && tap_blocks == 1 && kernel > phases && kernel % phases != 0) {
-        // Residues from kernel % phases on have a tap less, the first of those counted from the last; and if they begin
-        // an input later, the last.
-        short_phases_ = phases - kernel % phases;
-        const int later = skew_ + short_phases_, later_offsets = (phases - 1 + later % phases) / phases + 1;
-        lacks_last_tap_ = later_offsets <= phase_offsets;
-        if (lacks_last_tap_) {
-            skew_ = later % phases;
-            begin_ += later / phases;
-            first_tap_ -= short_phases_;
-            phase_offsets = later_offsets;
-        }
+        align_short_phases();
+    }
+}
+
+// Residues of phases from kernel % phases on have a tap less than the others: the first, as taps are counted from the
+// last, or the last if those phases begin an input later. Which, is chosen by how many phase offsets there are then.
+void WinogradAxis::align_short_phases() {
+    short_phases_ = phases - kernel % phases;
+    const int later = skew_ + short_phases_, later_offsets = (phases - 1 + later % phases) / phases + 1;
+    lacks_last_tap_ = later_offsets <= phase_offsets;
+    if (lacks_last_tap_) {
+        skew_ = later % phases;
+        begin_ += later / phases;
+        first_tap_ -= short_phases_;
+        phase_offsets = later_offsets;
     }
 }
 

@@ -63,6 +63,7 @@ struct WinogradAxis {
   private:
     template <typename T>
     T input_phase_origin(const T &e) const;
+    void align_short_phases();
 
     int dilation_phase_stride_ = 1, input_phase_stride_ = 1, input_residues_ = 1;
     int first_short_input_phase_ = 1;
