@@ -171,8 +171,8 @@ double steps_of_points(const WinogradShape &shape, int tail_mask) {
 Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, double packed_bytes,
              const TargetModel &whole, const TargetModel &target) {
     Work work;
-    const double step_bytes = schedule.panel() * shape.weight_bytes();
-    const double rate = weights_rate(packed_bytes, step_bytes, whole), rate_ahead = rate * ahead_read / far_read;
+    const double bytes = schedule.panel() * shape.weight_bytes();  // that a step reads
+    const double rate = weights_rate(packed_bytes, bytes, whole), rate_ahead = rate * ahead_read / far_read;
     work.weights_rate = rate;
     const WinogradAxis &outermost = shape.axes.back();
     const double planes = shape.merges_input_phases ? outermost.covered() + outermost.taps - 1 : outermost.in;
@@ -203,7 +203,6 @@ Work work_of(const WinogradShape &shape, const WinogradSchedule &schedule, doubl
         const double step =
             fmas / (summed * target.core.fma_per_cycle * tile_rate(schedule.vectors, block, target, 0, parts));
         work.products += steps * ceil_div(count, block) * step;
-        const double bytes = step_bytes;
         work.fetches += steps * ceil_div(count, block) * bytes / line_bytes * fetch_cycles;
         work.waits += steps * std::max(0.0, bytes / rate - step);
         work.prefetch_waits += steps * std::max(0.0, bytes / rate_ahead - step);
