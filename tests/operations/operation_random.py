@@ -88,9 +88,11 @@ def unary(draw):
 def binary(draw):
     op_type = draw.choose("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Less", "Equal", "GreaterOrEqual", "Mod", "PRelu")
     shape, dtype = draw.shape(draw.choose(1, 2, 3, 4)), draw.choose("float32", "float32", "int32", "int64")
-    if op_type in ("Pow", "PRelu"):
+    if op_type == "PRelu":
         dtype = "float32"
     other = [size if draw.rng.random() < 0.6 else 1 for size in shape][int(draw.rng.integers(0, 2)):]
+    if op_type == "Pow" and dtype != "float32":
+        return integer_power(draw, shape, other, dtype)
     a, b = draw.values(shape, dtype, op_type not in ("Pow", "Mod")), draw.values(other, dtype)
     if op_type in ("Mod", "Div") and dtype != "float32":
         a, b = np.abs(a), np.abs(b) + b.dtype.type(1)
@@ -99,6 +101,15 @@ def binary(draw):
     if op_type == "Pow":
         a = np.abs(a)
     return draw.model(op_type, [a, b] if draw.rng.random() < 0.7 or op_type in ("PRelu", "Pow", "Mod", "Div") else [b, a])
+
+
+def integer_power(draw, shape, other, dtype):
+    exponents = draw.choose(dtype, "int64", "int32", "uint8")
+    a, limits = draw.values(shape, dtype), np.iinfo(exponents)
+    a = np.where(draw.rng.random(shape) < 0.5, draw.rng.integers(-3, 4, shape), a).astype(dtype)
+    small = draw.rng.integers(max(-3, limits.min), 8, other)
+    b = np.where(draw.rng.random(other) < 0.5, small, draw.rng.integers(limits.min, limits.max, other, exponents)).astype(exponents)
+    return draw.model("Pow", [a, b])
 
 
 def windows(draw):
@@ -327,6 +338,8 @@ class Case:
                 self.expected = [pooled(attributes, self.op_type, next(iter(self.inputs.values())))]
             elif self.model.opset_import[0].version == 11:
                 self.expected = [flattened_softmax(self.op_type, attributes["axis"], self.inputs["in0"])]
+            elif self.op_type == "Pow" and self.inputs["in0"].dtype.kind == "i":
+                self.expected = [operation_runs.power_of_integers(self.inputs["in0"], self.inputs["in1"])]
             else:
                 self.expected = [np.asarray(value) for value in operation_runs.reference(self.model, self.inputs)]
             if self.op_type.startswith("Reduce"):  # the evaluator widens integers

@@ -151,3 +151,16 @@ def reference(model, inputs):
     """The outputs of onnx's own evaluator."""
     with np.errstate(all="ignore"):
         return onnx.reference.ReferenceEvaluator(model).run(None, inputs)
+
+
+def power_of_integers(base, exponent):
+    """Of arrays of integers, which NumPy refuses below 0: of the base's type, wrapped around, and towards zero."""
+    def power(x, e):
+        x, e = int(x), int(e)
+        if e >= 0:
+            return pow(x, e, 1 << bits)
+        return x ** (e % 2) if abs(x) == 1 else 0
+
+    bits = base.dtype.itemsize * 8
+    unsigned = np.vectorize(lambda x, e: power(x, e) % (1 << bits), otypes=[object])(base, exponent)
+    return unsigned.astype(np.uint64).astype(base.dtype)

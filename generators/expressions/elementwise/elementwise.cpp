@@ -95,17 +95,53 @@ Expr sign(const Exprs &v) {
     return v[0].type().is_float() ? Halide::select(strict::is_nan(v[0]), v[0], value) : value;
 }
 
-// Whole powers of integers, by squares: |exponent| < 64 is all that fits.
+// Names for what an expression writes several times, which would double with each otherwise.
+class Lets {
+  public:
+    Expr named(const Expr &value) {
+        lets_.emplace_back(Halide::Internal::unique_name("value"), value);
+        return Halide::Internal::Variable::make(value.type(), lets_.back().first);
+    }
+
+    // `body` with the names that stand in it.
+    Expr around(Expr body) const {
+        for (size_t i = lets_.size(); i-- > 0;) {
+            body = Halide::Internal::Let::make(lets_[i].first, lets_[i].second, body);
+        }
+        return body;
+    }
+
+  private:
+    std::vector<std::pair<std::string, Expr>> lets_;
+};
+
+// base^exponent of integers, the exponent at least 0, by squares. Computed unsigned, which wraps around: LLVM may
+// assume that signed products do not. Of a constant exponent, what its digits do not take is no code.
+Expr power_by_squares(const Expr &base, const Expr &exponent) {
+    const int digits = exponent.type().bits() - (exponent.type().is_int() ? 1 : 0);
+    const Expr one = like(exponent, 1);
+    Lets lets;
+    Expr square = Halide::cast(base.type().with_code(Type::UInt), base), product = like(square, 1);
+    for (int digit = 0; digit < digits; digit++) {
+        const Expr is_set = (exponent >> like(exponent, digit) & one) == one;
+        product = lets.named(Halide::select(is_set, product * square, product));
+        square = lets.named(square * square);
+    }
+    return lets.around(Halide::cast(base.type(), product));
+}
+
+// Of integers a power below 0 is 1 / base^-exponent, towards zero as div is, and 0 where base is.
 Expr power(const Exprs &v) {
     if (v[0].type().is_float()) {
         return strict::pow(v[0], v[1]);
     }
-    Expr result = like(v[0], 1), square = v[0];
-    for (int bit = 0; bit < 6; bit++) {
-        result = Halide::select(((v[1] >> like(v[1], bit)) & like(v[1], 1)) != like(v[1], 0), result * square, result);
-        square = square * square;
+    const Expr power = power_by_squares(v[0], v[1]);
+    if (v[0].type().is_uint()) {
+        return power;
     }
-    return Halide::select(v[1] < like(v[1], 0), like(v[0], 0), result);
+    const Expr zero = like(v[0], 0), one = like(v[0], 1);
+    const Expr is_odd = (v[1] & one) == one, is_unit = v[0] == one || v[0] == zero - one;
+    return Halide::select(v[1] >= zero, power, is_unit, Halide::select(is_odd, v[0], one), zero);
 }
 
 // By as many digits as there are, or by a number below 0, all digits go; to the right those that come have the sign.
@@ -311,32 +347,21 @@ Expr number_of(Type type, const TextNumber &number) {
     return make_const(type, number.value);
 }
 
-// Functions write their arguments several times: what they compute has a name, or expressions would double with each.
+// Functions write their arguments several times: what they compute has a name.
 class Builder {
   public:
     Builder(const Exprs &operands, const std::vector<TermPtr> &steps) {
         for (const Expr &operand : operands) {
-            operands_.push_back(named(operand));
+            operands_.push_back(lets_.named(operand));
         }
         for (const TermPtr &step : steps) {
             steps_.push_back(value(*step));
         }
     }
 
-    Expr result() const {
-        Expr result = steps_.back();
-        for (size_t i = lets_.size(); i-- > 0;) {
-            result = Halide::Internal::Let::make(lets_[i].first, lets_[i].second, result);
-        }
-        return result;
-    }
+    Expr result() const { return lets_.around(steps_.back()); }
 
   private:
-    Expr named(const Expr &value) {
-        lets_.emplace_back(Halide::Internal::unique_name("value"), value);
-        return Halide::Internal::Variable::make(value.type(), lets_.back().first);
-    }
-
     // `wanted` is the type of a number.
     Expr value(const Term &term, Type wanted = Halide::Float(32)) {
         switch (term.kind) {
@@ -347,7 +372,7 @@ class Builder {
             case Term::step:
                 return steps_[term.index];
             case Term::call:
-                return named(call(term));
+                return lets_.named(call(term));
         }
         return Expr();
     }
@@ -417,7 +442,7 @@ class Builder {
     }
 
     Exprs operands_, steps_;
-    std::vector<std::pair<std::string, Expr>> lets_;
+    Lets lets_;
 };
 
 }  // namespace

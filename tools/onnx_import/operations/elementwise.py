@@ -103,13 +103,33 @@ def power(call):
                  "-1": f"reciprocal({x})", "-0.5": f"reciprocal(sqrt({x}))"}
         if exponent.text in known:
             return known[exponent.text]
+    if base.dtype.kind in "iu":
+        return power_of_integer(call, base, exponent)
     if not exponent.is_number and exponent.dtype != base.dtype:
-        if base.dtype.kind in "iu" and exponent.dtype.kind == "f":  # computed in floats
-            return f"cast_{type_text(base.dtype)}(pow(cast_{type_text(exponent.dtype)}({base.text}),{exponent.text}))"
         exponent = Term(f"cast_{type_text(base.dtype)}({exponent.text})", base.dtype)
-    if exponent.is_number and base.dtype.kind in "iu" and "." in exponent.text:
-        return f"cast_{type_text(base.dtype)}(pow(cast_f32({base.text}),{exponent.text}))"
     return call.apply("pow", base, exponent)
+
+
+def power_of_integer(call, base, exponent):
+    """In a type that holds what both do, but by fractions in floats. What does not fit into the base's type wraps around."""
+    is_number, wide = exponent.is_number and exponent.text.removeprefix("-").isdigit(), base.dtype
+    if not is_number and exponent.dtype.kind == "f":
+        floats = "f64" if exponent.dtype == np.float64 else "f32"
+        by_fraction = f"cast_{type_text(base.dtype)}(pow(cast_{floats}({base.text}),{exponent.text}))"
+        if exponent.is_number:
+            return by_fraction
+        # Of whole exponents floats' powers may be a little less than the whole number.
+        base, exponent = call.chain.held(base), call.chain.held(exponent)
+        by_whole = power_of_integer(call, base, Term(f"cast_s64({exponent.text})", np.int64))
+        return f"where(equal({exponent.text},trunc({exponent.text})),{by_whole},{by_fraction})"
+    if not is_number or not np.iinfo(wide).min <= int(exponent.text) <= np.iinfo(wide).max:
+        wide = np.promote_types(wide, exponent.dtype if exponent.dtype.kind in "iu" else np.int64)
+        if wide.kind == "f":  # of 64 bits both, one of them unsigned: the base may wrap around, the exponent may not
+            wide = exponent.dtype
+    base_text = base.text if base.dtype == wide and not base.is_number else f"cast_{type_text(wide)}({base.text})"
+    exponent_text = exponent.text if is_number or exponent.dtype == wide else f"cast_{type_text(wide)}({exponent.text})"
+    text = f"pow({base_text},{exponent_text})"
+    return text if wide == base.dtype else f"cast_{type_text(base.dtype)}({text})"
 
 
 def leaky_relu(call):
