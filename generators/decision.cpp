@@ -110,7 +110,8 @@ std::string emulation_note(const Problem &problem, const Decision &decision) {
         return packed.bits() == 16 ? "8-bit products are computed in 16 bits" : "";
     }
     const bool narrow = problem.x_type == DType::f16 || problem.x_type == DType::bf16;
-    if (!narrow || packed.bits() == 16) {
+    // Samples of a DeformConv are float32, whatever their weights are.
+    if (!narrow || (packed.bits() == 16 && !problem.traits().deformable)) {
         return "";
     }
     return std::string(problem.x_type == DType::f16 ? "float16" : "bfloat16") + " is computed in float32";

@@ -164,7 +164,7 @@ struct MmaGpu {
         mma::schedule_gpu(stages, problem, schedule);
         return stages.y;
     }
-    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return halide_type(problem.x_type); }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &) { return halide_type(problem.w_type); }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
         return constants(mma::packed_extents(problem, schedule));
     }
@@ -193,6 +193,9 @@ struct OfSamples {
         Operands of_product = operands;
         of_product.x = of_product.stored_x = staged::gather_samples(problem, operands);
         return A::build(staged::product_of_samples(problem), schedule, of_product, target);
+    }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
+        return A::packed_type(staged::product_of_samples(problem), schedule);
     }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
         return A::packed_extents(staged::product_of_samples(problem), schedule, sizes);

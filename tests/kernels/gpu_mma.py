@@ -57,6 +57,20 @@ class Mma(unittest.TestCase):
         self.assertEqual([row["layer"] for row in rows], layers)
         kiln_run.check_rows(self, rows, "gpu_mma_samples")
 
+    def test_packed_samples(self):
+        """Weights are packed in their own type, without anything between: they fill whole tiles here."""
+        layers = ["deform_eights", "deform_eights_float16", "deform_eights_bfloat16"]
+        with tempfile.TemporaryDirectory() as folder:
+            kiln_run.compile_layers(HERE.parent / "cases/gpu.toml", "-o", folder, "--name", "samples", "--target", "cuda", *named(layers))
+            manifest = json.loads((Path(folder) / "samples.json").read_text())
+            codes = gpu_ptx.device_code(Path(folder) / "libsamples.a")
+        for layer, code in zip(manifest["layers"], codes, strict=True):
+            with self.subTest(layer["name"]):
+                self.assertEqual(layer["packed_bytes"], layer["weight_bytes"])
+                is_wide = layer["name"] == "deform_eights"
+                # A thread's weights are one load: 16 bytes, or 8.
+                self.assertEqual([code.count(load) for load in (b"ld.global.nc.v2.b64", b"ld.global.nc.v2.b32")], [is_wide, not is_wide])
+
     def test_assembled(self):
         with tempfile.TemporaryDirectory() as folder:
             kiln_run.compile_layers(CASES, "-o", folder, "--name", "mma", *decisions(folder, ""))

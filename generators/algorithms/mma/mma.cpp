@@ -37,6 +37,10 @@ int step_products(const Problem &problem) {
     return 4 * thread_products(problem);
 }
 
+MmaType type_of(DType type) {
+    return type == DType::f16 ? MmaType::f16 : type == DType::bf16 ? MmaType::bf16 : MmaType::tf32;
+}
+
 int panels(const Problem &problem, const MmaSchedule &schedule) {
     return static_cast<int>(problem.out_channels) / schedule.panel();
 }
@@ -163,24 +167,28 @@ void add_products(Stages &s, const Problem &problem, Func f, const std::vector<V
         const Expr bits = s.pixels(from);
         return count == 1 ? bits : Halide::select(part == 0, remaining_tf32(bits), leading_tf32(bits));
     };
-    const auto weight = [&](int word) {
-        std::vector<Expr> from = {2 * instruction + word, s.tile_c, s.along_c, s.along_x};
+    const auto weight = [&](const Expr &word) {
+        std::vector<Expr> from = {word, s.tile_c, s.along_c, s.along_x};
         append(from, s.phase);
         append(from, product);
-        const Expr bits = s.weights(from);
-        return count == 1   ? bits
-               : count == 2 ? leading_tf32(bits)
-                            : Halide::select(part == 1, remaining_tf32(bits), leading_tf32(bits));
+        return s.weights(from);
+    };
+    const auto wide_weight = [&](int word) {
+        const Expr bits = weight(2 * instruction + word);
+        return count == 1 ? bits : Halide::select(part == 1, remaining_tf32(bits), leading_tf32(bits));
     };
     const Expr zero = 0.0f;
     f(at) = Halide::Tuple(zero, zero, zero, zero);
-    const MmaOperands operands = {{pixel(0, 0), pixel(0, 1), pixel(1, 0), pixel(1, 1)},
-                                  {weight(0), weight(1)},
-                                  {f(at)[0], f(at)[1], f(at)[2], f(at)[3]}};
-    const MmaType type = problem.x_type == DType::f16    ? MmaType::f16
-                         : problem.x_type == DType::bf16 ? MmaType::bf16
-                                                         : MmaType::tf32;
-    f(at) = Halide::Tuple(mma_sums(type, operands));
+    MmaOperands operands;
+    operands.rows = {pixel(0, 0), pixel(0, 1), pixel(1, 0), pixel(1, 1)};
+    if (weight_words(problem) == 2) {
+        operands.columns = {weight(instruction)};
+        operands.packed_columns = type_of(problem.w_type);
+    } else {
+        operands.columns = {wide_weight(0), wide_weight(1)};
+    }
+    operands.sums = {f(at)[0], f(at)[1], f(at)[2], f(at)[3]};
+    f(at) = Halide::Tuple(mma_sums(type_of(problem.x_type), operands));
 }
 
 // The instruction cuts sums off, to one side. Where y keeps as many digits, only products of a turn are added by it,
@@ -262,6 +270,10 @@ void define_output(Stages &s, const Problem &problem, const MmaSchedule &schedul
 
 int parts(const Problem &problem) {
     return problem.x_type != DType::f32 ? 1 : problem.w_type == DType::f32 ? 3 : 2;
+}
+
+int weight_words(const Problem &problem) {
+    return thread_products(problem) * static_cast<int>(size_of(problem.w_type)) / 4;
 }
 
 int steps(const Problem &problem) {

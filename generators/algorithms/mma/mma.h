@@ -76,6 +76,9 @@ bool is_profitable(const Problem &problem, const TargetModel &target);
 // So many instructions multiply two numbers: of TF32 a product of float32 takes three, of what the numbers begin with
 // and of what that leaves of either. float16 and bfloat16 are TF32 as they are.
 int parts(const Problem &problem);
+// Of the words that a thread has of weights for two instructions, beside four of x: 2 where those are of 16 bits and x
+// of float32.
+int weight_words(const Problem &problem);
 // An estimate of a call's time on the target's GPU, in cycles of its multiprocessors.
 double cycles(const Problem &problem, const MmaSchedule &schedule, const TargetModel &target);
 MmaSchedule default_schedule(const Problem &problem, const TargetModel &target);
@@ -89,8 +92,9 @@ struct Stages {
     // Of the sums: a warp's tiles; and threads, numbered through along the channels, the first axis and the second.
     Halide::Var tile_c{"tile_c"}, tile_x{"tile_x"}, tile_y{"tile_y"};
     Halide::Var along_c{"along_c"}, along_x{"along_x"}, along_y{"along_y"};
-    std::vector<Halide::Var> slice;                        // of each loop over the sum
-    Halide::Var word{"word"}, half{"half"}, step{"step"};  // of operands: a thread's four; rows of positions
+    std::vector<Halide::Var> slice;  // of each loop over the sum
+    // Of operands: a thread's words, four or weight_words(); rows of positions.
+    Halide::Var word{"word"}, half{"half"}, step{"step"};
     // Which instruction of a step and which step, in a turn; and turns of a slice, of each loop over the sum.
     std::vector<Halide::RVar> of_turn, turns;
     std::optional<Halide::Func> turn;  // the sums of a turn, where they are not added to acc at once
@@ -112,8 +116,8 @@ struct Stages {
 Stages define(const Problem &problem, const MmaSchedule &schedule, const Operands &operands);
 void schedule_gpu(Stages &stages, const Problem &problem, const MmaSchedule &schedule);
 
-// Weights as threads read them, 16 bytes of an output channel at once: over (input channel, thread of 4, output channel
-// of 8, tile of channels, step, tap of each axis, panel, phase of each axis).
+// Weights as threads read them, weight_words() of an output channel at once: over (input channel, thread of 4, output
+// channel of 8, tile of channels, step, tap of each axis, panel, phase of each axis).
 std::vector<int> packed_extents(const Problem &problem, const MmaSchedule &schedule);
 Halide::Func pack(const Problem &problem, const MmaSchedule &schedule, const Halide::Func &w);
 

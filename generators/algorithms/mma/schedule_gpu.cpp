@@ -137,11 +137,13 @@ void schedule_sums(Stages &s, const MmaSchedule &schedule, const Loops &loops) {
 }
 
 // What a turn multiplies.
-void schedule_operands(Stages &s, const MmaSchedule &schedule) {
+void schedule_operands(Stages &s, const Problem &problem, const MmaSchedule &schedule) {
     for (Func *f : {&s.pixels, &s.weights}) {
         f->compute_at(s.acc, s.turns[0]).store_in(Halide::MemoryType::Register);
-        f->bound(s.word, 0, 4).bound_extent(s.step, schedule.unroll).vectorize(s.word).unroll(s.step);
+        f->bound_extent(s.step, schedule.unroll).vectorize(s.word).unroll(s.step);
     }
+    s.pixels.bound(s.word, 0, 4);
+    s.weights.bound(s.word, 0, weight_words(problem));
     s.pixels.bound(s.half, 0, 2).bound(s.tile_x, 0, schedule.columns).bound(s.tile_y, 0, schedule.rows);
     s.pixels.unroll(s.half).unroll(s.tile_x).unroll(s.tile_y);
     s.weights.bound(s.tile_c, 0, schedule.channels).unroll(s.tile_c);
@@ -191,7 +193,7 @@ void schedule_gpu(Stages &s, const Problem &problem, const MmaSchedule &schedule
     schedule_output(s, problem, schedule, loops);
     schedule_shared(s, problem, schedule, loops);
     schedule_sums(s, schedule, loops);
-    schedule_operands(s, schedule);
+    schedule_operands(s, problem, schedule);
 }
 
 }  // namespace kiln::mma

@@ -68,14 +68,20 @@ Expr remaining_tf32(const Expr &word) {
 }
 
 std::vector<Expr> mma_sums(MmaType type, const MmaOperands &operands) {
-    const char *suffix = find_instruction([type](const Instruction &one) { return one.type == type; }).suffix;
+    const auto suffix_of = [](MmaType wanted) -> std::string {
+        return find_instruction([wanted](const Instruction &one) { return one.type == wanted; }).suffix;
+    };
+    std::string suffix = suffix_of(type);
+    if (operands.packed_columns) {
+        suffix += '_' + suffix_of(*operands.packed_columns);
+    }
     std::vector<Expr> result, args(1);
     for (const std::vector<Expr> &list : {operands.rows, operands.columns, operands.sums}) {
         args.insert(args.end(), list.begin(), list.end());
     }
     for (int i = 0; i < 4; i++) {
         args[0] = i;
-        result.push_back(Call::make(Float(32), std::string(one_sum) + suffix, args, Call::PureExtern));
+        result.push_back(Call::make(Float(32), one_sum + suffix, args, Call::PureExtern));
     }
     return result;
 }
@@ -112,13 +118,18 @@ Expr CallMma::visit(const Call *op) {
     }
     const int of_word = 32 / load->type.bits();
     Expr index = simplify(mutate(load->index) / of_word);
-    if (const auto *numbers = op->args[1].as<Ramp>()) {
-        index = Ramp::make(index + numbers->base, numbers->stride, numbers->lanes);
-    } else {
-        index += op->args[1];
-    }
     const ModulusRemainder alignment(std::max<int64_t>(load->alignment.modulus / of_word, 1),
                                      load->alignment.remainder / of_word);
+    const auto *numbers = op->args[1].as<Ramp>();
+    if (numbers != nullptr && numbers->lanes == 2 && is_const_zero(numbers->base) && alignment.modulus % 2 == 0 &&
+        alignment.remainder % 2 == 0) {
+        // Of vectors that are not of 16 bytes Halide expects no more than that their elements are aligned.
+        const Expr both = Load::make(UInt(64), load->name, simplify(index / 2), load->image, load->param, const_true(),
+                                     ModulusRemainder());
+        return Halide::reinterpret(op->type, both);
+    }
+    index =
+        numbers == nullptr ? index + op->args[1] : Ramp::make(index + numbers->base, numbers->stride, numbers->lanes);
     return Load::make(op->type, load->name, simplify(index), load->image, load->param, const_true(op->type.lanes()),
                       alignment);
 }
@@ -223,13 +234,29 @@ IrStmt CallMma::visit(const Block *op) {
 
 namespace {
 
+// What makes the columns' two numbers of one word, where the call's name says so; they are two operands then.
+std::string unpack_columns(PtxCall &call) {
+    const size_t end = call.name.find('_'), columns = 4;
+    if (end == std::string::npos) {
+        return "";
+    }
+    const std::string word = call.operands.at(columns);
+    const bool is_f16 = call.name.substr(end + 1) == "f16";
+    call.name.resize(end);
+    call.operands[columns] = "%c0";
+    call.operands.insert(call.operands.begin() + columns + 1, "%c1");
+    return ".reg .b32 %c<2>; " +
+           (is_f16 ? ".reg .b16 %h<2>; mov.b32 {%h0,%h1}, " + word + "; cvt.f32.f16 %c0, %h0; cvt.f32.f16 %c1, %h1; "
+                   : "shl.b32 %c0, " + word + ", 16; and.b32 %c1, " + word + ", -65536; ");
+}
+
 // The instruction in place of a call.
-std::string instruction_of(const PtxCall &call) {
+std::string instruction_of(PtxCall call) {
+    std::string moves = unpack_columns(call);
     if (call.operands.size() != 10 || call.result.find(", ") == std::string::npos) {
         throw Halide::InternalError("a call of mma is not as expected: " + call.result);
     }
-    std::vector<std::string> operands = call.operands;
-    std::string moves;
+    std::vector<std::string> &operands = call.operands;
     for (size_t i = 0; i < operands.size(); i++) {
         if (operands[i][0] != '%') {  // a constant, of which the instruction has none
             const std::string constant = "%k" + std::to_string(i);

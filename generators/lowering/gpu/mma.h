@@ -9,6 +9,7 @@
 #include <Halide.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ Halide::Expr of_any_value(const Halide::Expr &number);
 // products on; those of column g; and sums of columns 2 t and 2 t + 1, of row g and then g + 8.
 struct MmaOperands {
     std::vector<Halide::Expr> rows, columns, sums;
+    // Of TF32 the columns' two numbers may be one word of this type, f16 or bf16, which are TF32 as they are. Halide
+    // would take out of the sums the word that two operands have in common.
+    std::optional<MmaType> packed_columns;
 };
 
 // The sums with all products added.
