@@ -8,7 +8,7 @@
 //   space, cycles                     where tuning may change something, and where there is an estimate
 //   build, output_phases,             as Implementation's, the schedule behind the problem
 //   packed_extents, pack
-//   packed_type                       where it is not the type that products are of
+//   packed_type                       where it is not operand_type()
 //   splits_groups, phases_as_channels, shared_prefetches, prefetches_output, uses_matrix_tiles,
 //   keeps_scalars, patch_object
 //                                     where they are not as Implementation has them
@@ -28,9 +28,9 @@ namespace kiln {
 
 // An algorithm's functions with the numbers of a schedule.
 template <class A>
-class Bound : public Implementation {
+class ScheduledAlgorithm : public Implementation {
   public:
-    explicit Bound(const std::string &text) : schedule_(parse_schedule<typename A::Schedule>(text)) {}
+    explicit ScheduledAlgorithm(const std::string &text) : schedule_(parse_schedule<typename A::Schedule>(text)) {}
 
     std::string schedule() const override { return print_schedule(schedule_); }
     std::vector<Halide::Expr> output_phases(const Problem &problem, const Sizes &sizes) const override {
@@ -120,7 +120,7 @@ class Bound : public Implementation {
 template <class A>
 constexpr Algorithm row(Algorithm algorithm) {
     algorithm.read = [](const std::string &schedule) -> std::unique_ptr<const Implementation> {
-        return std::make_unique<Bound<A>>(schedule);
+        return std::make_unique<ScheduledAlgorithm<A>>(schedule);
     };
     algorithm.default_schedule = [](const Problem &problem, const TargetModel &target) {
         return print_schedule(A::default_schedule(problem, target));

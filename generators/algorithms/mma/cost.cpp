@@ -37,7 +37,7 @@ struct Work {
 
 Work work_of(const Problem &problem, const MmaSchedule &s) {
     constexpr int other_registers = 25, of_place = 6;
-    const bool is_parted = parts(problem) > 1;
+    const bool is_parted = instructions_per_product(problem) > 1;
     const std::vector<AxisMap> axes = axis_maps(problem);
     Work work;
     work.blocks =
@@ -55,7 +55,7 @@ Work work_of(const Problem &problem, const MmaSchedule &s) {
     work.x_loads = s.unroll * 2 * s.columns * s.rows;
     work.w_loads = s.unroll * s.channels;
     const int loads = work.x_loads + work.w_loads;
-    work.instructions = 2 * s.unroll * s.tiles() * parts(problem);
+    work.instructions = 2 * s.unroll * s.tiles() * instructions_per_product(problem);
     // Of four words, each is parted by three instructions; the sums of a turn are added up.
     work.rest = loads * of_place + (is_parted ? 12 * loads + 4 * s.tiles() : 0);
     work.registers = other_registers + 4 * s.tiles() * (is_parted ? 2 : 1) + 3 * loads;
@@ -92,7 +92,7 @@ double cycles(const Problem &problem, const MmaSchedule &s, const TargetModel &t
     // What a warp takes by itself, and what all of a multiprocessor's take together.
     const double alone = work.turns * (turn_cycles + work.x_loads * x_wait_cycles + work.w_loads * weights_wait_cycles +
                                        work.instructions * instruction_wait_cycles);
-    const double of_instruction = parts(problem) > 1 ? tf32_cycles : f16_cycles;
+    const double of_instruction = instructions_per_product(problem) > 1 ? tf32_cycles : f16_cycles;
     const double busy = s.warps() * together * work.turns *
                         std::max({work.x_loads * x_cycles + work.w_loads * weights_cycles,
                                   work.instructions * of_instruction / gpu.schedulers,
@@ -132,7 +132,7 @@ MmaSchedule default_schedule(const Problem &problem, const TargetModel &target) 
 }
 
 bool is_profitable(const Problem &problem, const TargetModel &target) {
-    if (parts(problem) == 1 || !staged::applies(problem)) {
+    if (instructions_per_product(problem) == 1 || !staged::applies(problem)) {
         return true;
     }
     return cycles(problem, default_schedule(problem, target), target) <

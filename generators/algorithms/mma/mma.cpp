@@ -131,9 +131,9 @@ void define_weights(Stages &s, const Func &packed) {
 // The first step and the taps that a turn of the sum multiplies.
 std::vector<Expr> define_turns(Stages &s, const Problem &problem, const MmaSchedule &schedule) {
     const std::vector<int> all = turns(problem, schedule), slices = slices_of_turns(problem, schedule);
-    const Halide::Region of_turn = {{0, 2 * parts(problem)}, {0, schedule.unroll}};
+    const Halide::Region of_turn = {{0, 2 * instructions_per_product(problem)}, {0, schedule.unroll}};
     Halide::Region domain;
-    if (parts(problem) > 1) {
+    if (instructions_per_product(problem) > 1) {
         s.turn = Func("turn");
         const RDom k(of_turn, "k");
         s.of_turn = {k[0], k[1]};
@@ -157,7 +157,7 @@ std::vector<Expr> define_turns(Stages &s, const Problem &problem, const MmaSched
 
 // Adds to f, which is zero at `at`, the products of a turn, whose first step and taps these are.
 void add_products(Stages &s, const Problem &problem, Func f, const std::vector<Var> &at, std::vector<Expr> product) {
-    const int count = parts(problem);
+    const int count = instructions_per_product(problem);
     const Expr instruction = s.of_turn[0] / count, part = s.of_turn[0] % count;
     product[0] += s.of_turn[1];
     const auto pixel = [&](int word, int half) {
@@ -268,7 +268,7 @@ void define_output(Stages &s, const Problem &problem, const MmaSchedule &schedul
 
 }  // namespace
 
-int parts(const Problem &problem) {
+int instructions_per_product(const Problem &problem) {
     return problem.x_type != DType::f32 ? 1 : problem.w_type == DType::f32 ? 3 : 2;
 }
 

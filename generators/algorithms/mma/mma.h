@@ -73,11 +73,11 @@ bool samples_apply(const Problem &problem);
 bool runs_on(const Problem &problem, const TargetModel &target);
 // Whether it is estimated to be faster than the staged algorithm, where that applies.
 bool is_profitable(const Problem &problem, const TargetModel &target);
-// So many instructions multiply two numbers: of TF32 a product of float32 takes three, of what the numbers begin with
-// and of what that leaves of either. float16 and bfloat16 are TF32 as they are.
-int parts(const Problem &problem);
-// Of the words that a thread has of weights for two instructions, beside four of x: 2 where those are of 16 bits and x
-// of float32.
+// How many instructions multiply two numbers. Of two float32 three do, of TF32: of what both begin with, and of what
+// that leaves of either; of a float32 and 16 bits, which are TF32 as they are, two; of numbers of 16 bits one.
+int instructions_per_product(const Problem &problem);
+// How many words of 32 bits a thread has of weights for two instructions: 4, as of x, or 2 where only the weights are
+// of 16 bits.
 int weight_words(const Problem &problem);
 // An estimate of a call's time on the target's GPU, in cycles of its multiprocessors.
 double cycles(const Problem &problem, const MmaSchedule &schedule, const TargetModel &target);
