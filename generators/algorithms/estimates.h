@@ -36,7 +36,7 @@ inline TargetModel for_vectors_of(int lanes, TargetModel target) {
 // channels are one and a half vectors of 16.
 inline bool fills_half_vectors(int64_t channels, int lanes, const TargetModel &target) {
     const int64_t of_last = channels % lanes;
-    return target.core.halves() == 2 && lanes == target.lanes(32) && 0 < of_last && of_last <= lanes / 2;
+    return target.core.splits_vectors() && lanes == target.lanes(32) && 0 < of_last && of_last <= lanes / 2;
 }
 
 // Bytes a cycle that the first products by weights from a slow last cache reach of its stream, fetched ahead or not.

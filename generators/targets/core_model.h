@@ -33,8 +33,12 @@ struct CoreModel {
     CacheModel last = {.bytes = 16 << 20, .read = 14, .write = 14, .latency = 60};
     CacheModel memory = {.bytes = 0, .read = 4, .write = 4, .latency = 300};
 
+    // Whether its units are half as wide as its vectors, as a Zen 4's are: each instruction of a vector is two there,
+    // and whoever fills half a vector only saves one of them. Stores tell, of which such a core finishes one in two
+    // cycles.
+    bool splits_vectors() const { return stores_per_cycle < 1; }
     // Cycles of a vector's instruction beside those of a core whose units are as wide as its vectors.
-    int halves() const { return stores_per_cycle < 1 ? 2 : 1; }
+    int halves() const { return splits_vectors() ? 2 : 1; }
 
     // Whether additions have units of their own beside those of products.
     bool has_separate_adders() const { return fma_beside_adds > 0.75 * fma_per_cycle; }

@@ -196,7 +196,7 @@ bool outgrows_first_cache(int rows, int pixels, const Numbers &n, double times =
 // vectors that are taken in halves a third of them may come from the second: 3x3x3 of 54 channels at 8x56x56, stride 2,
 // takes .47 ms by such tiles on a Zen 4, and .65 by sweeps. Measured on x86 alone.
 int pixels_of_all_channels(int most, const Numbers &n) {
-    const double times = n.target.core.halves() == 2 ? 1.5 : 1;
+    const double times = n.target.core.splits_vectors() ? 1.5 : 1;
     const int64_t x_bytes = n.problem.x_elements() / n.problem.batch * halide_type(n.problem.x_type).bytes();
     const bool channels_last = n.problem.x_layout == Layout::nxc && n.problem.y_layout == Layout::nxc;
     if (!channels_last || n.target.lane_indexed_fma || x_bytes <= n.target.core.l2.bytes) {

@@ -294,7 +294,7 @@ WinogradEstimate best_of_lanes(const Problem &problem, WinogradSchedule schedule
             }
         }
         // More points grow the weights: in a cold cache they cost more than what they gain in a warm one.
-        const bool are_known = target.core.halves() == 2 && !target.cold_weights;
+        const bool are_known = target.core.splits_vectors() && !target.cold_weights;
         const double share = !are_known                 ? most_of_smaller
                              : tiling.weights > weights ? most_of_smaller_halves
                                                         : most_of_equal_halves;
@@ -318,7 +318,7 @@ WinogradEstimate best_choice(const Problem &problem, const TargetModel &target) 
         schedule.lanes /= 2;
         const WinogradEstimate halves = best_of_lanes(problem, schedule, target);
         // Where halves cost no more, the shuffles that interleaved groups of a whole vector take are left out.
-        const bool is_known = is_half && target.core.halves() == 2;
+        const bool is_known = is_half && target.core.splits_vectors();
         best = halves.cycles > 0 && (is_known || halves.cycles < best.cycles) ? halves : best;
     }
     const WinogradEstimate near = with_near_chunks(problem, best, target);
@@ -430,11 +430,11 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         direct += direct_call_cycles(problem, other, target) - direct_cycles(problem, other, target);
     } else if (is_transposed) {
         // By both, which only this estimate counts.
-        direct +=
-            image_cycles(problem, target.lanes(32), target.core.halves() == 2, target) + image_waits(problem, target);
+        direct += image_cycles(problem, target.lanes(32), target.core.splits_vectors(), target) +
+                  image_waits(problem, target);
     }
-    const double share = beside && target.core.halves() == 2 ? share_of_halves(problem, other, is_transposed, target)
-                         : beside                            ? most_beside_products
+    const double share = beside && target.core.splits_vectors() ? share_of_halves(problem, other, is_transposed, target)
+                         : beside                               ? most_beside_products
                          : is_known && is_plain(problem, target) ? most_plain_share
                                                                  : most_share;
     return winograd_cycles(problem, target) < share * direct;

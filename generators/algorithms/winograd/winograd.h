@@ -100,7 +100,7 @@ double winograd_amplification(const std::vector<WinogradAxis> &axes, const std::
 // The most vectors of so many lanes in a panel that may pay: where whole ones are taken in halves five halves are no
 // more than three of those.
 inline int most_winograd_vectors(int lanes, const TargetModel &target) {
-    return target.core.halves() == 2 && 2 * lanes == target.lanes(32) ? 5 : 4;
+    return target.core.splits_vectors() && 2 * lanes == target.lanes(32) ? 5 : 4;
 }
 
 // Whether tiles are of sizes whose errors are bounded so or, of 8-bit numbers, exact (winograd_exact.h).

@@ -197,7 +197,7 @@ double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, co
 
 double far_pixels_cycles(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
     const bool whole = problem.out_channels <= s.panel();  // panels write pixels, which follow each other
-    const bool known = target.core.halves() == 2 && problem.groups == 1 && problem.y_layout == Layout::nxc;
+    const bool known = target.core.splits_vectors() && problem.groups == 1 && problem.y_layout == Layout::nxc;
     return known && !whole && comes_from_memory(problem, target) ? far_vector_cycles(problem, s.vectors, 0, target) : 0;
 }
 

@@ -94,7 +94,7 @@ double passed_rate(double most, double stream, const TargetModel &target) {
 double weights_rate(double packed_bytes, double of_step, const TargetModel &target) {
     constexpr double held_share = 0.75, lost_within = 0.5;  // of the last cache, and of what it holds
     constexpr double single_share = 0.55;                   // of what is lost, by one line
-    if (target.core.halves() == 1) {
+    if (!target.core.splits_vectors()) {
         return far_read;
     }
     const CacheModel &last = target.core.last;
@@ -279,7 +279,7 @@ double image_cycles(const Problem &problem, int lanes, bool beside_halves, const
 
 double image_waits(const Problem &problem, const TargetModel &target) {
     const CacheModel &last = target.core.last;
-    const double cycles = image_cycles(problem, target.lanes(32), target.core.halves() == 2, target);
+    const double cycles = image_cycles(problem, target.lanes(32), target.core.splits_vectors(), target);
     if (cycles == 0 || unhidden_cycles(last.read, target) == 0 || !comes_from_far(problem, target)) {
         return 0;
     }
@@ -369,7 +369,7 @@ double passing_cycles(const WinogradShape &shape, const WinogradSchedule &schedu
         }
         // What a point passes on is written behind the one before it: a fast last cache hides that, but on a Zen 4,
         // where 64 channels of 8x56x56 take 4.3 ms by points and 3.4 by rows.
-        const double of_point = waits.read > 0 ? both / points : core.halves() == 2 ? both : 0;
+        const double of_point = waits.read > 0 ? both / points : core.splits_vectors() ? both : 0;
         return cycles({{planes, planes}, {both, of_point, std::max(0.0, both / points - of_point)}});
     }
     if (schedule.by_phase) {
@@ -446,7 +446,7 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
     const double share = 1.0 / (stay ? shape.row_chunks() : 1);
     const double rate = work.weights_rate, late = late_share * packed_bytes / rate;
     const bool is_whole = shape.chunks() == 1;  // so that weights are read once
-    const double beside = target.core.halves() == 2 && is_whole ? fetched_beside_halves : 1;
+    const double beside = target.core.splits_vectors() && is_whole ? fetched_beside_halves : 1;
     const double single_steps = schedule.unroll > 1 ? unroll_gain * work.products : 0;  // by single steps, see below
     // By points, what points share of them comes again behind all others, which only a slow last cache makes felt.
     const double read_again = schedule.by_point && FarWaits(target).read > 0 ? 1 : read;
@@ -465,7 +465,7 @@ WeightCycles weight_cycles(const WinogradShape &shape, WinogradSchedule &schedul
     const int distance = (target.cold_weights ? target.memory_lines_ahead : lines_ahead) * line_bytes / step_bytes;
     // Behind the weights of an input phase lie such as are not read where points share them: 560 channels in groups of
     // 40 at 28x28, stride 2, take .76 ms on a Zen 4 by 5x5 tiles, and 1.37 where weights are fetched beyond a phase.
-    const bool in_order = read == 1 || distance < shape.steps() || whole.core.halves() == 1;
+    const bool in_order = read == 1 || distance < shape.steps() || !whole.core.splits_vectors();
     const bool near_enough = !target.cold_weights || step_bytes <= target.memory_fetched_lines * line_bytes;
     WeightCycles best = when_read;
     if (may_fetch && near_enough && in_order && all(prefetched) < all(best)) {
@@ -525,7 +525,7 @@ double tensor_waits_of_halves(const Problem &problem, const CoreModel &core) {
 // Cycles by which x is read and y written more slowly than so many of transforms go on, where both come from the last
 // cache, as the direct algorithm's do (direct_far_cycles()).
 double tensor_waits(const Problem &problem, double transforms, const TargetModel &target) {
-    if (target.core.halves() == 2) {
+    if (target.core.splits_vectors()) {
         return tensor_waits_of_halves(problem, target.core);
     }
     const FarWaits waits(target);
@@ -555,7 +555,7 @@ WinogradEstimate estimate_winograd(const Problem &problem, WinogradSchedule sche
     // x nor of y fill one.
     const int halves = target.core.halves();  // that each of these vectors is taken in
     const bool fills = shape.columns > schedule.lanes || problem.in_channels >= schedule.lanes;
-    const bool beside_halves = whole.core.halves() == 2 && (halves == 2 || problem.groups > 1 || fills);
+    const bool beside_halves = whole.core.splits_vectors() && (halves == 2 || problem.groups > 1 || fills);
     const double operation = beside_halves ? halves_operation_cycles * halves
                              : half_lines  ? half_operation_cycles
                                            : operation_cycles;
