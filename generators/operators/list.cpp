@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "algorithms/algorithm.h"
+#include "operators/complete_phases.h"
 #include "operators/implementations.h"
 #include "operators/implementations_gpu.h"
 #include "operators/row.h"
@@ -60,17 +61,21 @@ constexpr Algorithm list[] = {
                         .summary = "a register tile of channels and pixels, products summed in float16 at first",
                         .applies = f16_accumulate_applies,
                         .runs_on = f16_accumulate_runs_on}),
-    row<Kn2row>({.name = "kn2row",
-                 .summary = "a row's taps as output channels of products along it, shifted and added up",
-                 .applies = kn2row_applies,
-                 .runs_on = is_processor,
-                 .is_profitable = kn2row_is_profitable}),
-    row<Winograd>({.name = "winograd",
-                   .revision = 4,
-                   .summary = "tiles of outputs by fewer products, all tiles batched for each point",
-                   .applies = winograd_applies,
-                   .runs_on = is_processor,
-                   .is_profitable = winograd_is_profitable}),
+    row<CompletingPhases<Kn2row, complete_phases>>(
+        {.name = "kn2row",
+         .summary = "a row's taps as output channels of products along it, shifted and added up",
+         .applies = [](const Problem &p) { return kn2row_applies(complete_phases(p)); },
+         .runs_on = is_processor,
+         .is_profitable = [](const Problem &p,
+                             const TargetModel &t) { return kn2row_is_profitable(complete_phases(p), t); }}),
+    row<CompletingPhases<Winograd, complete_merged_phases>>(
+        {.name = "winograd",
+         .revision = 4,
+         .summary = "tiles of outputs by fewer products, all tiles batched for each point",
+         .applies = [](const Problem &p) { return winograd_applies(complete_merged_phases(p)); },
+         .runs_on = is_processor,
+         .is_profitable = [](const Problem &p,
+                             const TargetModel &t) { return winograd_is_profitable(complete_merged_phases(p), t); }}),
     row<Strassen>({.name = "strassen",
                    .summary = "seven products of halves for eight: positions, input and output channels",
                    .applies = strassen_applies,

@@ -117,6 +117,7 @@ TEST(Decision, takes_kn2row_for_few_output_channels) {
         {"conv2d-f16" + image, "kn2row"},
         {"conv1d-f32-n1-c32-i8192-m1-o8192-k7-s1-d1-p3,3-g1-ncx,ncx", "kn2row"},
         {"convtranspose2d-f32-n1-c56-i64x64-m1-o192x192-k9x9-s3x3-d1x1-p4x4,2x2-g1-nxc,nxc", "kn2row"},
+        {"convtranspose2d-f32-n1-c56-i64x64-m1-o190x190-k9x9-s3x3-d1x1-p4x4,4x4-g1-nxc,nxc", "kn2row"},
         // One tap a row is nothing to shift, strides leave products out, and many channels fill vectors.
         {"conv2d-f32-n1-c64-i96x96-m3-o96x96-k1x1-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx", "direct"},
         {"conv2d-f32-n1-c64-i96x96-m3-o48x48-k5x5-s2x2-d1x1-p2x2,1x1-g1-ncx,ncx-strict", "direct"},

@@ -10,8 +10,8 @@
 // (ASAP 2017).
 //
 // Applies to Conv and ConvTranspose of floats in one group, with few output channels times taps and, of a Conv, stride
-// 1 along the innermost axis, whose output phases are all of one size. Multiplications: those of the definition. Error:
-// a sum of in_channels * taps products in another order.
+// 1 along the innermost axis, whose output phases are all of one size (operators/complete_phases.h makes them so).
+// Multiplications: those of the definition. Error: a sum of in_channels * taps products in another order.
 #pragma once
 
 #include <Halide.h>

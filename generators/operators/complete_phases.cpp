@@ -1,0 +1,146 @@
+#include "operators/complete_phases.h"
+
+#include <algorithm>
+
+#include "algorithms/winograd/winograd.h"
+#include "axes/axis_map.h"
+#include "expressions/arithmetic.h"
+#include "expressions/epilogue.h"
+#include "expressions/types.h"
+#include "moves/tail_strategy.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::Var;
+
+// y's dimensions: channel, position on each axis, image.
+struct OutputVars {
+    Var c{"c"}, n{"n"};
+    std::vector<Var> position;
+
+    explicit OutputVars(size_t rank) {
+        for (size_t a = 0; a < rank; a++) {
+            position.emplace_back("x" + std::to_string(a));
+        }
+    }
+    std::vector<Var> all() const {
+        std::vector<Var> at = {c};
+        at.insert(at.end(), position.begin(), position.end());
+        at.push_back(n);
+        return at;
+    }
+};
+
+// Sums lie as y does, phases side by side, so that a row of y is read as it lies there.
+void store_as_output(const Problem &problem, Func &sums, const std::vector<AxisMap> &axes,
+                     const std::vector<int> &phases, int merged) {
+    const std::vector<Var> at = sums.args();
+    sums.compute_root().bound(at[0], 0, static_cast<int>(problem.out_channels) * merged);
+    sums.bound(at.back(), 0, static_cast<int>(problem.batch));
+    std::vector<Var> order;
+    size_t d = 1;
+    for (size_t a = 0; a < axes.size(); a++) {
+        const bool is_merged = a == 0 && merged > 1;
+        const Var q = at[d++];
+        sums.bound(q, 0, phases[a] > 1 || is_merged ? axes[a].phase_extent : round_up(axes[a].out, axes[a].phases));
+        if (phases[a] > 1) {
+            sums.bound(at[d], 0, phases[a]);
+            order.push_back(at[d++]);
+        }
+        order.push_back(q);
+    }
+    const bool channels_last = problem.y_layout == Layout::nxc || merged > 1;
+    order.insert(channels_last ? order.begin() : order.end(), at[0]);
+    order.push_back(at.back());
+    sums.reorder_storage(order);
+}
+
+}  // namespace
+
+Problem complete_phases(const Problem &problem) {
+    if (!problem.traits().transposed || problem.has_open_sizes()) {
+        return problem;
+    }
+    Problem completed = problem;
+    for (int a = 0; a < problem.rank; a++) {
+        completed.out[a] = round_up(problem.out[a], problem.stride[a]);
+        completed.pad_end[a] -= completed.out[a] - problem.out[a];
+    }
+    if (completed.out == problem.out) {
+        return problem;
+    }
+    completed.y_type = problem.x_type == DType::f64 ? DType::f64 : DType::f32;
+    completed.bias = completed.residual = false;
+    completed.activation = Activation::none;
+    return completed;
+}
+
+Problem complete_merged_phases(const Problem &problem) {
+    constexpr int fewest_of_a_vector = 8;  // channels that fill vectors by themselves, where none are copied
+    const Problem completed = complete_phases(problem);
+    return problem.out_channels < fewest_of_a_vector && winograd_applies(completed) &&
+                   merges_phases(completed, winograd_axes(completed))
+               ? completed
+               : problem;
+}
+
+Operands without_epilogue(const Operands &operands, const Problem &completed) {
+    Operands of_sums = operands;
+    of_sums.sizes = Sizes(completed);
+    of_sums.others = {};
+    of_sums.scale = of_sums.slope = of_sums.y_scale = Func();
+    return of_sums;
+}
+
+Func crop_to_outputs(const Problem &problem, Func sums, const std::vector<int> &phases, int merged,
+                     const Operands &operands, bool parallel) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const OutputVars vars(axes.size());
+    const int channels = static_cast<int>(problem.out_channels);
+    std::vector<Expr> from = {vars.c};
+    for (size_t a = 0; a < axes.size(); a++) {
+        const Var &x = vars.position[a];
+        if (a == 0 && merged > 1) {
+            from[0] = vars.c + x % merged * channels;
+            from.push_back(x / merged);
+        } else if (phases[a] > 1) {
+            from.push_back(x / phases[a]);
+            from.push_back(x % phases[a]);
+        } else {
+            from.push_back(x);
+        }
+    }
+    from.push_back(vars.n);
+    const std::vector<Var> at = vars.all();
+    Func y("y");
+    y(at) = epilogue(problem, sums(from), operands, {at.begin(), at.end()});
+    store_as_output(problem, sums, axes, phases, merged);
+
+    y.bound(vars.c, 0, channels).bound(vars.n, 0, static_cast<int>(problem.batch));
+    for (size_t a = 0; a < axes.size(); a++) {
+        y.bound(vars.position[a], 0, axes[a].out);
+    }
+    constexpr int most_lanes = 16;
+    const Var &row = vars.position[0];
+    if (problem.y_layout == Layout::nxc) {
+        const Var element("element");
+        const int elements = channels * axes[0].out;
+        y.fuse(vars.c, row, element);
+        y.vectorize(element, lanes_within(elements, most_lanes), Halide::TailStrategy::GuardWithIf);
+    } else {
+        std::vector<Var> order(at.begin() + 1, at.end() - 1);
+        order.push_back(vars.c);
+        order.push_back(vars.n);
+        y.reorder({order.begin(), order.end()});
+        y.vectorize(row, lanes_within(axes[0].out, most_lanes), Halide::TailStrategy::GuardWithIf);
+    }
+    if (parallel && (problem.batch > 1 || axes.size() > 1)) {
+        y.parallel(problem.batch > 1 ? vars.n : vars.position.back());
+    }
+    return y;
+}
+
+}  // namespace kiln

@@ -1,0 +1,91 @@
+// Output phases of unequal sizes: where a ConvTranspose's outputs are no multiple of its stride, algorithms that see y
+// by whole phases compute some more of them, and y is the first.
+#pragma once
+
+#include <Halide.h>
+
+#include "expressions/operands.h"
+#include "kiln/problem.h"
+#include "operators/implementations.h"
+#include "targets/target_model.h"
+
+namespace kiln {
+
+// The problem with as many outputs as make all phases whole, as sums without an epilogue; the same where they are.
+Problem complete_phases(const Problem &problem);
+
+// The same where Winograd's algorithm then sees phases of very few channels as channels (merges_phases()); else
+// `problem`.
+Problem complete_merged_phases(const Problem &problem);
+
+// y of the problem from `sums`, what an algorithm made of complete_phases() over (c, q and, where axis a has
+// phases[a] > 1, phase of each axis, n), but that of the first axis where those are `merged` > 1 channels. Sums are
+// computed first, as they are scheduled.
+Halide::Func crop_to_outputs(const Problem &problem, Halide::Func sums, const std::vector<int> &phases, int merged,
+                             const Operands &operands, bool parallel);
+
+// Those that sums are of.
+Operands without_epilogue(const Operands &operands, const Problem &completed);
+
+namespace implementations {
+
+// An algorithm A that takes whole phases, for problems that `complete` makes such.
+template <class A, auto complete>
+struct CompletingPhases : A {
+    struct Schedule : A::Schedule {
+        void check(const Problem &problem) const { A::Schedule::check(complete(problem)); }
+    };
+    static bool has_more(const Problem &problem) { return complete(problem).out != problem.out; }
+
+    static Schedule default_schedule(const Problem &problem, const TargetModel &target) {
+        return {A::default_schedule(complete(problem), target)};
+    }
+    static ScheduleSpace space(const Problem &problem, const TargetModel &target) {
+        return A::space(complete(problem), target);
+    }
+    static double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target) {
+        return A::cycles(complete(problem), schedule, target);
+    }
+    static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        return has_more(problem) ? one_phase(problem) : A::output_phases(problem, schedule, sizes);
+    }
+    static int phases_as_channels(const Problem &problem) { return has_more(problem) ? 1 : merged_phases(problem); }
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &target) {
+        if (!has_more(problem)) {
+            return A::build(problem, schedule, operands, target);
+        }
+        const Problem completed = complete(problem);
+        const Operands read = without_epilogue(operands, completed);
+        const Halide::Func sums = A::build(completed, schedule, read, target);
+        std::vector<int> phases;
+        for (const Halide::Expr &of_axis : A::output_phases(completed, schedule, read.sizes)) {
+            phases.push_back(static_cast<int>(*Halide::Internal::as_const_int(of_axis)));
+        }
+        return crop_to_outputs(problem, sums, phases, merged_phases(completed), operands, schedule.parallel);
+    }
+    static SharedPrefetches shared_prefetches(const Problem &problem, const Schedule &schedule) {
+        if constexpr (requires { A::shared_prefetches(problem, schedule); }) {
+            return A::shared_prefetches(complete(problem), schedule);
+        }
+        return {};
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        return A::packed_extents(complete(problem), schedule, sizes);
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return A::pack(complete(problem), schedule, sizes, w);
+    }
+
+  private:
+    static int merged_phases(const Problem &problem) {
+        if constexpr (requires { A::phases_as_channels(problem); }) {
+            return A::phases_as_channels(problem);
+        }
+        return 1;
+    }
+};
+
+}  // namespace implementations
+}  // namespace kiln
