@@ -40,6 +40,8 @@ struct AxisMap {
     Range reads() const;
     bool reads_outside() const;  // [0, in)
     Range reads_inside() const;  // what of reads() is there; first > last if nothing is
+    // Which share of all sums' taps reads what is there.
+    double share_of_taps_inside() const;
     // Whether what Halide finds by the bounds of q, phase and j alone is within reads().
     bool reads_are_bounded() const;
     // `in`, an expression for a position that reads() has: bounded by them where Halide would find more.

@@ -16,29 +16,6 @@ using Halide::Func;
 using Halide::RDom;
 using Halide::Var;
 
-// Whether rows in the padding are skipped on axis `a`: not where a tile spans several rows. (On the innermost see
-// reads_row_ends().)
-bool skips_padding(const DirectSchedule &schedule, const std::vector<AxisMap> &axes, size_t a) {
-    if (!may_skip_padding(axes, a) || (a == 1 && (schedule.rows > 1 || schedule.flattens_tiles()))) {
-        return false;
-    }
-    if (schedule.with<AmxLanes>() == nullptr) {
-        return true;
-    }
-    // Sums of as many products everywhere overlap with the use of others (matrix_tiles.h): worth some zeros.
-    const AxisMap::Range all = axes[a].reads(), inside = axes[a].reads_inside();
-    return 4 * (inside.last - inside.first + 1) < 3 * (all.last - all.first + 1);
-}
-
-// Whether products read x itself at the ends of padded rows, where those in the padding are left out: Halide parts the
-// tiles there from those between, which ask nothing. To copy rows of 3 channels takes a sixth of the time of 16
-// channels of 3x3 at stride 2. Only of elements that are broadcast: of a vector a part would be outside.
-bool reads_row_ends(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
-    const bool pads_others = std::find(s.pads.begin() + 1, s.pads.end(), true) != s.pads.end();
-    return !pads_others && problem.x_layout == Layout::nxc && schedule.with<ChannelLanes>() != nullptr &&
-           !schedule.flattens_tiles() && s.axes[0].phases == 1 && s.axes[0].taps > 1;
-}
-
 // x as an operand of type `type`.
 Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const Expr &x) {
     return type.bits() == 8 || type == x.type() ? narrow_x(type, x) : widen_x(problem, sizes, x);
@@ -238,6 +215,12 @@ RowsOfGroups copy_rows_of_groups(const DirectStages &s, const Problem &problem, 
     return {rows, channels};
 }
 
+// Whether all lanes of a panel read one element of x at a time, as they do if they are of one group: then it may lie
+// anywhere.
+bool reads_elements(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    return schedule.dot_width == 1 && is_panel_in_group(problem, schedule) && !stages_inputs(problem, schedule, target);
+}
+
 // x over (c, position in flattened rows, q of the other axes, n).
 FlattenedRows flatten_rows(const DirectStages &s, const Operands &operands) {
     FlattenedRows result;
@@ -257,6 +240,31 @@ FlattenedRows flatten_rows(const DirectStages &s, const Operands &operands) {
 
 }  // namespace
 
+bool skips_padding(const DirectSchedule &schedule, const std::vector<AxisMap> &axes, size_t a) {
+    if (!may_skip_padding(axes, a) || (a == 1 && (schedule.rows > 1 || schedule.flattens_tiles()))) {
+        return false;
+    }
+    if (schedule.with<AmxLanes>() == nullptr) {
+        return true;
+    }
+    // Sums of as many products everywhere overlap with the use of others (matrix_tiles.h): worth some zeros.
+    const AxisMap::Range all = axes[a].reads(), inside = axes[a].reads_inside();
+    return 4 * (inside.last - inside.first + 1) < 3 * (all.last - all.first + 1);
+}
+
+bool reads_row_ends(const Problem &problem, const DirectSchedule &schedule, const std::vector<AxisMap> &axes,
+                    const TargetModel &target) {
+    for (size_t a = 1; a < axes.size(); a++) {
+        if (axes[a].reads_outside() && !skips_padding(schedule, axes, a)) {
+            return false;
+        }
+    }
+    const bool channels_last = problem.x_layout == Layout::nxc || schedule.transposed_x;
+    return !target.is_gpu() && channels_last && schedule.with<ChannelLanes>() != nullptr &&
+           reads_elements(problem, schedule, target) && !schedule.flattens_tiles() && axes[0].phases == 1 &&
+           axes[0].taps > 1;
+}
+
 void define_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
                   const TargetModel &target, Halide::Type type, bool copies_x) {
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -275,13 +283,10 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         s.input = *s.flattened_rows->end_to_end;
         return;
     }
-    // All lanes of a panel read one element of x at a time, if they are of one group: then it may lie anywhere.
-    const bool broadcasts = schedule.dot_width == 1 && is_panel_in_group(problem, schedule) &&
-                            !stages_inputs(problem, schedule, target) && !schedule.transposed_x;
+    const bool broadcasts = reads_elements(problem, schedule, target) && !schedule.transposed_x;
     const bool planes = problem.x_layout == Layout::ncx;
     const bool same_type = type == halide_type(problem.x_type), more_channels = s.input_channels > problem.in_channels;
-    if (!target.is_gpu() && !copies_x && broadcasts && same_type && !more_channels &&
-        reads_row_ends(s, problem, schedule)) {
+    if (!copies_x && same_type && !more_channels && reads_row_ends(problem, schedule, s.axes, target)) {
         s.pads[0] = false;
     }
     const bool pads = more_channels || std::find(s.pads.begin(), s.pads.end(), true) != s.pads.end();

@@ -4,22 +4,52 @@
 
 #include <algorithm>
 
+#include "algorithms/direct/direct.h"
 #include "algorithms/direct/estimate/groups.h"
 #include "algorithms/direct/estimate/planes.h"
 #include "algorithms/direct/estimate/products.h"
 #include "algorithms/direct/schedule_cpu.h"
 #include "algorithms/estimates.h"
 #include "expressions/arithmetic.h"
+#include "expressions/types.h"
 #include "targets/register_tile.h"
 
 namespace kiln {
 
+namespace {
+
+// What is left of a problem's products where those in the padding are left out.
+struct ProductsInside {
+    double share = 1;   // of all products
+    double cycles = 0;  // to find them: where the ends of rows are parted, each position of a panel asks at each tap
+};
+
+ProductsInside products_inside(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                               const TargetModel &target) {
+    constexpr double cycles_of_tap = 5;
+    const bool parts_rows = operand_type(problem).is_float() && reads_row_ends(problem, s, axes, target);
+    double of_rows = 1;
+    for (size_t a = 1; a < axes.size(); a++) {
+        of_rows *= skips_padding(s, axes, a) ? axes[a].share_of_taps_inside() : 1;
+    }
+    const double share = parts_rows ? of_rows * axes[0].share_of_taps_inside() : of_rows;
+    if (share >= counted_share_inside) {
+        return {};
+    }
+    const double positions = static_cast<double>(problem.y_elements()) / s.panel();
+    return {share, parts_rows ? cycles_of_tap * of_rows * positions * static_cast<double>(taps_of_phase(axes)) : 0};
+}
+
+}  // namespace
+
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &whole) {
     const TargetModel target = for_vectors_of(s.lanes, whole);
-    const double products = static_cast<double>(problem.flops()) / 2 / problem.y_elements();
-    const double besides = (copied_rows_cycles(problem, axes, s) + padded_copy_cycles(problem, axes, s, target) +
-                            planes_cycles(problem, axes, s, target)) /
+    const ProductsInside inside = products_inside(problem, axes, s, target);
+    const double products =
+        inside.share * static_cast<double>(problem.flops()) / 2 / static_cast<double>(problem.y_elements());
+    const double besides = (inside.cycles + copied_rows_cycles(problem, axes, s) +
+                            padded_copy_cycles(problem, axes, s, target) + planes_cycles(problem, axes, s, target)) /
                            static_cast<double>(problem.y_elements());
     return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(problem, axes, channels, s, target) +
            store_cycles(problem, axes, s, target) + besides;
@@ -33,8 +63,11 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     // 16-bit products take an instruction for two and another to sum them.
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
-    return problem.flops() / 2 / (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
-           copied_rows_cycles(problem, axes, schedule) + padded_copy_cycles(problem, axes, schedule, target);
+    const ProductsInside inside = products_inside(problem, axes, schedule, target);
+    return inside.share * problem.flops() / 2 /
+               (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
+           inside.cycles + copied_rows_cycles(problem, axes, schedule) +
+           padded_copy_cycles(problem, axes, schedule, target);
 }
 
 double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {

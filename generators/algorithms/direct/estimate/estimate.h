@@ -10,6 +10,10 @@
 
 namespace kiln {
 
+// Below which share of products inside the image those that are left out are counted: smaller paddings are in what the
+// estimates were compared with.
+constexpr double counted_share_inside = 0.67;
+
 // Cycles that an output takes of channels-first y, storing included.
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &target);
