@@ -90,6 +90,22 @@ TEST(AxisMap, reads_covers_every_position) {
     }
 }
 
+TEST(AxisMap, counts_taps_inside) {
+    std::mt19937 random(5);
+    for (int round = 0; round < 300; round++) {
+        const Problem p = random_axis(random);
+        const AxisMap map = axis_maps(p)[0];
+        double all = 0, inside = 0;
+        for (int o = 0; o < map.phase_extent * map.phases; o++) {
+            for (const auto &[position, tap] : mapped(map, o)) {
+                all++;
+                inside += position >= 0 && position < map.in ? 1 : 0;
+            }
+        }
+        ASSERT_DOUBLE_EQ(map.share_of_taps_inside(), all == 0 ? 1 : inside / all) << "round " << round;
+    }
+}
+
 TEST(AxisMap, knows_whether_a_phase_has_no_tap) {
     std::mt19937 random(4);
     int with_empty_phases = 0;

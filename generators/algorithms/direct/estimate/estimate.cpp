@@ -27,7 +27,11 @@ struct ProductsInside {
 ProductsInside products_inside(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                                const TargetModel &target) {
     constexpr double cycles_of_tap = 5;
-    const bool parts_rows = operand_type(problem).is_float() && reads_row_ends(problem, s, axes, target);
+    if (problem.is_quantized()) {
+        return {};  // zero points are in the padding
+    }
+    const bool parts_rows =
+        halide_type(problem.x_type) == operand_type(problem) && reads_row_ends(problem, s, axes, target);
     double of_rows = 1;
     for (size_t a = 1; a < axes.size(); a++) {
         of_rows *= skips_padding(s, axes, a) ? axes[a].share_of_taps_inside() : 1;
