@@ -272,6 +272,8 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
                                              : loops.row.value_or(outermost);
     if (has_rows && seen > 1 && !(shape.merges_phases && rank == 1)) {
         s.y.reorder({s.p[rank - 1], rows_of_y, s.n});
+    } else if (has_rows && shape.merges_phases && rank == 1) {
+        order_outermost(s.y, {rows_of_y, s.n});  // channels are inside, or all stages would pass once for each
     } else if (has_rows) {
         s.y.reorder({rows_of_y, s.n});
     } else if (shape.image_chunks > 1) {
