@@ -125,8 +125,8 @@ AxisMap::Range AxisMap::reads_inside() const {
     return {std::max(range.first, 0), std::min(range.last, in - 1)};
 }
 
-double AxisMap::share_of_taps_inside() const {
-    int64_t all = 0, inside = 0;
+AxisMap::TapCount AxisMap::count_taps() const {
+    TapCount count;
     for (int phase = 0; phase < phases; phase++) {
         const bool has_taps = phases == 1 || floor_mod(phase + pad_, divisor_) == 0;
         const int first_of_phase = phases == 1 ? 0 : first_tap(phase), at = phases == 1 ? -pad_ : offset_of(phase);
@@ -134,11 +134,11 @@ double AxisMap::share_of_taps_inside() const {
             const int first = at + j * tap_step;
             const int begin = std::max(0, ceil_div(-first, stride)),
                       end = std::min(phase_extent, floor_div(in - 1 - first, stride) + 1);
-            all += phase_extent;
-            inside += std::max(0, end - begin);
+            count.all += phase_extent;
+            count.inside += std::max(0, end - begin);
         }
     }
-    return all == 0 ? 1 : static_cast<double>(inside) / static_cast<double>(all);
+    return count;
 }
 
 AxisMap AxisMap::conv(const Problem &problem, int axis) {

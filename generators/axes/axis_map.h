@@ -40,8 +40,16 @@ struct AxisMap {
     Range reads() const;
     bool reads_outside() const;  // [0, in)
     Range reads_inside() const;  // what of reads() is there; first > last if nothing is
-    // Which share of all sums' taps reads what is there.
-    double share_of_taps_inside() const;
+    // How many taps the sums of all outputs have, those behind y's last of its phases too, and how many of them read
+    // what is there.
+    struct TapCount {
+        int64_t all = 0, inside = 0;
+    };
+    TapCount count_taps() const;
+    double share_of_taps_inside() const {
+        const TapCount count = count_taps();
+        return count.all == 0 ? 1 : static_cast<double>(count.inside) / static_cast<double>(count.all);
+    }
     // Whether what Halide finds by the bounds of q, phase and j alone is within reads().
     bool reads_are_bounded() const;
     // `in`, an expression for a position that reads() has: bounded by them where Halide would find more.

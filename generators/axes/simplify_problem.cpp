@@ -107,6 +107,17 @@ Patches make_channels_of_taps(Problem &p) {
     return patches;
 }
 
+// A ConvTranspose of a single input has each of its taps in an output of its own, whatever the stride: as many phases
+// of one tap, where a lesser stride's sums would have them all and read but one.
+void spread_single_inputs(Problem &p) {
+    for (int axis = 0; axis < p.rank; axis++) {
+        const bool is_whole = p.dilation[axis] == 1 && p.pad_begin[axis] == 0 && p.out[axis] == p.kernel[axis];
+        if (p.in[axis] == 1 && is_whole) {
+            p.stride[axis] = p.kernel[axis];
+        }
+    }
+}
+
 void fold_pointwise_axes(Problem &p) {
     // Only from the last axis on: what is left keeps its place among the weights' strides.
     for (int axis = p.rank - 1; axis > 0 && is_pointwise(p, axis) && is_pointwise(p, axis - 1); axis--) {
@@ -129,6 +140,9 @@ Simplification simplification_of(const Problem &problem) {
     }
     for (int axis = 0; axis < p.rank && !p.traits().transposed; axis++) {
         result.first_taps[axis] = leave_out_taps(p, axis);
+    }
+    if (p.traits().transposed) {
+        spread_single_inputs(p);
     }
     const bool patches = has_patches(p);
     if (patches) {

@@ -305,8 +305,8 @@ TEST(DirectDecision, padded_rows_are_not_copied_for_few_products) {
 
 // Few channels' rows, copied with their padding, stay in the first cache: sums by vectors along them take no
 // transforms.
-// Products in the padding are left out, which is most of them where a dilation comes near the image's size: 256 channels
-// at 28x28 dilated by 18 take 2.7 ms on a Zen 4, and 7.2 by Winograd, which multiplies them.
+// Products in the padding are left out, which is most of them where a dilation comes near the image's size: 256
+// channels at 28x28 dilated by 18 take 2.7 ms on a Zen 4, and 7.2 by Winograd, which multiplies them.
 TEST(DirectDecision, wide_dilations_are_direct) {
     for (const char *target : {"x86-64-zen4", "x86-64-avx2", "x86-64-avx512"}) {
         for (const char *layouts : {"nxc,nxc", "ncx,ncx"}) {

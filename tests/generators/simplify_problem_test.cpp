@@ -31,6 +31,16 @@ TEST(SimplifyProblem, keeps_every_tap_that_reads_something) {
     }
 }
 
+TEST(SimplifyProblem, spreads_the_taps_of_single_inputs) {
+    EXPECT_EQ(simplified_text("convtranspose2d-f32-n1-c100-i1x1-m512-o4x4-k4x4-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc"),
+              "convtranspose2d-f32-n1-c100-i1x1-m512-o4x4-k4x4-s4x4-d1x1-p0x0,0x0-g1-nxc,nxc");
+    for (const char *text : {"convtranspose1d-f32-n1-c8-i1-m8-o9-k5-s1-d2-p0,0-g1-nxc,nxc",  // outputs between taps
+                             "convtranspose1d-f32-n1-c8-i1-m8-o3-k5-s1-d1-p1,1-g1-nxc,nxc",  // taps that lead nowhere
+                             "convtranspose1d-f32-n1-c8-i2-m8-o6-k5-s1-d1-p0,0-g1-nxc,nxc"}) {  // taps that meet
+        EXPECT_EQ(simplified_text(text), text);
+    }
+}
+
 TEST(SimplifyProblem, makes_taps_of_patches_channels) {
     const char *patches = "conv2d-bf16-n1-c3-i224x224-m768-o14x14-k16x16-s16x16-d1x1-p0x0,0x0-g1-nxc,nxc";
     EXPECT_EQ(simplified_text(patches), "conv2d-bf16-n1-c48-i224x14-m768-o14x14-k16x1-s16x1-d1x1-p0x0,0x0-g1-nxc,nxc");

@@ -18,6 +18,15 @@ namespace kiln {
 
 namespace {
 
+// Of all sums, those in the padding too: a ConvTranspose's flops() are of its inputs' taps, wherever they lead.
+double all_products(const Problem &problem, const std::vector<AxisMap> &axes) {
+    double products = static_cast<double>(problem.batch * problem.out_channels * problem.in_channels / problem.groups);
+    for (const AxisMap &axis : axes) {
+        products *= static_cast<double>(axis.count_taps().all);
+    }
+    return products;
+}
+
 // What is left of a problem's products where those in the padding are left out.
 struct ProductsInside {
     double share = 1;   // of all products
@@ -50,8 +59,7 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
                      const DirectSchedule &s, const TargetModel &whole) {
     const TargetModel target = for_vectors_of(s.lanes, whole);
     const ProductsInside inside = products_inside(problem, axes, s, target);
-    const double products =
-        inside.share * static_cast<double>(problem.flops()) / 2 / static_cast<double>(problem.y_elements());
+    const double products = inside.share * all_products(problem, axes) / static_cast<double>(problem.y_elements());
     const double besides = (inside.cycles + copied_rows_cycles(problem, axes, s) +
                             padded_copy_cycles(problem, axes, s, target) + planes_cycles(problem, axes, s, target)) /
                            static_cast<double>(problem.y_elements());
@@ -68,7 +76,7 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
     const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
     const ProductsInside inside = products_inside(problem, axes, schedule, target);
-    return inside.share * problem.flops() / 2 /
+    return inside.share * all_products(problem, axes) /
                (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
            inside.cycles + copied_rows_cycles(problem, axes, schedule) +
            padded_copy_cycles(problem, axes, schedule, target);
