@@ -96,6 +96,26 @@ TEST(DirectDecision, fetches_far_output) {
 }
 
 // Rows of x are fetched ahead where vectors are read of them, but where they are copied end to end.
+// Without a loop over a sum's steps nothing is fetched beside its products, and LLVM takes sums one after the other.
+TEST(DirectDecision, few_channels_keep_a_loop) {
+    for (const TargetModel &target : target_models()) {
+        if (target.is_gpu()) continue;
+        for (const char *layouts : {"nxc,nxc", "ncx,ncx"}) {
+            for (const char *channels : {"2", "3", "4", "8"}) {
+                const Problem problem = parsed("conv2d-f32-n1-c" + std::string(channels) +
+                                               "-i112x112-m72-o112x112-k1x1-s1x1-d1x1-p0x0,0x0-g1-" + layouts);
+                const Decision decision = default_decision(problem, target);
+                ASSERT_EQ(decision.algorithm, "direct") << target.name;
+                EXPECT_NO_THROW(check_decision(problem, decision, algorithm_revision("direct"), &target))
+                    << target.name << decision.schedule;
+                if (std::string(layouts) == "nxc,nxc" && !target.lane_indexed_fma && target.vector_bits == 256) {
+                    EXPECT_THAT(decision.schedule, testing::Not(testing::HasSubstr(std::string("unroll:") + channels)));
+                }
+            }
+        }
+    }
+}
+
 TEST(DirectDecision, fetches_rows_ahead) {
     const TargetModel &target = find_target("x86-64-avx512");
     const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");

@@ -160,7 +160,7 @@ void DirectSchedule::check(const Problem &problem) const {
     }
     if (prefetch_output && !can_prefetch_output(problem, *this)) {
         throw std::invalid_argument(
-            "schedule: \"prefetch_output\" must be 0: tiles do not write vectors of one row of y");
+            "schedule: \"prefetch_output\" must be 0: tiles do not write vectors of one row of y, or have no loop");
     }
     const bool tiles_alone = dot_width == 2 && problem.x_type == DType::f16;
     if (!is_dot(problem, dot_width) || (tiles_alone && with<AmxLanes>() == nullptr)) {
@@ -261,8 +261,11 @@ bool can_put_tiles_outside(const Problem &problem, const DirectSchedule &schedul
 bool can_prefetch_output(const Problem &problem, const DirectSchedule &schedule) {
     const bool writes_channels = schedule.with<ChannelLanes>() != nullptr && problem.y_layout == Layout::nxc &&
                                  problem.out_channels / problem.groups % schedule.lanes == 0;
-    return has_one_phase(axis_maps(problem)) && schedule.rows == 1 && !schedule.flattens_tiles() &&
-           !picks_output(problem, schedule) && (writes_channels || schedule.with<RowLanes>() != nullptr);
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const int64_t steps = taps_of_phase(axes) * problem.in_channels / problem.groups / schedule.dot_width;
+    return has_one_phase(axes) && schedule.rows == 1 && !schedule.flattens_tiles() &&
+           !picks_output(problem, schedule) && steps > schedule.unroll &&
+           (writes_channels || schedule.with<RowLanes>() != nullptr);
 }
 
 int channels_in_panels(const Problem &problem, const DirectSchedule &schedule) {
