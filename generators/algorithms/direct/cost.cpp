@@ -120,7 +120,8 @@ double score_of_tile(const Problem &problem, const std::vector<AxisMap> &axes, i
     // and .86 by 2 by 14, 256->1024 .385 and .40.
     const auto share = s.panels_outside && !target.cold_weights ? share_of_peak : share_beside_others;
     // Cycles of a sum at the peak.
-    const double steps = static_cast<double>(problem.flops()) / 2 / (problem.y_elements() * target.core.fma_per_cycle);
+    const double steps = products_inside(problem, axes, s, target).share * static_cast<double>(problem.flops()) / 2 /
+                         (problem.y_elements() * target.core.fma_per_cycle);
     const double of_peak = share(problem, axes, channels, s, target) * share_of_crowded_lines(problem, axes, s, target);
     const double waits = s.prefetch_panels ? panels_wait(problem, s, target) : 0;
     const double of_call = waits + padded_copy_cycles(problem, axes, s, target);
@@ -394,13 +395,15 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     const bool of_far_pixels = reads_few_of_pixels(problem, target) &&
                                problem.x_elements() * static_cast<int64_t>(sizeof(float)) > target.core.l2.bytes / 2;
     best.panels_outside = 2 * weights > target.core.l2.bytes * (of_far_pixels ? 3 : 1);
+    DirectSchedule transposed = best;
     best = whole_or_half_vectors(problem, channels, best, target);
     best.tiles_outside = puts_tiles_outside(problem, axes, best, target);
     best.unroll = unroll_of_tile(problem, axes, best, target);
     if (reads_planes(problem, best) && best.dot_width == 1 && !target.lane_indexed_fma) {
-        DirectSchedule transposed = best;
         transposed.transposed_x = true;
         transposed.unroll = largest_divisor(reduction_channels, 4);
+        transposed = whole_or_half_vectors(problem, channels, transposed, target);
+        transposed.tiles_outside = puts_tiles_outside(problem, axes, transposed, target);
         transposed.unroll = unroll_of_parted_rows(problem, axes, transposed, target);
         if (output_cycles(problem, axes, channels, transposed, target) <
             output_cycles(problem, axes, channels, best, target)) {

@@ -315,7 +315,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         s.input = s.rows_of_groups->rows;
         return;
     }
-    const bool few_channels = s.input_channels % schedule.lanes != 0 && (!planes || s.input_channels < schedule.lanes);
+    const bool few_channels = planes ? broadcasts : s.input_channels % schedule.lanes != 0;
     const bool copies_rows = by_vectors && (pads || separates) && s.input_channels == problem.in_channels &&
                              (few_channels || schedule.has_row_lanes());
     s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows, copies_x);

@@ -207,7 +207,13 @@ bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule)
         return false;
     }
     if (!schedule.has_row_lanes()) {
-        return axes.size() > 1;
+        double copies = 1;  // of a row
+        for (size_t a = 1; a < axes.size(); a++) {
+            const int rows = a == 1 ? schedule.rows : 1;
+            copies *= static_cast<double>(axes[a].extent_of(rows)) / (rows * axes[a].stride);
+        }
+        // A single output channel's products hide few.
+        return axes.size() > 1 && (schedule.lanes > 1 || copies <= most_copies);
     }
     return axes.size() > 1 ? axes[1].extent_of(schedule.rows) <= most_copies * schedule.rows * axes[1].stride
                            : !schedule.panels_outside && axes[0].stride == 1;

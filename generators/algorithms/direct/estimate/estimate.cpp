@@ -27,11 +27,7 @@ double all_products(const Problem &problem, const std::vector<AxisMap> &axes) {
     return products;
 }
 
-// What is left of a problem's products where those in the padding are left out.
-struct ProductsInside {
-    double share = 1;   // of all products
-    double cycles = 0;  // to find them: where the ends of rows are parted, each position of a panel asks at each tap
-};
+}  // namespace
 
 ProductsInside products_inside(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                                const TargetModel &target) {
@@ -52,8 +48,6 @@ ProductsInside products_inside(const Problem &problem, const std::vector<AxisMap
     const double positions = static_cast<double>(problem.y_elements()) / s.panel();
     return {share, parts_rows ? cycles_of_tap * of_rows * positions * static_cast<double>(taps_of_phase(axes)) : 0};
 }
-
-}  // namespace
 
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &whole) {

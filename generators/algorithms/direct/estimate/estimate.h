@@ -14,6 +14,14 @@ namespace kiln {
 // estimates were compared with.
 constexpr double counted_share_inside = 0.67;
 
+// What is left of a problem's products where those in the padding are left out.
+struct ProductsInside {
+    double share = 1;   // of all products
+    double cycles = 0;  // to find them: where the ends of rows are parted, each position of a panel asks at each tap
+};
+ProductsInside products_inside(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                               const TargetModel &target);
+
 // Cycles that an output takes of channels-first y, storing included.
 double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &target);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "algorithms/direct/direct.h"
 #include "algorithms/estimates.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
@@ -112,19 +113,23 @@ double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &ax
     const bool planes = problem.x_layout == Layout::ncx && !s.transposed_x;
     const bool copies =
         (problem.x_layout == Layout::ncx && axes[0].reads_outside()) || (s.rows > 1 && axes[1].reads_outside());
-    if (!copies || s.has_row_lanes() || problem.x_type != DType::f32 || axes[0].phases > 1 || problem.groups > 1 ||
-        target.lane_indexed_fma) {
+    if (!copies || reads_row_ends(problem, s, axes, target) || s.has_row_lanes() || problem.x_type != DType::f32 ||
+        axes[0].phases > 1 || problem.groups > 1 || target.lane_indexed_fma) {
         return 0;
     }
-    // A row of few channels is copied for each row of tiles that reads it.
-    const bool again =
-        axes.size() > 1 && problem.in_channels % s.lanes != 0 && (!planes || problem.in_channels < s.lanes);
-    const double times = again ? axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride) : 1;
+    // A row of planes, or of few channels, is copied for each row of tiles that reads it, and for each panel around
+    // those.
+    const bool again = copies_by_tile_rows(problem, s) && (planes || (problem.in_channels % s.lanes != 0));
+    const int panels = again && s.panels_outside ? ceil_div(static_cast<int>(problem.out_channels), s.panel()) : 1;
+    const double times =
+        again ? panels * axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride) : 1;
     const auto elements = static_cast<double>(problem.x_elements());
     const double rows = elements / (axes[0].in * (planes ? 1.0 : static_cast<double>(problem.in_channels)));
-    // Where the second cache does not hold both, the copy is written to the last and read again.
-    const bool far = !again && 2 * elements * sizeof(float) > static_cast<double>(target.core.l2.bytes);
-    const double far_cycles = far_share * sizeof(float) * (1 / target.core.last.read + 1 / target.core.last.write);
+    // Where the second cache does not hold both, the copy is written to the last and read again; rows that are copied
+    // for each row of tiles are read from there.
+    const bool far = (!again || planes) && 2 * elements * sizeof(float) > static_cast<double>(target.core.l2.bytes);
+    const double far_cycles =
+        far_share * sizeof(float) * (1 / target.core.last.read + (again ? 0 : 1 / target.core.last.write));
     return times * (rows * cycles_of_row + elements * (cycles_of_element + (far ? far_cycles : 0)));
 }
 
