@@ -376,6 +376,18 @@ TEST(DirectDecision, depthwise_kernels_as_large_as_their_image_are_no_direct_one
 }
 
 // A row alone of many taps reads each of its neighbours once for a tile in registers; of few registers, of fewer taps.
+// Elements of planes that share a cache's sets are not copied one by one.
+TEST(DirectDecision, depthwise_bytes_of_crowded_planes_take_rows) {
+    const auto schedule = [](const std::string &planes, const std::string &pads) {
+        return default_decision(parsed("conv3d-u8.s8.u8-n1-c64-i" + planes +
+                                       "-m64-o6x6x6-k3x3x3-s3x3x3-d1x1x1-p1x1x1," + pads + "-g64-xz128-yz128-ncx,ncx"),
+                                find_target("x86-64-zen4"))
+            .schedule;
+    };
+    EXPECT_THAT(schedule("16x16x16", "1x1x1"), testing::HasSubstr("along_row:1"));
+    EXPECT_THAT(schedule("17x16x16", "0x1x1"), testing::HasSubstr("along_row:0"));
+}
+
 TEST(DirectDecision, depthwise_rows_of_many_taps_stay_in_registers) {
     const auto schedule_of = [](int taps, const std::string &layouts, const char *target) {
         const std::string pad = std::to_string(taps / 2);
