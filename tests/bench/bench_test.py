@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(ROOT, "bench"))
 sys.path.insert(1, os.path.join(ROOT, "tests", "reference"))
 
 import balance  # noqa: E402
+import cliffs  # noqa: E402
 import in_order  # noqa: E402
 import measure  # noqa: E402
 import problem as problems  # noqa: E402
@@ -385,6 +386,33 @@ class InOrder(unittest.TestCase):
         self.assertEqual(convolutions.names, ["stem", "left", "right", "up"])
         owners = convolutions.owners({"1": ["b"], "2": ["f"], "3": ["d"], "4": ["up/WithoutBiases", "up"], "5": ["elsewhere"]})
         self.assertEqual(owners, {"stem": "1", "left": "2", "right": "3", "up": "4"})
+
+
+class Cliffs(unittest.TestCase):
+    def test_drawn_layers_are_problems_in_both_layouts(self):
+        text = cliffs.layers_file(3, 25, ["float32", "bfloat16", "uint8"])
+        self.assertEqual(text, cliffs.layers_file(3, 25, ["float32", "bfloat16", "uint8"]))
+        self.assertNotEqual(text, cliffs.layers_file(4, 25, ["float32", "bfloat16", "uint8"]))
+        with tempfile.TemporaryDirectory() as folder:
+            spec = os.path.join(folder, "drawn.toml")
+            with open(spec, "w", encoding="utf-8") as file:
+                file.write(text)
+            layers = run.read_suite(os.path.join(BUILD, "bin", "kiln"), spec, [], "x86-64-avx2")
+        self.assertEqual([name for name, problem in layers if isinstance(problem, str)], [])
+        self.assertEqual([name for name, _ in layers], [f"r{i}_{layout}" for i in range(25) for layout in ("nxc", "ncx")])
+        self.assertEqual({problem.operator for _, problem in layers}, {"conv", "convtranspose"})
+
+    def test_tells_small_shares_layouts_apart_and_definitions(self):
+        def rows(name, nxc, ncx, algorithm="direct"):
+            return [{"layer": f"{name}_{layout}", "ms": ms, "peak_share": share, "algorithm": algorithm, "problem": f"p-{layout},{layout}"}
+                    for layout, (ms, share) in (("nxc", nxc), ("ncx", ncx))]
+
+        good, far = rows("good", (1, 0.9), (1.1, 0.8)), rows("far", (1, 0.9), (3, 0.35))
+        low, plain = rows("low", (1, 0.1), (1, 0.1)), rows("plain", (1, 0.5), (1, 0.5), "definition")
+        failed = [{"layer": "failed_nxc", "error": "it crashed"}, *rows("failed", (1, 0.1), (1, 0.1))[1:]]
+        found = cliffs.cliffs([*good, *far, *low, *plain, *failed], 0.3, 1.8)
+        self.assertEqual([both["nxc"]["layer"] for _, _, both in found], ["low_nxc", "far_nxc", "plain_nxc"])
+        self.assertEqual([round(ratio, 1) for _, ratio, _ in found], [1, 3, 1])
 
 
 class Regret(unittest.TestCase):
