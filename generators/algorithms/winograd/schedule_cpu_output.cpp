@@ -242,6 +242,18 @@ Place split_chunks(WinogradStages &s, const Place &around) {
     return place;
 }
 
+// The loop over chunks of rows, around those that a chunk has.
+void order_rows(WinogradStages &s) {
+    const size_t outermost = s.shape.axes.size() - 1;
+    if (s.shape.merges_phases && outermost == 0) {
+        order_outermost(s.y, {rows_of_y, s.n});  // channels are inside, or all stages would pass once for each
+    } else if (s.seen_phases[outermost] > 1) {
+        s.y.reorder({s.p[outermost], rows_of_y, s.n});
+    } else {
+        s.y.reorder({rows_of_y, s.n});
+    }
+}
+
 }  // namespace
 
 Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSchedule &schedule,
@@ -255,7 +267,6 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
         return {image, place, schedule.by_panel ? Place{&s.y, panel_of_y} : place};
     }
     const std::vector<Var> at = s.y.args();
-    const int seen = s.seen_phases[rank - 1];
     const Var outermost = along_axis(s, rank - 1);
     const int channels = of_groups ? shape.group_columns : static_cast<int>(problem.out_channels);
     if (of_groups) {
@@ -270,12 +281,8 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
                  : has_rows                  ? rows_of_y
                  : shape.parts_of_rows() > 1 ? parts_of_rows_of_y
                                              : loops.row.value_or(outermost);
-    if (has_rows && seen > 1 && !(shape.merges_phases && rank == 1)) {
-        s.y.reorder({s.p[rank - 1], rows_of_y, s.n});
-    } else if (has_rows && shape.merges_phases && rank == 1) {
-        order_outermost(s.y, {rows_of_y, s.n});  // channels are inside, or all stages would pass once for each
-    } else if (has_rows) {
-        s.y.reorder({rows_of_y, s.n});
+    if (has_rows) {
+        order_rows(s);
     } else if (shape.image_chunks > 1) {
         place = {&s.y, s.n};
         if (shape.images > 1) {
