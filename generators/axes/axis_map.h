@@ -40,8 +40,8 @@ struct AxisMap {
     Range reads() const;
     bool reads_outside() const;  // [0, in)
     Range reads_inside() const;  // what of reads() is there; first > last if nothing is
-    // How many taps the sums of all outputs have, those behind y's last of its phases too, and how many of them read
-    // what is there.
+    // How many taps the sums of all outputs have, of as many as make phases whole, and how many of them read what is
+    // there.
     struct TapCount {
         int64_t all = 0, inside = 0;
     };

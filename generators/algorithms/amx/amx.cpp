@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "algorithms/direct/estimate/estimate.h"
 #include "algorithms/empty/empty.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
@@ -272,7 +273,8 @@ bool amx_is_profitable(const Problem &problem, const TargetModel &target) {
     const AmxSchedule schedule = best_schedule(problem, target, true);
     const DirectSchedule other = default_direct_schedule(problem, target);
     const double elements = has_pixel_lanes(problem) ? static_cast<double>(problem.y_elements()) : 0;
-    return tiles_cycles(problem, schedule, target, true) + copy_cycles(problem, schedule) <
+    const double share = products_inside(problem, axis_maps(problem), schedule.direct(problem), target).share;
+    return share * tiles_cycles(problem, schedule, target, true) + copy_cycles(problem, schedule) <
            direct_cycles(problem, other, target) + cycles_of_element * elements;
 }
 

@@ -53,6 +53,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     };
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
+    const int sum_steps = steps * static_cast<int>(taps_of_phase(axes));
     const int chunk = default_direct_schedule(problem, target).chunk;
     std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, flattened_rows = {0}, distances = {0};
     if (has_row_lanes(problem) && !target.lane_indexed_fma) {
@@ -100,7 +101,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                 return n["transposed_x"] == 0 && n["prefetch_panels"] == 0 && n["tiles_outside"] == 0 &&
                        (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
                        (outside || n["chunk"] == chunk) &&
-                       (n["prefetch_output"] == 0 || (n["rows"] == 1 && n["flattened_rows"] == 0)) &&
+                       (n["prefetch_output"] == 0 ||
+                        (n["rows"] == 1 && n["flattened_rows"] == 0 && n["unroll"] < sum_steps)) &&
                        rows_suit(n, axes, flattens, target) && stays_in_group(n, n["channels"]);
             }
             const bool flat = n["flattened_rows"] > 0;
@@ -112,6 +114,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
             DirectSchedule panels;
             panels.lanes = n["lanes"];
             panels.vectors = n["vectors"];
+            panels.unroll = n["unroll"];
             panels.dot_width = n["dot_width"];
             panels.panels_outside = n["panels_outside"] != 0;
             panels.rows = n["rows"];

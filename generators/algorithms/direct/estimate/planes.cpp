@@ -119,7 +119,7 @@ double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &ax
     }
     // A row of planes, or of few channels, is copied for each row of tiles that reads it, and for each panel around
     // those.
-    const bool again = copies_by_tile_rows(problem, s) && (planes || (problem.in_channels % s.lanes != 0));
+    const bool again = copies_by_tile_rows(problem, s) && (planes || problem.in_channels % s.lanes != 0);
     const int panels = again && s.panels_outside ? ceil_div(static_cast<int>(problem.out_channels), s.panel()) : 1;
     const double times =
         again ? panels * axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride) : 1;
