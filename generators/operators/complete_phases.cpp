@@ -34,6 +34,11 @@ struct OutputVars {
     }
 };
 
+// Whether the epilogue has something for each of y's elements: it is then left to the crop.
+bool adds_at_outputs(const Problem &problem) {
+    return problem.residual || problem.open_epilogue;
+}
+
 // Sums lie as y does, phases side by side, so that a row of y is read as it lies there.
 void store_as_output(const Problem &problem, Func &sums, const std::vector<AxisMap> &axes,
                      const std::vector<int> &phases, int merged) {
@@ -72,9 +77,11 @@ Problem complete_phases(const Problem &problem) {
     if (completed.out == problem.out) {
         return problem;
     }
-    completed.y_type = problem.x_type == DType::f64 ? DType::f64 : DType::f32;
-    completed.bias = completed.residual = false;
-    completed.activation = Activation::none;
+    if (adds_at_outputs(problem)) {
+        completed.y_type = problem.x_type == DType::f64 ? DType::f64 : DType::f32;
+        completed.bias = completed.residual = completed.open_epilogue = false;
+        completed.activation = Activation::none;
+    }
     return completed;
 }
 
@@ -87,12 +94,14 @@ Problem complete_merged_phases(const Problem &problem) {
                : problem;
 }
 
-Operands without_epilogue(const Operands &operands, const Problem &completed) {
-    Operands of_sums = operands;
-    of_sums.sizes = Sizes(completed);
-    of_sums.others = {};
-    of_sums.scale = of_sums.slope = of_sums.y_scale = Func();
-    return of_sums;
+Operands operands_of(const Problem &problem, const Problem &completed, const Operands &operands) {
+    Operands result = operands;
+    result.sizes = Sizes(completed);
+    if (adds_at_outputs(problem)) {
+        result.others = {};
+        result.scale = result.slope = result.y_scale = Func();
+    }
+    return result;
 }
 
 Func crop_to_outputs(const Problem &problem, Func sums, const std::vector<int> &phases, int merged,
@@ -103,9 +112,15 @@ Func crop_to_outputs(const Problem &problem, Func sums, const std::vector<int> &
     std::vector<Expr> from = {vars.c};
     for (size_t a = 0; a < axes.size(); a++) {
         const Var &x = vars.position[a];
-        if (a == 0 && merged > 1) {
-            from[0] = vars.c + x % merged * channels;
-            from.push_back(x / merged);
+        if (a == 0 && (merged > 1 || (phases[a] > 1 && problem.y_layout == Layout::nxc))) {
+            // Of the number of an element in its row, from which Halide finds that it lies as far on in a row of sums.
+            const int of_phases = channels * std::max(merged, phases[a]);
+            const Expr element = vars.c + x * channels;
+            from[0] = merged > 1 ? element % of_phases : element % of_phases % channels;
+            from.push_back(element / of_phases);
+            if (merged == 1) {
+                from.push_back(element % of_phases / channels);
+            }
         } else if (phases[a] > 1) {
             from.push_back(x / phases[a]);
             from.push_back(x % phases[a]);
@@ -116,7 +131,8 @@ Func crop_to_outputs(const Problem &problem, Func sums, const std::vector<int> &
     from.push_back(vars.n);
     const std::vector<Var> at = vars.all();
     Func y("y");
-    y(at) = epilogue(problem, sums(from), operands, {at.begin(), at.end()});
+    const Expr value = sums(from);
+    y(at) = adds_at_outputs(problem) ? epilogue(problem, value, operands, {at.begin(), at.end()}) : value;
     store_as_output(problem, sums, axes, phases, merged);
 
     y.bound(vars.c, 0, channels).bound(vars.n, 0, static_cast<int>(problem.batch));

@@ -11,7 +11,8 @@
 
 namespace kiln {
 
-// The problem with as many outputs as make all phases whole, as sums without an epilogue; the same where they are.
+// The problem with as many outputs as make all phases whole, without its epilogue where that has a residual; the same
+// where they are.
 Problem complete_phases(const Problem &problem);
 
 // The same where Winograd's algorithm then sees phases of very few channels as channels (merges_phases()); else
@@ -24,8 +25,8 @@ Problem complete_merged_phases(const Problem &problem);
 Halide::Func crop_to_outputs(const Problem &problem, Halide::Func sums, const std::vector<int> &phases, int merged,
                              const Operands &operands, bool parallel);
 
-// Those that sums are of.
-Operands without_epilogue(const Operands &operands, const Problem &completed);
+// Those of the completed problem.
+Operands operands_of(const Problem &problem, const Problem &completed, const Operands &operands);
 
 namespace implementations {
 
@@ -56,7 +57,7 @@ struct CompletingPhases : A {
             return A::build(problem, schedule, operands, target);
         }
         const Problem completed = complete(problem);
-        const Operands read = without_epilogue(operands, completed);
+        const Operands read = operands_of(problem, completed, operands);
         const Halide::Func sums = A::build(completed, schedule, read, target);
         std::vector<int> phases;
         for (const Halide::Expr &of_axis : A::output_phases(completed, schedule, read.sizes)) {
