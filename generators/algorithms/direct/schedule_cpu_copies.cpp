@@ -100,6 +100,11 @@ void schedule_transposed_input(DirectStages &s, const Problem &problem, const Di
     }
 }
 
+// Whole registers: the sums' lanes are of four bytes.
+int copied_lanes(const Func &copy, const DirectSchedule &schedule) {
+    return std::max(1, schedule.lanes * 4 / copy.types()[0].bytes());
+}
+
 // A copy's rows are contiguous, those of all channels one after the other.
 void store_in_planes(const DirectStages &s, Func &copy) {
     std::vector<Var> order = copy.args();
@@ -159,7 +164,7 @@ void copy_rows(const DirectStages &s, const DirectSchedule &schedule, const Var 
         copy.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
     }
     if (input.row_stride == 1) {
-        copy.vectorize(at[1], schedule.lanes * 4 / copy.types()[0].bytes(), TailStrategy::GuardWithIf);
+        copy.vectorize(at[1], copied_lanes(copy, schedule), TailStrategy::GuardWithIf);
     }
 }
 
@@ -183,8 +188,7 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
         copy.bound(at[a + 1], range.first * width, rows * width);
     }
     copy.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
-    // Whole registers: the sums' lanes are of four bytes.
-    const int lanes = schedule.lanes * 4 / copy.types()[0].bytes();
+    const int lanes = copied_lanes(copy, schedule);
     if (s.padded_input->in_planes) {
         store_in_planes(s, copy);
     }

@@ -308,7 +308,9 @@ Problem strassen_products(const Problem &problem, const StrassenSchedule &schedu
         p.out[axis] = p.in[axis] * axes[a].phases;
         p.stride[axis] = axes[a].phases;
     }
-    return canonicalize(p);
+    Problem result = canonicalize(p);
+    result.stride = p.stride;  // phases of single inputs too, whose strides are written as 1
+    return result;
 }
 
 Func strassen_weights(const Problem &problem, const Func &w) {
