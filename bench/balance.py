@@ -64,9 +64,6 @@ def table(said, rows, workers):
 
 
 def parse_arguments():
-    def names(text):
-        return [name for name in text.split(",") if name]
-
     def counts(text):
         return [int(word) for word in text.split(",")]
 
@@ -75,7 +72,7 @@ def parse_arguments():
     parser.add_argument("--build", default=os.path.join(run.ROOT, "build"), help=argparse.SUPPRESS)
     parser.add_argument("suites", nargs="*", default=SUITES, metavar="SUITE.toml",
                         help="layers files; bench/suite.toml and bench/networks.toml if not said")
-    parser.add_argument("--layers", type=names, default=[], metavar="NAMES", help="only these, as C1,T2")
+    parser.add_argument("--layers", type=run.names, default=[], metavar="NAMES", help="only these, as C1,T2")
     parser.add_argument("--workers", type=counts, default=[2, 4, 8, 16, 64], metavar="N,N", help="2,4,8,16,64 if not said")
     parser.add_argument("--target", default="host", help="this machine's if not said")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="kernels compiled at once")

@@ -121,15 +121,12 @@ def table(said, found, arguments):
 
 
 def parse_arguments():
-    def names(text):
-        return [name for name in text.split(",") if name]
-
     parser = argparse.ArgumentParser(prog="./dev cliffs", description="Times layers drawn at random, and tells which fall far below "
                                      "the processor's peak, or are much slower in one layout than in the other.")
     parser.add_argument("--build", default=os.path.join(run.ROOT, "build"), help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=1, help="of the drawing; 1 if not said")
     parser.add_argument("--count", type=int, default=60, help="layers, each in both layouts; 60 if not said")
-    parser.add_argument("--dtypes", type=names, default=["float32"], metavar="TYPES", help="drawn from these, as float32,bfloat16,uint8")
+    parser.add_argument("--dtypes", type=run.names, default=["float32"], metavar="TYPES", help="drawn from these, as float32,bfloat16,uint8")
     parser.add_argument("--share", type=float, default=0.3, help="of the peak, below which a layer is told; .3 if not said")
     parser.add_argument("--ratio", type=float, default=1.8, help="of the layouts' times, above which it is; 1.8 if not said")
     parser.add_argument("--target", default="host", help="this machine's if not said")

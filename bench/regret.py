@@ -183,17 +183,14 @@ $ {command}
 
 
 def parse_arguments():
-    def names(text):
-        return [name for name in text.split(",") if name]
-
     parser = argparse.ArgumentParser(prog="./dev regret", description="Tunes a suite of layers and tells how much faster than "
                                      "the defaults that is.")
     parser.add_argument("--build", default=os.path.join(run.ROOT, "build"), help=argparse.SUPPRESS)
     parser.add_argument("suites", nargs="*", metavar="SUITE.toml",
                         help="layers files; bench/networks.toml if not said, with --report those of bench/")
-    parser.add_argument("--layers", type=names, default=[], metavar="NAMES", help="only these, as C1,T2")
+    parser.add_argument("--layers", type=run.names, default=[], metavar="NAMES", help="only these, as C1,T2")
     parser.add_argument("--part", choices=("all", "looked-at", "held-back"), default="all", help="of the layers")
-    parser.add_argument("--layouts", type=names, default=list(LAYOUTS), metavar="NAMES", help="of nxc,ncx; both unless said")
+    parser.add_argument("--layouts", type=run.names, default=list(LAYOUTS), metavar="NAMES", help="of nxc,ncx; both unless said")
     parser.add_argument("--budget", default=BUDGET, metavar="30s|12c",
                         help=f"for each layer and layout; {BUDGET} if not said")
     parser.add_argument("--target", default="host", help="this machine's if not said")

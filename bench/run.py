@@ -252,10 +252,12 @@ def bench(arguments):
             "means": report.means(rows)}
 
 
-def parse_arguments():
-    def names(text):
-        return [name for name in text.split(",") if name]
+def names(text):
+    """Those in an option's value, as C1,T2."""
+    return [name for name in text.split(",") if name]
 
+
+def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description="Times a suite of layers beside other libraries.")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help=argparse.SUPPRESS)
     parser.add_argument("suite", nargs="?", default=os.path.join(HERE, "suite.toml"), metavar="SUITE.toml",

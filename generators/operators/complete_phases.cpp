@@ -6,8 +6,6 @@
 #include "axes/axis_map.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
-#include "expressions/types.h"
-#include "moves/tail_strategy.h"
 
 namespace kiln {
 namespace {
