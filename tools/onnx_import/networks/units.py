@@ -2,12 +2,14 @@
 each other."""
 
 import collections
+import math
 
 from networks import long_tail
 from reading.branches import is_requirement
 from reading.order import names_of
+from terms import BYTES, is_onnx
 
-# A chain computes nothing twice and is one kernel: it may not read more tensors, nor be of more nodes.
+# A chain is one kernel: it may not read more tensors, nor be of more nodes.
 MOST_READ, MOST_NODES = 12, 32
 
 
@@ -77,27 +79,39 @@ def readers_of(units):
 
 
 def chained(graph, units, is_map):
-    """The units with elementwise nodes joined, where nobody else reads what is between them."""
-    readers, chains = readers_of(units), {}
+    """The units with elementwise nodes joined, where nobody else reads what is between them. A node that makes floats of
+    bytes is in each chain that reads it."""
+    readers, chains = readers_of(units), {}  # the chains that each unit is in
     for unit in reversed(units):
         if unit.kind != "node" or not is_map(unit.node):
             continue
-        behind = {id(chains.get(id(reader))): chains.get(id(reader)) for reader in readers[unit.outputs[0]]}
-        chain = next(iter(behind.values())) if len(behind) == 1 else None
-        if chain is None or not may_join(graph, unit, chain):
-            chain = []
-        chain.insert(0, unit)
-        chains[id(unit)] = chain
+        behind = {id(chain): chain for reader in readers[unit.outputs[0]] for chain in chains.get(id(reader), [None])}
+        joined = [chain for chain in behind.values() if chain is not None and may_join(graph, unit, chain)]
+        if len(behind) > 1 and not widens(graph, unit):
+            joined = []
+        for chain in joined:
+            chain.insert(0, unit)
+        chains[id(unit)] = joined if joined and len(joined) == len(behind) else [*joined, [unit]]
     result = []
     for unit in units:
-        chain = chains.get(id(unit))
-        if chain is None:
+        if id(unit) not in chains:
             result.append(unit)
-        elif chain[-1] is unit:
-            made = {name for part in chain for name in part.outputs}
-            inputs = [name for part in chain for name in part.inputs if name not in made]
-            result.append(Unit("map", [part.node for part in chain], inputs, unit.outputs))
+        for chain in chains.get(id(unit), []):
+            if chain[-1] is unit:
+                result.append(chain_of(chain))
     return result
+
+
+def chain_of(units):
+    made = {name for unit in units for name in unit.outputs}
+    inputs = [name for unit in units for name in unit.inputs if name not in made]
+    return Unit("map", [unit.node for unit in units], inputs, units[-1].outputs)
+
+
+def widens(graph, unit):
+    """Whether a node makes floats of bytes: chains that each read these and make floats of their own cost less than floats that
+    are stored."""
+    return is_onnx(unit.node) and unit.node.op_type == "DequantizeLinear" and graph.element_type(unit.node.input[0]) in BYTES
 
 
 def with_chains(graph, units, takes):
@@ -149,4 +163,11 @@ def may_join(graph, unit, chain):
         return False
     read = {name for part in [unit, *chain] for name in part.inputs}
     made = {name for part in [unit, *chain] for name in part.outputs}
-    return len(read - made) <= MOST_READ and graph.shape(unit.outputs[0]) == graph.shape(chain[-1].outputs[0])
+    tensors = [name for name in read - made if not is_number(graph, name)]
+    return len(tensors) <= MOST_READ and graph.shape(unit.outputs[0]) == graph.shape(chain[-1].outputs[0])
+
+
+def is_number(graph, name):
+    """Whether a value is a constant of one element, which is a part of an expression."""
+    shape = graph.shape(name) if name in graph.constants else None
+    return shape is not None and math.prod(shape) == 1
