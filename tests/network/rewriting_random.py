@@ -243,10 +243,95 @@ class Drawn:
     def model(self):
         """Its outputs are what nobody reads, and a value or two more."""
         read = {name for node in self.nodes for name in node.input}
-        made = [node.output[0] for node in self.nodes]
+        made = [name for node in self.nodes for name in node.output]
         outputs = [name for name in made if name not in read or self.rng.random() < 0.08]
-        return model_of(self.nodes, [value("x", self.shapes["x"])], [value(name, self.shapes[name]) for name in outputs],
+        return model_of(self.nodes, [value("x", self.shapes["x"])], [self.output(name) for name in outputs],
                         self.constants, OPSET)
+
+    def output(self, name):
+        return value(name, self.shapes[name])
+
+
+class DrawnBytes(Drawn):
+    """A graph of what quantises, moves elements and computes each by itself: nothing of it may change a bit."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.nodes, self.constants, self.hidden, self.quantised = [], [], set(), {}
+        self.shapes = {"x": [self.choose(1, 2), self.choose(2, 4, 8), *self.rng.integers(3, 8, self.choose(1, 2)).tolist()]}
+        self.schemes = [(self.constant(np.float32(scale)), self.constant(zero_point)) for scale, zero_point in
+                        ((0.03, np.int8(3)), (0.03, np.int8(0)), (0.11, np.int8(3)), (0.03, np.uint8(90)))]
+        self.pair("x")
+        for _ in range(self.rng.integers(4, 20)):
+            self.choose(self.pair, self.pair, self.pair, self.view, self.part, self.part, self.pick_places, self.more,
+                        self.blocks, self.concat, self.concat, self.largest, self.activation, self.idle)(self.pick())
+
+    def pair(self, x):
+        """Mostly both of one scheme, of few that there are; by channels, or one of the two alone."""
+        shape = self.shapes[x]
+        scheme, axis = self.schemes[int(self.rng.integers(len(self.schemes)))], {}
+        if self.rng.random() < 0.1 and len(shape) > 1:
+            scheme, axis = (self.constant(self.rng.uniform(0.02, 0.1, shape[1]).astype(np.float32)),
+                            self.constant(np.arange(shape[1]).astype(np.int8))), {"axis": 1}
+        name = f"q{len(self.nodes)}"
+        self.nodes.append(helper.make_node("QuantizeLinear", [x, *scheme], [name], **axis))
+        self.quantised[name] = value(name, shape, TensorProto.UINT8 if scheme == self.schemes[3] else TensorProto.INT8)
+        other = self.schemes[0] if scheme == self.schemes[2] and self.rng.random() < 0.3 else scheme
+        self.add("DequantizeLinear", [name, *other], shape, **axis)
+
+    def output(self, name):
+        return self.quantised[name] if name in self.quantised else super().output(name)
+
+    def part(self, x):
+        shape = self.shapes[x]
+        axis = int(self.rng.integers(len(shape)))
+        cut = int(self.rng.integers(1, max(shape[axis], 2)))
+        if self.rng.random() < 0.5 and cut < shape[axis]:
+            sizes = [cut, shape[axis] - cut]
+            names = [f"v{len(self.nodes)}", f"w{len(self.nodes)}"]
+            self.nodes.append(helper.make_node("Split", [x, self.constant(np.int64(sizes))], names, axis=axis))
+            self.shapes.update({name: [*shape[:axis], size, *shape[axis + 1:]] for name, size in zip(names, sizes)})
+            return
+        bounds = [self.constant(np.int64([number])) for number in (0, cut, axis)]
+        self.add("Slice", [x, *bounds], [*shape[:axis], min(cut, shape[axis]), *shape[axis + 1:]])
+
+    def pick_places(self, x):
+        shape = self.shapes[x]
+        axis = int(self.rng.integers(len(shape)))
+        places = self.constant(self.rng.integers(0, shape[axis], self.choose(1, 3, shape[axis])))
+        self.add("Gather", [x, places], [*shape[:axis], self.constants[-1].dims[0], *shape[axis + 1:]], axis=axis)
+
+    def more(self, x):
+        shape = self.shapes[x]
+        times = [self.choose(1, 1, 2) for _ in shape]
+        sizes = [size * count for size, count in zip(shape, times)]
+        kind = self.choose("Tile", "Resize", "linear", "Expand")
+        if kind == "Tile":
+            self.add("Tile", [x, self.constant(np.int64(times))], sizes)
+        elif kind == "Expand":
+            self.add("Expand", [x, self.constant(np.int64([2, *shape]))], [2, *shape])
+        elif len(shape) > 2:
+            scales = self.constant(np.float32([1, 1, *times[2:]]))
+            self.add("Resize", [x, "", scales], [*shape[:2], *sizes[2:]], mode="nearest" if kind == "Resize" else kind)
+
+    def blocks(self, x):
+        shape = self.shapes[x]
+        if len(shape) == 4 and shape[1] % 4 == 0:
+            self.add("DepthToSpace", [x], [shape[0], shape[1] // 4, shape[2] * 2, shape[3] * 2], blocksize=2)
+        elif len(shape) == 4 and shape[2] % 2 == 0 and shape[3] % 2 == 0:
+            self.add("SpaceToDepth", [x], [shape[0], shape[1] * 4, shape[2] // 2, shape[3] // 2], blocksize=2)
+
+    def concat(self, x):
+        shape = self.shapes[x]
+        others = [name for name, other in self.shapes.items() if other == shape]
+        parts = [x, *(self.choose(*others) for _ in range(self.rng.integers(1, 3)))]
+        if self.rng.random() < 0.2:
+            parts.append(self.numbers(*shape))
+        axis = int(self.rng.integers(len(shape)))
+        self.add("Concat", parts, [*shape[:axis], shape[axis] * len(parts), *shape[axis + 1:]], axis=axis)
+
+    def largest(self, x):
+        self.pool(x, "MaxPool")
 
 
 def rewritten(model):
@@ -300,6 +385,23 @@ class Random(unittest.TestCase):
         for kind in ("Conv", "MatMul", "Pad", "LayerNormalization", "GroupNormalization", "Reshape", "Identity",
                      "FusedMatMul"):
             self.assertGreater(changed[kind], COUNT // 100, changed)
+
+    def test_bytes_are_the_same(self):
+        changed, fewer = collections.Counter(), 0
+        for seed in range(SEED, SEED + COUNT):
+            with self.subTest(f"KILN_RANDOM_SEED={seed} KILN_RANDOM_COUNT=1"):
+                model = DrawnBytes(seed).model()
+                x = np.random.default_rng(seed).standard_normal(
+                    [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]).astype(np.float32)
+                other = rewritten(model)
+                counts = [collections.Counter(node.op_type for node in each.graph.node) for each in (model, other)]
+                changed.update({kind: 1 for kind in {*counts[0], *counts[1]} if counts[0][kind] != counts[1][kind]})
+                fewer += counts[1]["QuantizeLinear"] < counts[0]["QuantizeLinear"]
+                for name, before, after in zip((value.name for value in model.graph.output), run(model, x), run(other, x)):
+                    np.testing.assert_array_equal(before, after, name)
+        for kind in ("QuantizeLinear", "DequantizeLinear", "Identity"):
+            self.assertGreater(changed[kind], COUNT // 100, changed)
+        self.assertGreater(fewer, COUNT // 10)
 
     def compare(self, name, before, after):
         self.assertEqual(before.shape, after.shape, name)

@@ -5,7 +5,7 @@ import unittest
 
 import numpy as np
 from network_testing import NetworkTest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx_models import model_of, random_tensor, value
 
 node = helper.make_node
@@ -219,6 +219,127 @@ class Rewriting(NetworkTest):
         texts = self.texts(self.kinds(model)[1])
         self.assertEqual((texts.count("normalize"), texts.count("map")), (7, 2))  # the one that is broadcast, the offset
         self.verify(model)
+
+    # ---- Quantised tensors
+
+    # Scales and zero points by name; "axis" has one for each of four channels.
+    SCHEMES = {"a": (0.05, 3), "b": (0.11, -7), "axis": ([0.02, 0.03, 0.04, 0.05], [1, 2, 3, 4])}
+
+    def pair(self, operator, scheme, x, y, **attributes):
+        return node(f"{operator}Linear", [x, scheme, f"{scheme}0"], [y], f"{operator}{y}", **attributes)
+
+    def quantised(self, nodes, inputs, outputs, constants=()):
+        """A model with the schemes' constants; `inputs` are (name, shape). What has a name that begins with q is int8."""
+        made = [part for name, (scale, zero_point) in self.SCHEMES.items() for part in
+                (numpy_helper.from_array(np.float32(scale), name), numpy_helper.from_array(np.int8(zero_point), f"{name}0"))]
+        types = {True: TensorProto.INT8, False: TensorProto.FLOAT}
+        typed = [[value(name, shape, types[name.startswith("q")]) for name, shape in some]
+                 for some in (inputs, [(name, None) for name in outputs])]
+        return model_of(nodes, *typed, [*made, *constants], opset=17)
+
+    def operations(self, model):
+        """The texts of a network's steps, up to what they compute."""
+        return ["-".join(step["operation"].split("-")[:3]) for step in self.kinds(model)[1]["steps"]]
+
+    def test_bytes_are_moved_as_they_are(self):
+        """What only moves elements between two nodes of one scheme, one behind another too; a layer before them makes bytes."""
+        constants = [integers("whole", 1, 4, 24), integers("first", 1), integers("last", 5), integers("three", 3),
+                     integers("places", 2, 0), integers("twice", 1, 1, 2, 1), integers("spread", 3, 4, 4, 6),
+                     numpy_helper.from_array(np.float32([1, 1, 2, 2]), "scales"),
+                     numpy_helper.from_array(np.random.default_rng(1).integers(-9, 9, [4, 4, 1, 1], np.int8), "qf")]
+        moves = [("Reshape", ["whole"], {}), ("Transpose", [], {"perm": [0, 2, 3, 1]}),
+                 ("Slice", ["first", "last", "three"], {}), ("Gather", ["places"], {"axis": 1}), ("Tile", ["twice"], {}),
+                 ("Expand", ["spread"], {}), ("DepthToSpace", [], {"blocksize": 2}), ("SpaceToDepth", [], {"blocksize": 2}),
+                 ("Resize", ["", "scales"], {"mode": "nearest"}),
+                 ("MaxPool", [], {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [2, 2]})]
+        nodes = [self.pair("Dequantize", "a", "qx", "x")]
+        for place, (operator, more, attributes) in enumerate(moves):
+            nodes += [node(operator, ["x", *more], [f"m{place}"], **attributes),
+                      self.pair("Quantize", "a", f"m{place}", f"q{place}")]
+        nodes += [node("Split", ["x"], ["s", "t"], axis=1), node("Concat", ["t", "s", "x"], ["c"], axis=1),
+                  node("Identity", ["c"], ["i"]), self.pair("Quantize", "a", "i", "qc")]
+        outputs = ["qc", *(f"q{place}" for place in range(len(moves)))]
+        model = self.quantised(nodes, [("qx", [1, 4, 4, 6])], outputs, constants)
+        for text in self.operations(model):
+            self.assertNotIn("f32", text)
+            self.assertFalse(text.startswith("map"), text)
+        self.verify(model)
+        nodes = [self.pair("Dequantize", "a", "qx", "x"), self.pair("Dequantize", "b", "qf", "f8"),
+                 node("Conv", ["x", "f8"], ["y"], "layer"), node("Relu", ["y"], ["r"]), node("Reshape", ["r", "whole"], ["v"]),
+                 node("Transpose", ["v"], ["u"], perm=[0, 2, 1]), self.pair("Quantize", "b", "u", "q")]
+        model = self.quantised(nodes, [("qx", [1, 4, 4, 6])], ["q"], constants)
+        self.assertEqual(self.kinds(model)[0], {"layer": 1})
+
+    def test_bytes_are_joined_under_one_scheme(self):
+        """Each part of a concatenation gets its result's at once: one that has it stays as it is, and a constant is known."""
+        constants = [random_tensor(np.random.default_rng(1), "known", 2, 2, 5)]
+        nodes = [self.pair("Dequantize", "a", "qx", "x"), self.pair("Dequantize", "b", "qy", "y"),
+                 node("Sigmoid", ["z"], ["s"]), node("Concat", ["x", "y", "s", "known"], ["c"], axis=1),
+                 self.pair("Quantize", "a", "c", "qc")]
+        inputs = [("qx", [2, 2, 5]), ("qy", [2, 3, 5]), ("z", [2, 4, 5])]
+        model = self.quantised(nodes, inputs, ["qc"], constants)
+        self.assertEqual(sorted(self.operations(model)),
+                         ["concat-s8[2x2x5],s8[2x3x5],s8[2x4x5],s8[2x2x5]-s8[2x11x5]", "map-f32[2x4x5]-s8[2x4x5]",
+                          "map-s8[2x3x5]-s8[2x3x5]"])
+        self.verify(model)
+        # Without a QuantizeLinear behind, parts of one scheme are joined as bytes, others as floats.
+        nodes = [self.pair("Dequantize", "a", "qx", "x"), self.pair("Dequantize", "a", "qw", "w"),
+                 self.pair("Dequantize", "b", "qy", "y"), node("Concat", ["x", "w"], ["c"], axis=1),
+                 node("Concat", ["x", "y"], ["d"], axis=1)]
+        model = self.quantised(nodes, [*inputs[:2], ("qw", [2, 1, 5])], ["c", "d"])
+        self.assertEqual([text for text in sorted(self.operations(model)) if text.startswith("concat")],
+                         ["concat-f32[2x2x5],f32[2x3x5]-f32[2x5x5]", "concat-s8[2x2x5],s8[2x1x5]-s8[2x3x5]"])
+        self.verify(model)
+
+    def test_bytes_that_several_read(self):
+        """Each chain makes floats of them itself; a QuantizeLinear that several would do alike is one."""
+        nodes = [self.pair("Dequantize", "a", "qx", "x"), node("Sigmoid", ["x"], ["s"]), node("Mul", ["x", "s"], ["m"]),
+                 self.pair("Quantize", "b", "m", "qm"), node("Neg", ["x"], ["n"]), self.pair("Quantize", "b", "n", "qn"),
+                 self.pair("Quantize", "b", "n", "qo"), node("Transpose", ["x"], ["t"], perm=[1, 0]),
+                 self.pair("Quantize", "b", "t", "qt"), node("Softmax", ["x"], ["y"], axis=1),
+                 self.pair("Dequantize", "b", "qo", "o"), node("Relu", ["o"], ["z"])]
+        model = self.quantised(nodes, [("qx", [6, 7])], ["qm", "qn", "qt", "y", "z"])
+        self.assertEqual(sorted(self.operations(model)),
+                         ["copy-s8[6x7]-s8[7x6]", *["map-s8[6x7]-f32[6x7]"] * 2, *["map-s8[6x7]-s8[6x7]"] * 3,
+                          "softmax-f32[6x7]-f32[6x7]"])
+        self.verify(model)
+
+    def test_floats_that_stay(self):
+        """By a scale for each channel; with an output of the model between; where readers quantise in two ways, or more
+        elements would be quantised; by what computes, and of windows of padding alone."""
+        constants = [numpy_helper.from_array(np.float32([1, 1, 2]), "scales"), integers("first", 0), integers("last", 2),
+                     integers("one", 1), integers("places", 5, 2, 0, 1, 3, 4)]
+        pick = node("Gather", ["s", "places"], ["t"], axis=2)
+        cases = [([self.pair("Dequantize", "axis", "qx", "s", axis=1), pick, self.pair("Quantize", "axis", "t", "q", axis=1)],
+                  ["q"], 1),
+                 ([node("Sigmoid", ["x"], ["s"]), pick, self.pair("Quantize", "a", "t", "q")], ["q", "t"], 1),
+                 ([node("Sigmoid", ["x"], ["s"]), pick, self.pair("Quantize", "a", "t", "qa"),
+                   self.pair("Quantize", "b", "t", "qb")], ["qa", "qb"], 1),
+                 ([node("Sigmoid", ["x"], ["s"]), pick, self.pair("Quantize", "a", "t", "q")], ["q"], 0),
+                 ([node("Sigmoid", ["x"], ["s"]), node("Split", ["s"], ["t", "u"], axis=2),
+                   self.pair("Quantize", "a", "t", "qa"), self.pair("Quantize", "b", "u", "qb")], ["qa", "qb"], 2),
+                 ([node("Sigmoid", ["x"], ["s"]), node("Slice", ["s", "first", "last", "one", "last"], ["t"]),
+                   node("Neg", ["s"], ["y"]), self.pair("Quantize", "a", "t", "q")], ["q", "y"], 1),
+                 ([self.pair("Dequantize", "a", "qx", "s"), node("Resize", ["s", "", "scales"], ["t"], mode="linear"),
+                   self.pair("Quantize", "a", "t", "q")], ["q"], 1),
+                 ([self.pair("Dequantize", "a", "qx", "s"), node("MaxPool", ["s"], ["t"], kernel_shape=[1], pads=[1, 0]),
+                   self.pair("Quantize", "a", "t", "q")], ["q"], 1)]
+        for nodes, outputs, moved in cases:
+            inputs = [("x", [1, 4, 6])] if any("x" in part.input for part in nodes) else [("qx", [1, 4, 6])]
+            texts = self.operations(self.quantised(nodes, inputs, outputs, constants))
+            self.assertEqual(len([text for text in texts if "f32" in text and not text.startswith("map")]), moved, texts)
+
+    def test_numbers_are_no_tensors_of_a_chain(self):
+        """However many a chain reads, it is one kernel."""
+        nodes, last = [], "qx"
+        for step in range(7):
+            nodes += [self.pair("Dequantize", "ab"[step % 2], last, f"x{step}"),
+                      node("Mul", [f"x{step}", f"f{step}"], [f"y{step}"]),
+                      self.pair("Quantize", "ba"[step % 2], f"y{step}", f"q{step}")]
+            last = f"q{step}"
+        constants = [numpy_helper.from_array(np.float32(1 + step / 7), f"f{step}") for step in range(7)]
+        model = self.quantised(nodes, [("qx", [3, 5])], [last], constants)
+        self.assertEqual(self.operations(model), ["map-s8[3x5]-s8[3x5]"])
 
 
 if __name__ == "__main__":

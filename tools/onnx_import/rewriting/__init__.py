@@ -7,10 +7,11 @@ from rewriting.linear import with_convolutions
 from rewriting.normalization import with_normalizations
 from rewriting.padding import with_own_pads
 from rewriting.products import with_own_factors
+from rewriting.quantized import with_quantized_moves
 from rewriting.scatter import without_known_scatters
 
-PASSES = (without_idle_nodes, with_joined_concats, without_known_scatters, with_own_pads, with_normalizations, with_convolutions, with_ends_at_layers,
-          with_own_factors)
+PASSES = (without_idle_nodes, with_joined_concats, without_known_scatters, with_own_pads, with_normalizations,
+          with_convolutions, with_ends_at_layers, with_own_factors, with_quantized_moves)
 
 
 def rewrite(graph):

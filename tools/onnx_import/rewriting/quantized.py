@@ -1,0 +1,208 @@
+"""Nodes that only move or select elements, between a DequantizeLinear and a QuantizeLinear: they do so with bytes as well as
+with floats, which are four times as large. Quantisers put the pair around every node of a model."""
+
+import collections
+import itertools
+
+import numpy as np
+import onnx
+
+from operations import is_map
+from operations.gathering import Windows
+from rewriting.idle import make_outputs_at_once, renamed
+from terms import BYTES, NodeError, attribute_values, copied, input_name, is_layer, is_onnx, outer_names
+
+# Those whose results are elements of their first input: all else that they read says which.
+MOVES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity", "Expand", "Tile",
+         "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "MaxPool"}
+# How a tensor is quantised as a whole; schemes that are equal give the same bytes.
+Scheme = collections.namedtuple("Scheme", "scale zero_point element_type")
+
+
+def with_quantized_moves(graph):
+    """Moves each DequantizeLinear behind such nodes and each QuantizeLinear in front of them, until none can go on."""
+    moves = Moves(graph)
+    while moves.down() | moves.up():
+        pass
+    make_outputs_at_once(graph, {name for node in graph.nodes for name in outer_names(node)})
+
+
+class Moves:
+    """A DequantizeLinear only goes down and a QuantizeLinear only up: where two of one scheme meet, both are gone."""
+
+    def __init__(self, graph):
+        self.graph = graph
+
+    def set_nodes(self, nodes):
+        """Without those that quantise, or the other way around, what nobody reads any more."""
+        kept, read = [], {*self.graph.outputs, *(name for node in nodes for name in outer_names(node))}
+        for node in reversed(nodes):
+            if is_onnx(node) and node.op_type in ("QuantizeLinear", "DequantizeLinear") and not read.intersection(node.output):
+                continue
+            read.update(node.input)
+            kept.append(node)
+        self.graph.set_nodes(kept[::-1])
+
+    def new_bytes(self, name, element_type, shape):
+        """The name of a new value, of what another one is quantised to."""
+        names = (f"{name}/quantized{number or ''}" for number in itertools.count())
+        new = next(name for name in names if name not in self.graph.types and name not in self.graph.makers)
+        self.graph.set_type(new, element_type, shape)
+        return new
+
+    # ---- DequantizeLinear
+
+    def down(self):
+        """Whether any DequantizeLinear was moved, or a QuantizeLinear left out that makes what is there already."""
+        names, floats, known, nodes, changed = {}, {}, {}, [], False
+        for node in self.graph.nodes:
+            node = renamed(node, names)
+            scheme = scheme_of(self.graph, node)
+            if scheme and node.op_type == "DequantizeLinear":
+                floats[node.output[0]] = (node, scheme)
+            elif scheme:
+                same = self.bytes_of(node, scheme, floats, known)
+                if same is not None:
+                    changed = True
+                    if node.output[0] not in self.graph.outputs:
+                        names[node.output[0]] = same
+                        continue
+                    node = onnx.helper.make_node("Identity", [same], list(node.output), node.name)
+                else:
+                    known[node.input[0], scheme] = node.output[0]
+            elif data := self.data_of(node):
+                found = [floats.get(node.input[place], (None, None)) for place in data]
+                if None not in found[0] and all(other == found[0][1] for _, other in found):
+                    made = self.moved_down(node, data, [maker for maker, _ in found], found[0][1])
+                    floats.update((part.output[0], (part, found[0][1])) for part in made[1:])
+                    nodes += made
+                    changed = True
+                    continue
+            nodes.append(node)
+        if changed:
+            self.set_nodes(nodes)
+        return changed
+
+    def bytes_of(self, node, scheme, floats, known):
+        """The value that a QuantizeLinear gives, where there is one: what its input was dequantised from, which rounding finds
+        again, or the result of another one."""
+        maker, other = floats.get(node.input[0], (None, None))
+        return maker.input[0] if other == scheme else known.get((node.input[0], scheme))
+
+    def moved_down(self, node, data, makers, scheme):
+        """The node reading bytes, and a DequantizeLinear for each of its results."""
+        inputs, outputs, behind = list(node.input), list(node.output), []
+        for place, maker in zip(data, makers):
+            inputs[place] = maker.input[0]
+        for place, name in enumerate(node.output):
+            if name:
+                outputs[place] = self.new_bytes(name, scheme.element_type, self.graph.shape(name))
+                behind.append(copied(makers[0], [outputs[place], *makers[0].input[1:]], [name]))
+        return [copied(node, inputs, outputs), *behind]
+
+    # ---- QuantizeLinear
+
+    def up(self):
+        """Whether any QuantizeLinear was moved."""
+        gone, replaced = set(), {}
+        for node in self.graph.nodes:
+            data = self.data_of(node)
+            readers = self.quantizers_behind(node) if data else []
+            if readers and self.pays(node, [node.input[place] for place in data]):
+                gone.update(id(reader) for reader in readers)
+                replaced[id(node)] = self.moved_up(node, data, readers)
+        if replaced:
+            self.set_nodes([part for node in self.graph.nodes if id(node) not in gone
+                            for part in replaced.get(id(node), [node])])
+        return bool(replaced)
+
+    def quantizers_behind(self, node):
+        """A QuantizeLinear for each of the node's results, all of one scheme, that alone reads it; else none."""
+        readers = [self.graph.only_reader(name) for name in node.output if name]
+        schemes = {reader and scheme_of(self.graph, reader) for reader in readers}
+        alike = len(schemes) == 1 and None not in schemes and all(reader.op_type == "QuantizeLinear" for reader in readers)
+        return readers if alike else []
+
+    def pays(self, node, names):
+        """Whether no more elements are quantised in front of a node, or whatever makes them does it on the way."""
+        before, after = (sum(int(np.prod(self.graph.shape(name), dtype=np.int64)) for name in some if name)
+                         for some in (dict.fromkeys(names), node.output))
+        return before <= after or all(self.graph.only_reader(name) is node and self.takes(name) for name in names)
+
+    def takes(self, name):
+        maker = self.graph.makers.get(name)
+        return maker is not None and (is_map(maker, self.graph) or is_layer(maker) or self.data_of(maker) is not None)
+
+    def moved_up(self, node, data, readers):
+        """A QuantizeLinear for each input, and the node reading bytes."""
+        inputs, made = list(node.input), {}
+        for place in data:
+            x = node.input[place]
+            if x not in made:
+                name = self.new_bytes(x, self.graph.element_type(readers[0].output[0]), self.graph.shape(x))
+                made[x] = copied(readers[0], [x, *readers[0].input[1:]], [name])
+                if x in self.graph.constants:
+                    self.graph.constants.add(name)
+            inputs[place] = made[x].output[0]
+        results = iter(reader.output[0] for reader in readers)
+        return [*made.values(), copied(node, inputs, [next(results) if name else name for name in node.output])]
+
+    # ---- What moves
+
+    def data_of(self, node):
+        """The places of the inputs whose elements a node moves; None where it computes something, or is known."""
+        graph = self.graph
+        if not is_onnx(node) or not node.input or any(name in graph.constants for name in node.output) \
+                or not all(graph.shape(name) for name in [node.input[0], *filter(None, node.output)]):
+            return None
+        if node.op_type == "Concat":
+            return list(range(len(node.input))) if all(graph.shape(name) for name in node.input) else None
+        known = node.op_type == "Gather" or all(name in graph.constants for name in node.input[1:] if name)
+        if node.op_type not in MOVES or not known or (node.op_type != "Split" and any(node.output[1:])):
+            return None
+        attributes = attribute_values(node)
+        if node.op_type in ("Resize", "Upsample"):
+            picks = attributes.get("mode", b"nearest") == b"nearest" \
+                and attributes.get("coordinate_transformation_mode") != b"tf_crop_and_resize"
+            return [0] if picks else None
+        return [0] if node.op_type != "MaxPool" or has_whole_windows(graph, node, attributes) else None
+
+
+def scheme_of(graph, node):
+    """How a node quantises its tensor, or what it dequantises; None where it does neither, or by more than two numbers that are
+    known."""
+    if not is_onnx(node) or node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
+        return None
+    values = [node.input[0], node.output[0]]
+    small, wide = values[::-1] if node.op_type == "QuantizeLinear" else values
+    names, attributes = [name for name in node.input[1:3] if name], attribute_values(node)
+    if graph.element_type(small) not in BYTES or graph.element_type(wide) != "FLOAT" or not graph.shape(wide) \
+            or wide in graph.constants and node.op_type == "QuantizeLinear" or attributes.get("block_size", 0) \
+            or attributes.get("precision", 0) or not all(name in graph.constants for name in names):
+        return None
+    try:
+        numbers = [np.asarray(graph.value(name)) for name in names]
+    except NodeError:  # whoever takes the node tells it
+        return None
+    if any(number.size != 1 or number.ndim > 1 for number in numbers) or numbers[0].dtype != np.float32:
+        return None
+    scale, zero_point = float(numbers[0].reshape(-1)[0]), int(numbers[1].reshape(-1)[0]) if input_name(node, 2) else 0
+    # Else products by it, and quotients of these, are not near the integers.
+    is_usual = float(np.finfo(np.float32).tiny) <= scale <= 1e30
+    return Scheme(scale, zero_point, graph.element_type(small)) if is_usual else None
+
+
+def has_whole_windows(graph, node, attributes):
+    """Whether each of a MaxPool's windows has an element, which the largest of bytes then is as of floats: of padding alone
+    they make different numbers."""
+    shape, result = graph.shape(node.input[0]), graph.shape(node.output[0])
+    try:
+        windows = Windows(attributes, shape, result)
+    except NodeError:
+        return False
+    for size, count, kernel, stride, dilation, begin in zip(shape[2:], result[2:], windows.kernel, windows.strides,
+                                                            windows.dilations, windows.begin):
+        places = np.arange(count)[:, None] * stride - begin + np.arange(kernel) * dilation
+        if not ((places >= 0) & (places < size)).any(axis=1).all():
+            return False
+    return True
