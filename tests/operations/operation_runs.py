@@ -108,10 +108,10 @@ def compile_texts(texts, folder, target="host"):
 
 
 class Kernels:
-    """Operations compiled for this processor, by their texts."""
+    """Operations compiled for this processor, or a target that it runs, by their texts."""
 
-    def __init__(self, texts, folder):
-        self.facts = compile_texts(texts, folder)
+    def __init__(self, texts, folder, target="host"):
+        self.facts = compile_texts(texts, folder, target)
         objects = [os.path.join(folder, answer["symbol"] + ".o") for answer in self.facts.values() if "error" not in answer]
         library = os.path.join(folder, "operations.so")
         with open(os.path.join(folder, "objects"), "w", encoding="utf-8") as file:

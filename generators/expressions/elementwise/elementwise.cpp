@@ -1,26 +1,21 @@
 // Reading elementwise expressions, and what their functions compute.
 #include "expressions/elementwise/elementwise.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
 
 #include "expressions/activation.h"
 #include "expressions/elementwise/element_type.h"
+#include "expressions/elementwise/quantization.h"
 #include "expressions/elementwise/strict_math.h"
+#include "expressions/elementwise/term.h"
 
 namespace kiln {
-
-// A number, an operand, an earlier step, or a function of terms.
-struct ElementwiseExpression::Term {
-    enum Kind { number, operand, step, call } kind = number;
-    TextNumber value;  // a number
-    size_t index = 0;  // an operand, a step
-    std::string name;  // a function
-    std::vector<TermPtr> arguments;
-};
 
 namespace {
 
@@ -239,6 +234,10 @@ const std::map<std::string, Function> functions = {
     {"shift_right", {2, Takes::integers, [](const Exprs &v) { return shift(v, false); }}},
 };
 
+const std::set<std::string> transcendental = {
+    "pow",   "exp",   "log",   "sin", "cos",     "tan",  "asin",      "acos", "atan",  "sinh",     "cosh", "tanh",
+    "asinh", "acosh", "atanh", "erf", "sigmoid", "gelu", "gelu_tanh", "mish", "swish", "softplus", "elu"};
+
 [[noreturn]] void refuse(const std::string &message) {
     throw std::invalid_argument("expression: " + message);
 }
@@ -330,6 +329,11 @@ int functions_in(const Term &term) {
     return count;
 }
 
+bool has_transcendental(const Term &term) {
+    return (term.kind == Term::call && transcendental.contains(term.name)) ||
+           std::ranges::any_of(term.arguments, [](const TermPtr &argument) { return has_transcendental(*argument); });
+}
+
 // An integer's text may say more digits than a double holds.
 Expr number_of(Type type, const TextNumber &number) {
     const bool is_whole = number.text.find_first_not_of("-0123456789") == std::string::npos;
@@ -350,12 +354,12 @@ Expr number_of(Type type, const TextNumber &number) {
 // Functions write their arguments several times: what they compute has a name.
 class Builder {
   public:
-    Builder(const Exprs &operands, const std::vector<TermPtr> &steps) {
+    Builder(const Exprs &operands, const std::vector<TermPtr> &steps) : terms_(steps) {
         for (const Expr &operand : operands) {
             operands_.push_back(lets_.named(operand));
         }
         for (const TermPtr &step : steps) {
-            steps_.push_back(value(*step));
+            steps_.push_back(value(step));
         }
     }
 
@@ -363,18 +367,31 @@ class Builder {
 
   private:
     // `wanted` is the type of a number.
-    Expr value(const Term &term, Type wanted = Halide::Float(32)) {
-        switch (term.kind) {
+    Expr value(const TermPtr &term, Type wanted = Halide::Float(32)) {
+        switch (term->kind) {
             case Term::number:
-                return number_of(wanted, term.value);
+                return number_of(wanted, term->value);
             case Term::operand:
-                return operands_[term.index];
+                return operands_[term->index];
             case Term::step:
-                return steps_[term.index];
+                return steps_[term->index];
             case Term::call:
-                return lets_.named(call(term));
+                return lets_.named(quantization_or_call(term));
         }
         return Expr();
+    }
+
+    Expr quantization_or_call(const TermPtr &term) {
+        if (const auto quantized = quantized_of(term, terms_)) {
+            if (const Expr v = value(quantized->value); v.type() == Halide::Float(32)) {
+                return quantized->integer(v);
+            }
+        } else if (const auto dequantized = dequantized_of(term, terms_)) {
+            if (const Expr v = value(dequantized->of.value); v.type() == Halide::Float(32)) {
+                return dequantized->whole_number(v);
+            }
+        }
+        return call(*term);
     }
 
     Expr call(const Term &term) {
@@ -382,15 +399,15 @@ class Builder {
         if (type_behind(term.name, "cast_", &type)) {
             return term.arguments[0]->kind == Term::number && type != ElementType::boolean
                        ? number_of(compute_type(type), term.arguments[0]->value)
-                       : cast_element(type, value(*term.arguments[0]));
+                       : cast_element(type, value(term.arguments[0]));
         }
         if (type_behind(term.name, "saturate_", &type)) {
-            const Expr v = value(*term.arguments[0]);
+            const Expr v = value(term.arguments[0]);
             return strict::saturating_cast(compute_type(type), v.type().is_float() ? strict::round(v) : v);
         }
         if (term.name == "where") {
             Exprs v = values({term.arguments[1], term.arguments[2]}, term.name);
-            const Expr condition = value(*term.arguments[0]);
+            const Expr condition = value(term.arguments[0]);
             if (!condition.type().is_bool()) {
                 refuse("the condition of where is not bool");
             }
@@ -411,7 +428,7 @@ class Builder {
             if (terms[i]->kind == Term::number) {
                 continue;
             }
-            result[i] = value(*terms[i]);
+            result[i] = value(terms[i]);
             if (is_known && result[i].type() != type) {
                 std::ostringstream message;
                 message << name << " of " << type << " and " << result[i].type();
@@ -422,7 +439,7 @@ class Builder {
         }
         for (size_t i = 0; i < terms.size(); i++) {
             if (terms[i]->kind == Term::number) {
-                result[i] = value(*terms[i], type);
+                result[i] = value(terms[i], type);
             }
         }
         return result;
@@ -441,6 +458,7 @@ class Builder {
         }
     }
 
+    const std::vector<TermPtr> &terms_;
     Exprs operands_, steps_;
     Lets lets_;
 };
@@ -473,6 +491,10 @@ int ElementwiseExpression::functions() const {
         count += functions_in(*step);
     }
     return count;
+}
+
+bool ElementwiseExpression::is_transcendental() const {
+    return std::ranges::any_of(steps_, [](const TermPtr &step) { return has_transcendental(*step); });
 }
 
 Halide::Expr ElementwiseExpression::build(const std::vector<Halide::Expr> &operands) const {

@@ -26,6 +26,8 @@ class ElementwiseExpression {
     Halide::Expr build(const std::vector<Halide::Expr> &operands) const;
     // How many functions it has, which says how long it takes.
     int functions() const;
+    // Whether any of them is computed by a series, and takes as long as a dozen others.
+    bool is_transcendental() const;
 
   private:
     std::vector<TermPtr> steps_;

@@ -28,6 +28,11 @@ class Map : public Operation {
     std::vector<int64_t> extents() const override { return extents_of(loops_); }
 
     Halide::Func build(const std::vector<Halide::Func> &inputs, const TargetModel &target) const override {
+        return looks_up() ? build_by_table(inputs[0], target) : build_by_vectors(inputs, target);
+    }
+
+  private:
+    Halide::Func build_by_vectors(const std::vector<Halide::Func> &inputs, const TargetModel &target) const {
         const std::vector<Halide::Var> at = vars_of(loops_);
         std::vector<Halide::Expr> operands;
         int lanes = lanes_of(target, storage_type(output_));
@@ -41,7 +46,34 @@ class Map : public Operation {
         return out;
     }
 
-  private:
+    // Whether what becomes of each value of a byte is computed once, and elements are looked up: each takes three
+    // instructions, as many as its share of a vector's where a function is a series.
+    bool looks_up() const {
+        int64_t elements = 1;
+        for (const int64_t extent : extents()) {
+            elements *= extent;
+        }
+        return types_.size() == 1 && (types_[0] == ElementType::s8 || types_[0] == ElementType::u8) &&
+               elements >= 2 * byte_values && expression_.is_transcendental();
+    }
+
+    Halide::Func build_by_table(const Halide::Func &input, const TargetModel &target) const {
+        const Halide::Var value("value");
+        Halide::Func table("table");
+        const Halide::Expr stored = Halide::cast(storage_type(types_[0]), value);
+        table(value) = store_element(output_, expression_.build({load_element(types_[0], stored)}));
+        table.compute_root().bound(value, 0, byte_values);
+        table.vectorize(value, std::min(byte_values, lanes_of(target, storage_type(output_))));
+        const std::vector<Halide::Var> at = vars_of(loops_);
+        Halide::Func out("out");
+        const Halide::Expr byte = Halide::reinterpret<uint8_t>(input(place_of(loops_, 0, exprs(at))));
+        out(at) = table(Halide::cast<int32_t>(byte));
+        schedule_elements(out, extents(), 1, 3);
+        return out;
+    }
+
+    static constexpr int byte_values = 256;
+
     static std::vector<ElementType> types_of(const OperationTensors &tensors) {
         std::vector<ElementType> types;
         for (const OperationTensor &input : tensors.inputs) {
