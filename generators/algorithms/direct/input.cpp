@@ -146,12 +146,12 @@ PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSched
 }
 
 // Rows of x are loaded, and as many as a lane sums stored together, with what stands for 0 around the image and beyond
-// the channels.
-InterleavedInput interleave_channels(const DirectStages &s, const Problem &problem, int dot_width,
+// the channels. `stride`: by which remainders positions lie.
+InterleavedInput interleave_channels(const DirectStages &s, const Problem &problem, int dot_width, int stride,
                                      const Operands &operands, Halide::Type type) {
     const Var product("pair"), step("step"), remainder("remainder");
     const std::vector<Var> i = vars("i", s.axes.size());
-    const int channels = static_cast<int>(problem.in_channels), stride = s.axes[0].stride;
+    const int channels = static_cast<int>(problem.in_channels);
     const AxisMap::Range row = s.axes[0].reads_inside();
     const Expr channel = step * dot_width + product, zero = zero_point(problem, type);
     const bool whole = s.input_channels == channels;
@@ -221,6 +221,15 @@ bool reads_elements(const Problem &problem, const DirectSchedule &schedule, cons
     return schedule.dot_width == 1 && is_panel_in_group(problem, schedule) && !stages_inputs(problem, schedule, target);
 }
 
+// Whether few channels-first planes, the channels of a step or two, are copied as pixels of so many: by vectors of
+// each plane, where other copies would take a pixel at a time.
+bool interleaves_planes(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
+    constexpr int most_steps = 2;
+    return !target.is_gpu() && schedule.with<ChannelLanes>() != nullptr && schedule.dot_width > 1 &&
+           problem.x_layout == Layout::ncx && problem.groups == 1 &&
+           problem.in_channels <= most_steps * schedule.dot_width;
+}
+
 // x over (c, position in flattened rows, q of the other axes, n).
 FlattenedRows flatten_rows(const DirectStages &s, const Operands &operands) {
     FlattenedRows result;
@@ -273,8 +282,10 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
                                       (compensates_zero_point(problem, type) || !skips_padding(schedule, s.axes, a))));
     }
     const auto *amx = schedule.with<AmxLanes>();
-    if (amx != nullptr && amx->pixel_lanes) {
-        s.interleaved_input = interleave_channels(s, problem, schedule.dot_width, operands, type);
+    const bool pixel_lanes = amx != nullptr && amx->pixel_lanes;
+    if (pixel_lanes || interleaves_planes(problem, schedule, target)) {
+        s.interleaved_input =
+            interleave_channels(s, problem, schedule.dot_width, pixel_lanes ? s.axes[0].stride : 1, operands, type);
         s.input = s.interleaved_input->interleaved;
         return;
     }
