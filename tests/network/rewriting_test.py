@@ -341,6 +341,21 @@ class Rewriting(NetworkTest):
         model = self.quantised(nodes, [("qx", [3, 5])], [last], constants)
         self.assertEqual(self.operations(model), ["map-s8[3x5]-s8[3x5]"])
 
+    def test_series_of_bytes(self):
+        """What a byte alone becomes by a series is a kernel of its own, which looks it up; not of few elements."""
+        nodes = [self.pair("Dequantize", "a", "qx", "x"), node("Mul", ["x", "f"], ["m"]), self.pair("Quantize", "b", "m", "qm"),
+                 self.pair("Dequantize", "b", "qm", "v"), node("Sigmoid", ["v"], ["s"]), self.pair("Quantize", "a", "s", "qs"),
+                 self.pair("Dequantize", "a", "qs", "t"), node("Mul", ["v", "t"], ["u"]), self.pair("Quantize", "a", "u", "qu"),
+                 self.pair("Dequantize", "a", "qu", "w"), self.pair("Dequantize", "b", "qz", "z"),
+                 node("Add", ["w", "z"], ["y"]), self.pair("Quantize", "b", "y", "qy")]
+        constants = [random_tensor(np.random.default_rng(1), "f", 4, 1)]
+        cases = [(200, ["map-s8[4x200],f32[4x1]-s8[4x200]", "map-s8[4x200]-s8[4x200]", "map-s8[4x200],s8[4x200]-s8[4x200]"]),
+                 (50, ["map-s8[4x50],f32[4x1],s8[4x50]-s8[4x50]"])]
+        for size, kernels in cases:
+            model = self.quantised(nodes, [("qx", [4, size]), ("qz", [4, size])], ["qy"], constants)
+            self.assertEqual(self.operations(model), kernels)
+            self.verify(model)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

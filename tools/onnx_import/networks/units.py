@@ -2,9 +2,9 @@
 each other."""
 
 import collections
-import math
 
 from networks import long_tail
+from networks.lookups import Lookups, is_number
 from reading.branches import is_requirement
 from reading.order import names_of
 from terms import BYTES, is_onnx
@@ -81,12 +81,12 @@ def readers_of(units):
 def chained(graph, units, is_map):
     """The units with elementwise nodes joined, where nobody else reads what is between them. A node that makes floats of
     bytes is in each chain that reads it."""
-    readers, chains = readers_of(units), {}  # the chains that each unit is in
+    readers, lookups, chains = readers_of(units), Lookups(graph, units, is_map), {}  # the chains that each unit is in
     for unit in reversed(units):
         if unit.kind != "node" or not is_map(unit.node):
             continue
         behind = {id(chain): chain for reader in readers[unit.outputs[0]] for chain in chains.get(id(reader), [None])}
-        joined = [chain for chain in behind.values() if chain is not None and may_join(graph, unit, chain)]
+        joined = [chain for chain in behind.values() if chain is not None and may_join(graph, unit, chain, lookups)]
         if len(behind) > 1 and not widens(graph, unit):
             joined = []
         for chain in joined:
@@ -158,16 +158,10 @@ def taken_apart(unit):
     return [Unit("node", [node], node.input, node.output) for node in unit.nodes]
 
 
-def may_join(graph, unit, chain):
-    if unit.outputs[0] in graph.outputs or len(chain) >= MOST_NODES:
+def may_join(graph, unit, chain, lookups):
+    if unit.outputs[0] in graph.outputs or len(chain) >= MOST_NODES or lookups.end_at(unit.outputs[0], chain[-1].outputs[0]):
         return False
     read = {name for part in [unit, *chain] for name in part.inputs}
     made = {name for part in [unit, *chain] for name in part.outputs}
     tensors = [name for name in read - made if not is_number(graph, name)]
     return len(tensors) <= MOST_READ and graph.shape(unit.outputs[0]) == graph.shape(chain[-1].outputs[0])
-
-
-def is_number(graph, name):
-    """Whether a value is a constant of one element, which is a part of an expression."""
-    shape = graph.shape(name) if name in graph.constants else None
-    return shape is not None and math.prod(shape) == 1
