@@ -310,8 +310,14 @@ bool transposes_output(const Problem &problem, const DirectSchedule &schedule) {
     }
     const int panel_bytes = schedule.panel() * sum_type(problem).bytes();
     const bool whole_lines = panel_bytes % line_bytes == 0 || problem.out_channels <= schedule.panel();
-    return (bytes < 4 ? whole_lines : bytes == 4 && channel_bytes % crowding_bytes == 0) &&
-           problem.out_channels % transposed_channels == 0 && axes[0].out >= transposed_positions;
+    const bool whole_blocks = problem.out_channels % transposed_channels == 0;
+    return (bytes < 4 ? whole_lines && problem.out_channels > 1
+                      : bytes == 4 && whole_blocks && channel_bytes % crowding_bytes == 0) &&
+           axes[0].out >= transposed_positions;
+}
+
+int transposed_block_channels(const Problem &problem) {
+    return lanes_within(problem.out_channels, transposed_channels);
 }
 
 bool picks_output(const Problem &problem, const DirectSchedule &schedule) {

@@ -151,6 +151,9 @@ bool gathers_few(const Problem &problem, const DirectSchedule &schedule);
 // lines.
 bool transposes_output(const Problem &problem, const DirectSchedule &schedule);
 
+// How many channels a block of y has that is transposed; the last block overlaps the one before where it is not whole.
+int transposed_block_channels(const Problem &problem);
+
 // Whether a processor's kernel picks y's elements from whole phases: those of y have unequal sizes, or y is transposed.
 bool picks_output(const Problem &problem, const DirectSchedule &schedule);
 

@@ -280,8 +280,9 @@ void schedule_rows_of_groups(DirectStages &s, const Problem &problem, const Dire
 
 void schedule_transposed_output(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const Var blocks("blocks"), channels("channels");
-    schedule_transpose(s.y, *s.transposed_block, s.y.args()[1], s.c, transposed_positions, transposed_channels, blocks,
-                       channels, TailStrategy::RoundUp);
+    const int narrow = transposed_block_channels(problem), all_channels = static_cast<int>(problem.out_channels);
+    schedule_transpose(s.y, *s.transposed_block, s.y.args()[1], s.c, transposed_positions, narrow, blocks, channels,
+                       tail(all_channels, narrow));
     if (!schedule.parallel) {
         return;
     }
@@ -292,7 +293,9 @@ void schedule_transposed_output(DirectStages &s, const Problem &problem, const D
     for (size_t a = s.axes.size(); a-- > 1;) {
         loops.push_back({s.y.args()[a + 1], s.axes[a].out});
     }
-    loops.push_back({channels, static_cast<int>(problem.out_channels) / transposed_channels});
+    if (all_channels % narrow == 0) {  // else two threads would write what two blocks have in common
+        loops.push_back({channels, all_channels / narrow});
+    }
     const Var run("run");
     s.y.split(blocks, run, blocks, 1);  // the loop that blocks are transposed in stays one
     loops.push_back({run, ceil_div(s.axes[0].out, transposed_positions)});
