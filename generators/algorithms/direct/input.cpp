@@ -231,7 +231,7 @@ bool interleaves_planes(const Problem &problem, const DirectSchedule &schedule, 
 }
 
 // x over (c, position in flattened rows, q of the other axes, n).
-FlattenedRows flatten_rows(const DirectStages &s, const Operands &operands) {
+FlattenedRows flatten_rows(const DirectStages &s, const Problem &problem, const Operands &operands, Halide::Type type) {
     FlattenedRows result;
     const Expr p = result.position, row = s.axes[0].in;
     std::vector<Var> at = {s.c, result.position};
@@ -243,7 +243,7 @@ FlattenedRows flatten_rows(const DirectStages &s, const Operands &operands) {
     at.push_back(s.n);
     x.emplace_back(s.n);
     result.end_to_end = Func("end_to_end");
-    (*result.end_to_end)(at) = operands.x(x);
+    (*result.end_to_end)(at) = widen(problem, operands.sizes, type, operands.x(x));
     return result;
 }
 
@@ -290,7 +290,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         return;
     }
     if (schedule.with<FlattenedRowLanes>() != nullptr) {
-        s.flattened_rows = flatten_rows(s, operands);
+        s.flattened_rows = flatten_rows(s, problem, operands, type);
         s.input = *s.flattened_rows->end_to_end;
         return;
     }
@@ -304,14 +304,15 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     const bool by_vectors = !target.is_gpu() && !target.lane_indexed_fma && amx == nullptr;
     const bool separates = by_vectors && schedule.with<RowLanes>() != nullptr && s.axes[0].stride > 1;
     const bool by_groups = amx != nullptr && amx->copies_groups;
-    if (!pads && !separates && !by_groups && (!planes || broadcasts) && same_type) {
-        s.input = operands.x;
-        return;
-    }
     Func wide("wide");
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
     wide(at) = widen(problem, operands.sizes, type, operands.x(same));
+    const bool is_read = !pads && !separates && !by_groups && (!planes || broadcasts);
+    if (is_read && (same_type || schedule.has_row_lanes())) {  // rows are converted where they are loaded
+        s.input = same_type ? operands.x : wide;
+        return;
+    }
     if (planes && !broadcasts) {
         s.transposed_input = {Func("transposed_x"), wide};
         s.transposed_input->copy(at) = wide(same);

@@ -132,7 +132,7 @@ void DirectSchedule::check(const Problem &problem) const {
     if (has_row_lanes() && (!kiln::has_row_lanes(problem) || (rows > 1 && axes[1].reads_outside()))) {
         throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
     }
-    if (const auto *row = with<RowLanes>(); row != nullptr && row->prefetch_distance > 0 && copies_rows(axes[0])) {
+    if (const auto *row = with<RowLanes>(); row != nullptr && row->prefetch_distance > 0 && !reads_rows_of_x(problem)) {
         throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: a copy of x is read here");
     }
     if (transposed_x && !reads_planes(problem, *this)) {
@@ -176,14 +176,19 @@ void DirectSchedule::check(const Problem &problem) const {
 bool has_row_lanes(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const AxisMap &row = axes[0];
-    return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && problem.x_type == DType::f32 &&
-           problem.w_type == DType::f32 && problem.y_type == DType::f32 && row.kernel % row.phases == 0 &&
+    const auto sums_f32 = [](DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; };
+    return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && sums_f32(problem.x_type) &&
+           sums_f32(problem.w_type) && sums_f32(problem.y_type) && row.kernel % row.phases == 0 &&
            row.offset_is_bounded() && phases_are_whole(axes) &&
            (problem.groups == 1 || problem.out_channels > problem.groups || row.phases > 1);
 }
 
 bool copies_rows(const AxisMap &row) {
     return row.reads_outside() || row.stride > 1;
+}
+
+bool reads_rows_of_x(const Problem &problem) {
+    return problem.x_type == DType::f32 && !copies_rows(axis_maps(problem)[0]);
 }
 
 bool flattens_rows(const Problem &problem) {

@@ -88,12 +88,15 @@ struct DirectSchedule {
     void check(const Problem &problem) const;
 };
 
-// Whether vectors may be of row lanes: float32, channels-first x and y, phases along the innermost axis that all have
-// as many taps. Those phases' vectors are interleaved to rows. Rows that are padded or strided are copied.
-// Channels that are a group each, which are lanes otherwise, have row lanes where there are several such phases:
-// elements of a vector of channels would be written one by one.
+// Whether vectors may be of row lanes: floats that are summed in float32, channels-first x and y, phases along the
+// innermost axis that all have as many taps. Those phases' vectors are interleaved to rows. Rows that are padded or
+// strided are copied. Channels that are a group each, which are lanes otherwise, have row lanes where there are several
+// such phases: elements of a vector of channels would be written one by one.
 bool has_row_lanes(const Problem &problem);
 bool copies_rows(const AxisMap &row);
+
+// Whether row lanes are loaded from x as they are multiplied, neither copied nor converted, and may be fetched ahead.
+bool reads_rows_of_x(const Problem &problem);
 
 // Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
 // their length matter to its sums.

@@ -59,8 +59,10 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     if (has_row_lanes(problem) && !target.lane_indexed_fma) {
         lanes = halves(target.lanes(32), std::min(lanes.front(), target.lanes(32) / 2));
         channels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13, 14};
-        distances = halves(default_prefetch_distance(problem), default_prefetch_distance(problem) / 2);
-        distances.insert(distances.begin(), 0);
+        if (reads_rows_of_x(problem)) {
+            distances = halves(default_prefetch_distance(problem), default_prefetch_distance(problem) / 2);
+            distances.insert(distances.begin(), 0);
+        }
     }
     const bool flattens = flattens_rows(problem), flattens_tiles = can_flatten_tiles(problem, DirectSchedule());
     if ((flattens || flattens_tiles) && !target.lane_indexed_fma) {

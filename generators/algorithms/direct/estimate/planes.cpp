@@ -146,18 +146,20 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
         return panels_of_row_cycles(problem, axes, s, target);
     }
     const bool copied = s.with<FlattenedRowLanes>() != nullptr || (s.has_row_lanes() && copies_rows(axes[0]));
-    if (problem.x_layout != Layout::ncx || problem.x_type != DType::f32 || copied || target.lane_indexed_fma) {
+    const bool reads_x = problem.x_type == DType::f32 || s.has_row_lanes();
+    if (problem.x_layout != Layout::ncx || !reads_x || copied || target.lane_indexed_fma) {
         return 0;
     }
+    const int element = halide_type(problem.x_type).bytes();
     const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
-    const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * 4.0 / line_bytes);  // of a step
-    double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                        // of a tile
+    const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * element * 1.0 / line_bytes);  // of a step
+    double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                                  // of a tile
     const auto taps = static_cast<double>(taps_of_phase(axes));
     if (s.has_row_lanes()) {
         outputs *= axes[0].phases;
     }
     const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
-    const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, sizeof(float));
+    const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, element);
     // Of a cache's sets, lines that are a multiple of so much apart share one in as many as it has. Beyond a page it is
     // chance which they fall into.
     const auto apart = static_cast<double>(std::min(page_bytes, plane_bytes & -plane_bytes));
@@ -165,7 +167,7 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     if (x_bytes > far_share * static_cast<double>(core.l2.bytes)) {
         return steps * lines * far_wait * core.last.latency;
     }
-    const bool far = s.has_row_lanes() && problem.x_elements() * static_cast<int64_t>(sizeof(float)) > core.l2.bytes;
+    const bool far = s.has_row_lanes() && problem.x_elements() * element > core.l2.bytes;
     const double x_vectors = static_cast<double>(problem.x_elements()) / s.lanes;
     const double waits = far ? x_vectors * far_vector_cycles(problem, s.vectors, plane_bytes, target) : 0;
     const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
