@@ -267,11 +267,11 @@ MODELS = {**{name.removeprefix("light_"): lambda name=name: light(name.removepre
 
 
 def make(name, folder):
-    """A model by its name; `yolo_int8` is quantised. `folder` is for what quantising writes."""
+    """A model by its name; where that ends with `_int8` it is quantised. `folder` is for what quantising writes."""
     return quantized(MODELS[name.removesuffix("_int8")](), folder) if name.endswith("_int8") else MODELS[name]()
 
 
-NAMES = [*MODELS, "yolo_int8"]
+NAMES = [*MODELS, "yolo_int8", "mobilenet_v2_int8"]
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:

@@ -23,6 +23,8 @@ BAD = {
     "map-f32[3],s32[3]-f32[3]-add(a,b)": "add of float32 and int32",
     "map-f64[3]-f64[3]-sin(a)": "is not computed",
     "map-s32[3]-s32[3]-add(a,0.5)": "stands beside whole numbers",
+    "map-f32[3]-s8[3]-saturate_s8(add(saturate_s32(a),0.5))": "stands beside whole numbers",
+    "map-f32[3]-f32[3]-cast_f32(sub(cast_s32(saturate_s8(saturate_s32(a))),0.5))": "stands beside whole numbers",
     "map-f32[3],f32[2]-f32[3]-add(a,b)": "is broadcast to size 3",
     "map-f32[2x3]-f32[3]-a": "axes is broadcast to 1",
     "pool-max-f32[1x4x4x1]-f32[1x2x2x1]-a2,1-k2x2-s2x2-d1x1-p0x0": "axes are ascending",

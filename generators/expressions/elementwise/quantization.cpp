@@ -44,7 +44,7 @@ WithNumber with_number(const TermPtr &term, const char *function, const Terms &s
 }
 
 bool is_zero_point(double number) {
-    return std::abs(number) <= UINT16_MAX;
+    return number == std::trunc(number) && std::abs(number) <= UINT16_MAX;
 }
 
 // The value within the type's limits less the zero point, rounded, in the low bits of a float32.
