@@ -100,9 +100,11 @@ void schedule_transposed_input(DirectStages &s, const Problem &problem, const Di
     }
 }
 
-// Whole registers: the sums' lanes are of four bytes.
+// Whole registers: the sums' lanes are of four bytes. Of one or two output channels they are no measure for a copy.
 int copied_lanes(const Func &copy, const DirectSchedule &schedule) {
-    return std::max(1, schedule.lanes * 4 / copy.types()[0].bytes());
+    constexpr int few = 4, of_few = 8;
+    const int lanes = schedule.lanes < few ? of_few : schedule.lanes;
+    return std::max(1, lanes * 4 / copy.types()[0].bytes());
 }
 
 // A copy's rows are contiguous, those of all channels one after the other.
