@@ -366,17 +366,21 @@ def run(model, x):
 
 
 class Random(unittest.TestCase):
+    def run_both(self, model, seed, changed):
+        """How many nodes of each kind a model has before and after rewriting, and each output's name and both its values. `changed`
+        counts the kinds of which there are more or fewer."""
+        shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+        x, other = np.random.default_rng(seed).standard_normal(shape).astype(np.float32), rewritten(model)
+        counts = [collections.Counter(node.op_type for node in each.graph.node) for each in (model, other)]
+        changed.update({kind: 1 for kind in {*counts[0], *counts[1]} if counts[0][kind] != counts[1][kind]})
+        return counts, list(zip((value.name for value in model.graph.output), run(model, x), run(other, x)))
+
     def test_what_is_computed_stays(self):
         changed, compared = collections.Counter(), 0
         for seed in range(SEED, SEED + COUNT):
             with self.subTest(f"KILN_RANDOM_SEED={seed} KILN_RANDOM_COUNT=1"), np.errstate(all="ignore"):
-                model = Drawn(seed).model()
-                x = np.random.default_rng(seed).standard_normal(
-                    [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]).astype(np.float32)
-                other = rewritten(model)
-                counts = [collections.Counter(node.op_type for node in each.graph.node) for each in (model, other)]
-                changed.update({kind: 1 for kind in {*counts[0], *counts[1]} if counts[0][kind] != counts[1][kind]})
-                for name, before, after in zip((value.name for value in model.graph.output), run(model, x), run(other, x)):
+                _, results = self.run_both(Drawn(seed).model(), seed, changed)
+                for name, before, after in results:
                     if np.abs(before).max(initial=0) < 1e6:  # else it overflows in more than one way
                         self.compare(name, before, after)
                         compared += 1
@@ -390,14 +394,9 @@ class Random(unittest.TestCase):
         changed, fewer = collections.Counter(), 0
         for seed in range(SEED, SEED + COUNT):
             with self.subTest(f"KILN_RANDOM_SEED={seed} KILN_RANDOM_COUNT=1"):
-                model = DrawnBytes(seed).model()
-                x = np.random.default_rng(seed).standard_normal(
-                    [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]).astype(np.float32)
-                other = rewritten(model)
-                counts = [collections.Counter(node.op_type for node in each.graph.node) for each in (model, other)]
-                changed.update({kind: 1 for kind in {*counts[0], *counts[1]} if counts[0][kind] != counts[1][kind]})
+                counts, results = self.run_both(DrawnBytes(seed).model(), seed, changed)
                 fewer += counts[1]["QuantizeLinear"] < counts[0]["QuantizeLinear"]
-                for name, before, after in zip((value.name for value in model.graph.output), run(model, x), run(other, x)):
+                for name, before, after in results:
                     np.testing.assert_array_equal(before, after, name)
         for kind in ("QuantizeLinear", "DequantizeLinear", "Identity"):
             self.assertGreater(changed[kind], COUNT // 100, changed)

@@ -254,6 +254,7 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     // Whether rows of y that are written in turn wait for the last cache. By AVX2, whose products hide that, 480 to 112
     // channels at 14x14 take .228 ms by panels that go through a row one by one, and .187 otherwise.
     const bool waits = unhidden_cycles(target.core.last.write, target) > 0;
+    const int prefetch_distance = reads_rows_of_x(problem) ? default_prefetch_distance(problem) : 0;
     // Tiles of `rows` flattened rows, or where that is 0 of rows as they are.
     const auto try_tiles = [&](int rows) {
         const int positions = width * std::max(rows, 1);
@@ -263,7 +264,7 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
                 if (rows > 0) {
                     s.tile = FlattenedRowLanes{panel, rows};
                 } else {
-                    s.tile = RowLanes{panel, reads_rows_of_x(problem) ? default_prefetch_distance(problem) : 0};
+                    s.tile = RowLanes{panel, prefetch_distance};
                 }
                 s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
                 for (const bool outside : {false, true}) {

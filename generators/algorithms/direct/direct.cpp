@@ -40,18 +40,18 @@ Expr channel_of(const DirectStages &s, const Problem &problem) {
     return s.splits_groups ? s.g * static_cast<int>(problem.out_channels / problem.groups) + s.c : Expr(s.c);
 }
 
-// Whether what y picks its elements from is finished: where sums that are kept until y is transposed are wider than its
+// Whether what transposed y picks its elements from is finished: where sums that are kept until then are wider than its
 // elements. Not of more channels than there are, which have no bias, nor with a residual, which is read by rows.
 bool finishes_product(const Problem &problem, const DirectSchedule &schedule) {
-    return transposes_output(problem, schedule) && !problem.residual && !problem.open_epilogue &&
+    return !problem.residual && !problem.open_epilogue &&
            halide_type(problem.y_type).bytes() < sum_type(problem).bytes() &&
            problem.out_channels % schedule.panel() == 0;
 }
 
 // Phases have unequal sizes, y is transposed, or its channels would lack a guard: y picks its elements from whole
 // phases.
-void define_picked_output(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
-                          const Operands &operands, bool transposes) {
+void define_picked_output(DirectStages &s, const Problem &problem, const Operands &operands, bool transposes,
+                          bool is_finished) {
     std::vector<Var> at = s.channel_vars();
     std::vector<Expr> from(at.begin(), at.end());
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -73,9 +73,7 @@ void define_picked_output(DirectStages &s, const Problem &problem, const DirectS
         value = (*s.transposed_block)(y_at);
     }
     s.y = Func("y");
-    s.y(at) = transposes && finishes_product(problem, schedule)
-                  ? value
-                  : epilogue(problem, value, operands, y_at, channel_of(s, problem));
+    s.y(at) = is_finished ? value : epilogue(problem, value, operands, y_at, channel_of(s, problem));
 }
 
 }  // namespace
@@ -109,8 +107,8 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     const std::vector<Var> at = product_vars(s);
     const std::vector<Expr> same(at.begin(), at.end());
     s.product = Func(picks ? "product" : "y");
-    const bool keeps_sums = picks && !(transposes && finishes_product(problem, schedule));
-    const Expr finished = keeps_sums ? sum : epilogue(problem, sum, operands, same, channel_of(s, problem));
+    const bool is_finished = !picks || (transposes && finishes_product(problem, schedule));
+    const Expr finished = is_finished ? epilogue(problem, sum, operands, same, channel_of(s, problem)) : sum;
     const auto *amx = schedule.with<AmxLanes>();
     if (amx != nullptr && amx->pixel_lanes && s.axes[0].phases > 1) {
         s.interleave_buffer = Func("interleave_buffer");
@@ -118,7 +116,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     }
     s.product(at) = s.interleave_buffer ? Expr((*s.interleave_buffer)(same)) : finished;
     if (picks) {
-        define_picked_output(s, problem, schedule, operands, transposes);
+        define_picked_output(s, problem, operands, transposes, is_finished);
     } else {
         s.y = s.product;
     }

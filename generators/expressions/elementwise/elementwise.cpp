@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
@@ -33,6 +32,7 @@ struct Function {
     size_t arguments;
     Takes takes;
     Expr (*compute)(const Exprs &);
+    bool is_series = false;  // computed by one, which takes as long as a dozen other functions
 };
 
 Expr like(const Expr &v, double value) {
@@ -165,7 +165,7 @@ const std::map<std::string, Function> functions = {
     {"sub", {2, Takes::numbers, binary<strict::sub>}},
     {"mul", {2, Takes::numbers, binary<strict::mul>}},
     {"div", {2, Takes::numbers, binary<strict::div>}},
-    {"pow", {2, Takes::numbers, power}},
+    {"pow", {2, Takes::numbers, power, true}},
     {"mod", {2, Takes::numbers, modulo}},
     {"fmod", {2, Takes::numbers, remainder}},
     {"max", {2, Takes::numbers, binary<strict::max>}},
@@ -174,32 +174,32 @@ const std::map<std::string, Function> functions = {
     {"abs", {1, Takes::numbers, unary<strict::abs>}},
     {"sign", {1, Takes::numbers, sign}},
     {"sqrt", {1, Takes::floats, unary<strict::sqrt>}},
-    {"exp", {1, Takes::floats, unary<strict::exp>}},
-    {"log", {1, Takes::floats, unary<strict::log>}},
-    {"sin", {1, Takes::f32, unary<strict::sin>}},
-    {"cos", {1, Takes::f32, unary<strict::cos>}},
-    {"tan", {1, Takes::f32, [](const Exprs &v) { return strict::div(strict::sin(v[0]), strict::cos(v[0])); }}},
-    {"asin", {1, Takes::f32, unary<strict::asin>}},
-    {"acos", {1, Takes::f32, unary<strict::acos>}},
-    {"atan", {1, Takes::f32, unary<strict::atan>}},
-    {"sinh", {1, Takes::f32, unary<strict::sinh>}},
-    {"cosh", {1, Takes::f32, unary<strict::cosh>}},
-    {"tanh", {1, Takes::floats, activated<Activation::tanh>}},
-    {"asinh", {1, Takes::f32, unary<strict::asinh>}},
-    {"acosh", {1, Takes::f32, unary<strict::acosh>}},
-    {"atanh", {1, Takes::f32, unary<strict::atanh>}},
-    {"erf", {1, Takes::f32, unary<strict::erf>}},
+    {"exp", {1, Takes::floats, unary<strict::exp>, true}},
+    {"log", {1, Takes::floats, unary<strict::log>, true}},
+    {"sin", {1, Takes::f32, unary<strict::sin>, true}},
+    {"cos", {1, Takes::f32, unary<strict::cos>, true}},
+    {"tan", {1, Takes::f32, [](const Exprs &v) { return strict::div(strict::sin(v[0]), strict::cos(v[0])); }, true}},
+    {"asin", {1, Takes::f32, unary<strict::asin>, true}},
+    {"acos", {1, Takes::f32, unary<strict::acos>, true}},
+    {"atan", {1, Takes::f32, unary<strict::atan>, true}},
+    {"sinh", {1, Takes::f32, unary<strict::sinh>, true}},
+    {"cosh", {1, Takes::f32, unary<strict::cosh>, true}},
+    {"tanh", {1, Takes::floats, activated<Activation::tanh>, true}},
+    {"asinh", {1, Takes::f32, unary<strict::asinh>, true}},
+    {"acosh", {1, Takes::f32, unary<strict::acosh>, true}},
+    {"atanh", {1, Takes::f32, unary<strict::atanh>, true}},
+    {"erf", {1, Takes::f32, unary<strict::erf>, true}},
     {"floor", {1, Takes::floats, unary<strict::floor>}},
     {"ceil", {1, Takes::floats, unary<strict::ceil>}},
     {"round", {1, Takes::floats, unary<strict::round>}},
     {"trunc", {1, Takes::floats, unary<strict::trunc>}},
     {"reciprocal", {1, Takes::floats, [](const Exprs &v) { return strict::div(like(v[0], 1), v[0]); }}},
-    {"sigmoid", {1, Takes::floats, activated<Activation::sigmoid>}},
-    {"gelu", {1, Takes::floats, activated<Activation::gelu>}},
-    {"gelu_tanh", {1, Takes::floats, activated<Activation::gelu_tanh>}},
-    {"mish", {1, Takes::floats, activated<Activation::mish>}},
-    {"swish", {2, Takes::floats, activated<Activation::swish>}},
-    {"softplus", {1, Takes::floats, softplus}},
+    {"sigmoid", {1, Takes::floats, activated<Activation::sigmoid>, true}},
+    {"gelu", {1, Takes::floats, activated<Activation::gelu>, true}},
+    {"gelu_tanh", {1, Takes::floats, activated<Activation::gelu_tanh>, true}},
+    {"mish", {1, Takes::floats, activated<Activation::mish>, true}},
+    {"swish", {2, Takes::floats, activated<Activation::swish>, true}},
+    {"softplus", {1, Takes::floats, softplus, true}},
     {"relu", {1, Takes::numbers, [](const Exprs &v) { return strict::max(v[0], like(v[0], 0)); }}},
     {"leaky_relu",
      {2, Takes::numbers,
@@ -214,7 +214,8 @@ const std::map<std::string, Function> functions = {
       [](const Exprs &v) {
           const Expr below = strict::mul(v[1], strict::sub(strict::exp(v[0]), like(v[0], 1)));
           return Halide::select(strict::less(v[0], like(v[0], 0)), below, v[0]);
-      }}},
+      },
+      true}},
     {"equal", {2, Takes::any, binary<strict::equal>}},
     {"less", {2, Takes::numbers, binary<strict::less>}},
     {"less_equal", {2, Takes::numbers, binary<strict::less_equal>}},
@@ -233,10 +234,6 @@ const std::map<std::string, Function> functions = {
     {"shift_left", {2, Takes::integers, [](const Exprs &v) { return shift(v, true); }}},
     {"shift_right", {2, Takes::integers, [](const Exprs &v) { return shift(v, false); }}},
 };
-
-const std::set<std::string> transcendental = {
-    "pow",   "exp",   "log",   "sin", "cos",     "tan",  "asin",      "acos", "atan",  "sinh",     "cosh", "tanh",
-    "asinh", "acosh", "atanh", "erf", "sigmoid", "gelu", "gelu_tanh", "mish", "swish", "softplus", "elu"};
 
 [[noreturn]] void refuse(const std::string &message) {
     throw std::invalid_argument("expression: " + message);
@@ -329,9 +326,10 @@ int functions_in(const Term &term) {
     return count;
 }
 
-bool has_transcendental(const Term &term) {
-    return (term.kind == Term::call && transcendental.contains(term.name)) ||
-           std::ranges::any_of(term.arguments, [](const TermPtr &argument) { return has_transcendental(*argument); });
+bool calls_series(const Term &term) {
+    const auto function = functions.find(term.name);
+    return (term.kind == Term::call && function != functions.end() && function->second.is_series) ||
+           std::ranges::any_of(term.arguments, [](const TermPtr &argument) { return calls_series(*argument); });
 }
 
 // An integer's text may say more digits than a double holds.
@@ -493,8 +491,8 @@ int ElementwiseExpression::functions() const {
     return count;
 }
 
-bool ElementwiseExpression::is_transcendental() const {
-    return std::ranges::any_of(steps_, [](const TermPtr &step) { return has_transcendental(*step); });
+bool ElementwiseExpression::has_series() const {
+    return std::ranges::any_of(steps_, [](const TermPtr &step) { return calls_series(*step); });
 }
 
 Halide::Expr ElementwiseExpression::build(const std::vector<Halide::Expr> &operands) const {

@@ -27,7 +27,7 @@ class ElementwiseExpression {
     // How many functions it has, which says how long it takes.
     int functions() const;
     // Whether any of them is computed by a series, and takes as long as a dozen others.
-    bool is_transcendental() const;
+    bool has_series() const;
 
   private:
     std::vector<TermPtr> steps_;

@@ -21,6 +21,10 @@ using Terms = std::vector<TermPtr>;
 // that number rounded, half to even, in its low bits.
 constexpr double rounding_summand = 0x1.8p23;
 
+Expr constant(double value) {
+    return Halide::Internal::make_const(Halide::Float(32), value);
+}
+
 const TermPtr &without_names(const TermPtr &term, const Terms &steps) {
     return term->kind == Term::step ? without_names(steps[term->index], steps) : term;
 }
@@ -49,7 +53,6 @@ bool is_zero_point(double number) {
 
 // The value within the type's limits less the zero point, rounded, in the low bits of a float32.
 Expr rounded_sum(const Quantized &quantized, const Expr &v) {
-    const auto constant = [](double value) { return Halide::Internal::make_const(Halide::Float(32), value); };
     const double lowest = quantized.type.is_uint() ? 0 : -std::ldexp(1.0, quantized.type.bits() - 1);
     const double highest = lowest + std::ldexp(1.0, quantized.type.bits()) - 1;
     const Expr low = constant(lowest - quantized.zero_point), high = constant(highest - quantized.zero_point);
@@ -66,7 +69,6 @@ Expr Quantized::integer(const Expr &v) const {
 }
 
 Expr Dequantized::whole_number(const Expr &v) const {
-    const auto constant = [](double value) { return Halide::Internal::make_const(Halide::Float(32), value); };
     const Expr whole = strict::sub(rounded_sum(of, v), constant(rounding_summand));
     const double distance = of.zero_point - zero_point;
     return distance == 0 ? whole : strict::add(whole, constant(distance));

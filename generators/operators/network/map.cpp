@@ -54,7 +54,7 @@ class Map : public Operation {
             elements *= extent;
         }
         return types_.size() == 1 && (types_[0] == ElementType::s8 || types_[0] == ElementType::u8) &&
-               elements >= 2 * byte_values && expression_.is_transcendental();
+               elements >= 2 * byte_values && expression_.has_series();
     }
 
     Halide::Func build_by_table(const Halide::Func &input, const TargetModel &target) const {

@@ -152,7 +152,7 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     }
     const int element = halide_type(problem.x_type).bytes();
     const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
-    const double lines = s.rows * std::max(1.0, s.width() * axes[0].stride * element * 1.0 / line_bytes);  // of a step
+    const double lines = s.rows * std::max(1.0, 1.0 * s.width() * axes[0].stride * element / line_bytes);  // of a step
     double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                                  // of a tile
     const auto taps = static_cast<double>(taps_of_phase(axes));
     if (s.has_row_lanes()) {
