@@ -13,6 +13,7 @@
 #include "expressions/vars.h"
 #include "kiln/kernel.h"
 #include "kiln/problem.h"
+#include "lowering/bf16_instruction.h"
 #include "tensors.h"
 
 namespace {
@@ -117,7 +118,8 @@ class Kernel : public Halide::Generator<Kernel> {
                                    .f16_bits = is_bits(Halide::Float(16)),
                                    .bf16_bits = is_bits(Halide::BFloat(16)),
                                    .stored_x = stored("x"),
-                                   .stored_packed = stored("packed")};
+                                   .stored_packed = stored("packed"),
+                                   .bf16_instruction = kiln::has_bf16_instruction(target)};
         for (const kiln::TensorTraits &row : kiln::tensor_traits) {
             if (row.tensor != kiln::Tensor::x && row.tensor != kiln::Tensor::scale) {
                 operands[row.tensor] = func(row.name);

@@ -13,7 +13,7 @@ using Halide::UInt;
 constexpr const char *marker = "kiln_bf16_bits";
 
 // A function of Halide's own runtime for AVX-512, of 32 lanes, which takes other vectors by parts; from 9 lanes on it
-// finds it.
+// finds it. Fewer lanes, filled up, take longer than by arithmetic on their bits.
 constexpr const char *instruction = "vcvtne2ps2bf16";
 constexpr int fewest_lanes = 9;
 
@@ -26,13 +26,17 @@ class UseInstruction : public IRMutator {
         }
         const Expr v = mutate(op->args[0]);
         if (op->type.lanes() < fewest_lanes) {
-            return bf16_bits(v);  // so short that time does not matter
+            return bf16_bits(v);
         }
         return Call::make(op->type, instruction, {v}, Call::PureExtern);
     }
 };
 
 }  // namespace
+
+bool has_bf16_instruction(const Halide::Target &target) {
+    return target.features_any_of({Halide::Target::AVX512_Zen4, Halide::Target::AVX512_SapphireRapids});
+}
 
 // Rounds half to even.
 Expr bf16_bits(const Expr &v) {

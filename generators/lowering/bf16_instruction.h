@@ -6,6 +6,9 @@
 
 namespace kiln {
 
+// Whether a target has it.
+bool has_bf16_instruction(const Halide::Target &target);
+
 // The bfloat16 nearest to the float32 v, subnormal numbers taken for 0. What is lowered goes through
 // use_bf16_instruction() then.
 Halide::Expr to_bf16(const Halide::Expr &v);

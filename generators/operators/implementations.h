@@ -191,9 +191,7 @@ struct Amx {
             throw std::invalid_argument("algorithm amx: " + std::string(target.name) + " has no matrix tiles of " +
                                         to_string(problem.x_type));
         }
-        Operands rounded_at_once = operands;
-        rounded_at_once.bf16_instruction = true;
-        return Direct::build(problem, schedule.direct(problem), rounded_at_once, target);
+        return Direct::build(problem, schedule.direct(problem), operands, target);
     }
     static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
         return Direct::packed_type(problem, schedule.direct(problem));

@@ -15,7 +15,7 @@ namespace kiln::depthwise {
 namespace {
 
 constexpr int most_tile_products = 128;
-constexpr int most_merged_channels = 5;
+constexpr int most_merged_channels = 5, most_merged_channels_of_bf16 = 8;
 constexpr int least_looped_taps = 20;
 constexpr int least_transposed_taps = 40;  // of images with rows of whole vectors
 constexpr int least_sums = 8;              // two additions begin in a cycle, and take four
@@ -49,8 +49,10 @@ struct Numbers {
     std::vector<AxisMap> axes = axis_maps(problem);
     int lanes = target.lanes(sum_type(problem).bits()), width = axes[0].phase_extent;
     int height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    // Of float32, vectors may be partly used; not where rows of taps have to be a loop.
-    bool masks = problem.x_type == DType::f32 && problem.y_type == DType::f32 && unrolls_taps(problem);
+    // Of float32, and of 16 bits where these are stored under masks, vectors may be partly used; not where rows of taps
+    // have to be a loop.
+    bool masks = sum_type(problem) == Halide::Float(32) && unrolls_taps(problem) &&
+                 (target.masked_stores || (problem.x_type == DType::f32 && problem.y_type == DType::f32));
     // Whether taps are many enough for rows of them to be a loop.
     bool many_taps = loops_over_taps(problem) && problem.taps() >= least_looped(problem, target);
     bool transposes = transposes_planes(problem) && !target.lane_indexed_fma;  // in registers; measured on x86 alone
@@ -73,14 +75,15 @@ struct Numbers {
 
     // Whether vectors of half the lanes cost no more, and leave enough fewer of them empty: by which lines are read in
     // halves. On a Zen 4 5x5 of 40 channels at 28x28 takes .0124 ms in place of .0151, of 120 .0373 and .0404, 3x3 of
-    // 24 at 56x56 .0122 and .0159, of 120 at 112x112 .289 and .267; with stride 2 of 40 at 56x56 .0063 and .0063.
+    // 24 at 56x56 .0122 and .0159, of 120 at 112x112 .289 and .267; with stride 2 of 40 at 56x56 .0063 and .0063. What
+    // bfloat16 is widened and rounded by takes as long for half a vector: 3x3 of 24 at 56x56 .031 and .022.
     bool fills_halves() const {
         const double least_gain = axes[0].stride > 1 ? (many_taps ? 1.1 : 1.2) : many_taps ? 1.06 : 1.1;
         const int64_t channels = problem.out_channels,
                       x_bytes = problem.x_elements() * halide_type(problem.x_type).bytes();
         const bool channels_last = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
         const bool comes_near = axes[0].stride == 1 || x_bytes <= target.core.l2.bytes;
-        return masks && channels_last && comes_near && channels > lanes &&
+        return masks && channels_last && comes_near && channels > lanes && problem.x_type != DType::bf16 &&
                fills_half_vectors(channels, lanes, target) &&
                static_cast<double>(round_up(channels, lanes)) >= least_gain * round_up(channels, lanes / 2);
     }
@@ -427,8 +430,10 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
         schedule.taps = DotTaps{dot};
     }
     // Rows of few channels fill whole vectors, but are copied, and weights repeat after many lanes: of 16 lanes, 3
-    // channels take 60% less time than under a mask, 5 46% and 7 40% more; of 8, 42%, 8% and 27% more.
-    if (n.few_channels() && merges_rows(problem) && problem.out_channels <= most_merged_channels &&
+    // channels take 60% less time than under a mask, 5 46% and 7 40% more; of 8, 42%, 8% and 27% more. Of bfloat16,
+    // which takes as long for half a vector, 6 channels take half the time by 16 lanes, and 8 three quarters.
+    const int most_merged = problem.x_type == DType::bf16 ? most_merged_channels_of_bf16 : most_merged_channels;
+    if (n.few_channels() && merges_rows(problem) && problem.out_channels <= most_merged &&
         n.width * problem.out_channels >= std::lcm(n.lanes, problem.out_channels)) {
         schedule.tile = MergedRowLanes();
         schedule.lanes = n.lanes;

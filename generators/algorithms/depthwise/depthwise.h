@@ -65,7 +65,7 @@ struct DepthwiseStages {
     // x widened, or 8-bit where taps are gathered, with what stands for 0 around it: (c, positions..., n) or, of merged
     // rows, (position and channel, other positions..., n).
     Halide::Func padded;
-    // Whether it is a copy: x lies otherwise than y, or is of a narrower type, or rows are vectors. Else it is inlined.
+    // Whether it is a copy: x lies otherwise than y, or is widened first, or rows are vectors. Else it is inlined.
     bool copies = false;
     std::optional<Halide::RDom> inside;  // where it is x, written over zeros: rows are vectors
     std::optional<MergedRows> merged_rows;

@@ -7,6 +7,7 @@
 
 #include "axes/axis_map.h"
 #include "expressions/arithmetic.h"
+#include "expressions/types.h"
 
 namespace kiln::depthwise {
 namespace {
@@ -122,7 +123,7 @@ void DepthwiseSchedule::check(const Problem &problem) const {
     }
     if (has_merged_rows() && (!merges_rows(problem) || sums<DotTaps>())) {
         throw std::invalid_argument(
-            "schedule: \"merged\" is 1, but rows are not of float32 numbers, channels last, "
+            "schedule: \"merged\" is 1, but rows are not of floats of 32 bits at most, channels last, "
             "with an output for each input");
     }
     if (!sums<UnrolledTaps>() && !has_row_lanes() && lanes * vectors > problem.out_channels) {
@@ -158,8 +159,8 @@ bool unrolls_taps(const Problem &problem) {
 
 bool merges_rows(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && problem.x_type == DType::f32 &&
-           problem.y_type == DType::f32 && problem.out_channels == problem.groups && !problem.residual &&
+    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc &&
+           sum_type(problem) == Halide::Float(32) && problem.out_channels == problem.groups && !problem.residual &&
            has_one_phase(axes) && axes[0].stride == 1;
 }
 

@@ -77,7 +77,7 @@ bool unrolls_taps(const Problem &problem);
 // cost.cpp: whether it is taken where nobody tuned.
 bool is_profitable(const Problem &problem, const TargetModel &target);
 
-// Whether rows may be merged: channels-last float32 rows with as many outputs as inputs.
+// Whether rows may be merged: channels-last rows with as many outputs as inputs, of floats that are summed in float32.
 bool merges_rows(const Problem &problem);
 
 // Whether one lane may sum the products of `dot` neighbouring taps: by 2 those of 16-bit integers, by 4 of u8 times s8.
