@@ -58,14 +58,15 @@ DotTypes dot_types(const Problem &problem, int products, bool is_signed) {
     return {operand_type(problem), operand_type(problem)};
 }
 
-bool is_dot(const Problem &problem, int products) {
+bool is_dot(const Problem &problem, int products, bool joins_taps) {
     if (products == products_per_lane(problem)) {
         return true;
     }
     const bool several_channels = problem.in_channels > problem.groups;
     if (problem.is_quantized()) {
-        const bool narrow = products == 4 && several_channels && problem.w_type == DType::s8 && !problem.w_zero_points;
-        return products == 1 || narrow;
+        const bool several = several_channels || joins_taps;
+        const bool narrow = products == 4 && several && problem.w_type == DType::s8 && !problem.w_zero_points;
+        return products == 1 || narrow || (products == 2 && joins_taps);
     }
     // Where a group has one output a vector's lanes are of several groups, and each reads pairs of its own: LLVM 21
     // makes such a shuffle of bfloat16 by parts that it then cannot select.
@@ -73,11 +74,11 @@ bool is_dot(const Problem &problem, int products) {
     return products == 2 && several_channels && lanes_share_pairs && has_pairs(problem);
 }
 
-int dot_products(const Problem &problem, const TargetModel &target) {
+int dot_products(const Problem &problem, const TargetModel &target, bool joins_taps) {
     const int most = problem.is_quantized()          ? target.int8_products
                      : problem.x_type == DType::bf16 ? target.bf16_products
                                                      : 1;
-    return is_dot(problem, most) ? most : products_per_lane(problem);
+    return is_dot(problem, most, joins_taps) ? most : joins_taps ? 2 : products_per_lane(problem);
 }
 
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {

@@ -29,9 +29,10 @@ struct DotTypes {
     Halide::Type x, w;
 };
 DotTypes dot_types(const Problem &problem, int products, bool is_signed = false);
-// How many products a lane may sum on a target, and in any case.
-int dot_products(const Problem &problem, const TargetModel &target);
-bool is_dot(const Problem &problem, int products);
+// How many products a lane may sum on a target, and in any case: of neighbouring channels or, where `joins_taps`, taps
+// of a row and their channels.
+int dot_products(const Problem &problem, const TargetModel &target, bool joins_taps = false);
+bool is_dot(const Problem &problem, int products, bool joins_taps = false);
 
 // An element of x as an operand.
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x);

@@ -84,7 +84,8 @@ TEST(DirectDecision, refuses_pairs_of_float16_elsewhere) {
 // few of the first cache's sets.
 TEST(DirectDecision, fetches_far_output) {
     const auto fetches = [](const char *problem, const char *target) {
-        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("prefetch_output:1");
+        return default_decision(parsed(problem), find_target(target))
+            .schedule.ends_with("prefetch_output:1;joined_taps:0");
     };
     const char *far = "conv1d-f32-n1-c24-i12544-m144-o12544-k1-s1-d1-p0,0-g1-ncx,ncx";
     EXPECT_TRUE(fetches(far, "x86-64-avx512"));
@@ -121,7 +122,8 @@ TEST(DirectDecision, fetches_rows_ahead) {
     const Problem rows = parsed("conv1d-f32-n1-c512-i784-m128-o784-k1-s1-d1-p0,0-g1-ncx,ncx");
     const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
     const std::string rest =
-        "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0";
+        "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_"
+        "taps:0";
     EXPECT_EQ(default_decision(rows, target).schedule,
               lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;" + rest);
     const auto check = [&](const Problem &problem, const std::string &rest) {
@@ -278,6 +280,22 @@ TEST(DirectDecision, sums_long_rows_in_parts) {
 
 // Groups whose channels are no whole vectors have panels of their own, the last filled up; channels of whole vectors
 // divide into panels as they are.
+// Bytes of few channels, whose steps would be mostly empty.
+TEST(DirectDecision, joins_taps_of_few_channels) {
+    const auto joins = [](const std::string &problem, const char *target) {
+        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("joined_taps:1");
+    };
+    const std::string wave = "-i803-m24-o189-k51-s4-d1-p0,0-g1-xz131-yz3-nxc,nxc";
+    for (const char *target : {"x86-64-zen4", "x86-64-avx512", "x86-64-avx2"}) {
+        EXPECT_TRUE(joins("conv1d-u8.s8.u8-n1-c1" + wave, target)) << target;
+        EXPECT_FALSE(joins("conv1d-u8.s8.u8-n1-c64" + wave, target)) << target;
+    }
+    EXPECT_FALSE(joins("conv1d-u8.s8.u8-n1-c3" + wave, "x86-64-zen4"));  // fours of three channels leave one empty
+    EXPECT_FALSE(joins("conv1d-f32-n1-c1-i803-m24-o189-k51-s4-d1-p0,0-g1-nxc,nxc", "x86-64-zen4"));
+    EXPECT_FALSE(joins("conv1d-u8.s8.u8-n1-c1-i803-m24-o754-k51-s1-d2-p25,26-g1-xz131-yz3-nxc,nxc", "x86-64-zen4"));
+    EXPECT_FALSE(joins("conv1d-u8.s8.u8-n1-c1" + wave, "arm-64-linux-dotprod-fp16"));
+}
+
 TEST(DirectDecision, gives_groups_panels_of_their_own) {
     const auto default_schedule = [](int channels, const TargetModel &target) {
         const std::string of_groups = std::to_string(8 * channels), n = "-i28x28-m" + of_groups + "-o28x28";

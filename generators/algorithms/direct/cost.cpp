@@ -147,7 +147,7 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
             DirectSchedule s = panels;
             s.vectors = tile.vectors;
             s.rows = tile.rows;
-            s.tile = ChannelLanes{tile.pixels, flattened_rows};
+            s.tile = ChannelLanes{tile.pixels, flattened_rows, panels.joins_taps()};
             return s;
         };
         const auto score = [&](const RegisterTile &tile) {
@@ -163,6 +163,9 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
     const auto try_tiles = [&](DirectSchedule panels) {
         try_vectors(panels, 1, most_vectors, 1);
         for (panels.vectors = 1; panels.vectors <= most_vectors; panels.vectors++) {
+            if (panels.joins_taps()) {
+                continue;
+            }
             for (const int rows : flattened_row_counts(problem, axes, panels, target)) {
                 try_vectors(panels, panels.vectors, panels.vectors, rows);
             }
@@ -355,6 +358,18 @@ int unroll_of_tile(const Problem &problem, const std::vector<AxisMap> &axes, Dir
     return s.unroll;
 }
 
+// Whether a row's taps are summed with their channels: where few channels would leave much of a step empty, most of all
+// one, of which no instruction sums several products otherwise.
+bool joins_taps(const Problem &problem, const std::vector<AxisMap> &axes, const TargetModel &target) {
+    constexpr double most_steps_left = 0.75;
+    if (!can_join_taps(problem) || target.lane_indexed_fma || target.int8_products < 2) {
+        return false;
+    }
+    const auto channels = static_cast<int>(problem.in_channels);
+    const int by_channels = ceil_div(channels, dot_products(problem, target)) * axes[0].taps;
+    return ceil_div(channels * axes[0].taps, dot_products(problem, target, true)) <= most_steps_left * by_channels;
+}
+
 }  // namespace
 
 std::vector<int> partial_sum_counts(const Problem &problem) {
@@ -383,13 +398,15 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
 
     DirectSchedule best;
     best.lanes = lanes_around(channels, target.lanes(sum_type(problem).bits()));
-    best.dot_width = dot_products(problem, target);
+    const bool joins = joins_taps(problem, axes, target);
+    best.tile = ChannelLanes{1, 1, joins};
+    best.dot_width = dot_products(problem, target, joins);
     // Channels-first x has each step's inputs in another page: longer loops hide what that takes (C4 is 6% faster with
     // AVX-512, 10% with AVX2), and elsewhere gain nothing.
     const bool steps_by_pages =
         problem.x_layout == Layout::ncx && problem.x_type == DType::f32 && !target.lane_indexed_fma;
     const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
-    best.unroll = largest_divisor(ceil_div(reduction_channels, best.dot_width), steps_by_pages ? 8 : 4);
+    best.unroll = largest_divisor(packed_weights(problem, best).steps(), steps_by_pages ? 8 : 4);
     const int64_t weights = dot_types(problem, best.dot_width).w.bytes() * problem.w_elements();
     // Where a few channels of far pixels are read, the next panel's come with them if panels are inside: so they are
     // where the second cache just holds their weights.

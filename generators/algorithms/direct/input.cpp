@@ -117,7 +117,7 @@ PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSched
     // Channels that are no whole vectors lie side by side with those of the next position, and a row is copied as one;
     // rows of a few channels-first planes are copied as they are.
     if (copies_rows) {
-        result.in_planes = problem.x_layout == Layout::ncx;
+        result.in_planes = problem.x_layout == Layout::ncx && !schedule.joins_taps();
         result.rows_are_flat = !result.in_planes;
         result.by_tile_rows = copies_by_tile_rows(problem, schedule);
         for (size_t a = 0; a < s.axes.size(); a++) {
@@ -226,8 +226,22 @@ bool reads_elements(const Problem &problem, const DirectSchedule &schedule, cons
 bool interleaves_planes(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     constexpr int most_steps = 2;
     return !target.is_gpu() && schedule.with<ChannelLanes>() != nullptr && schedule.dot_width > 1 &&
-           problem.x_layout == Layout::ncx && problem.groups == 1 &&
+           !schedule.joins_taps() && problem.x_layout == Layout::ncx && problem.groups == 1 &&
            problem.in_channels <= most_steps * schedule.dot_width;
+}
+
+// Of which axes there is to be a zero for what is read outside x.
+std::vector<bool> padded_axes(const std::vector<AxisMap> &axes, const Problem &problem, const DirectSchedule &schedule,
+                              Halide::Type type, bool copies_x) {
+    std::vector<bool> result;
+    for (size_t a = 0; a < axes.size(); a++) {
+        // A copy of a tile is a whole one, whether all of it is read or not.
+        result.push_back(copies_x || (axes[a].reads_outside() &&
+                                      (compensates_zero_point(problem, type) || !skips_padding(schedule, axes, a))));
+    }
+    // A step of joined taps may reach beyond the last pixel's.
+    result[0] = result[0] || (schedule.with<ChannelLanes>() != nullptr && schedule.joins_taps());
+    return result;
 }
 
 // x over (c, position in flattened rows, q of the other axes, n).
@@ -276,11 +290,8 @@ bool reads_row_ends(const Problem &problem, const DirectSchedule &schedule, cons
 
 void define_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
                   const TargetModel &target, Halide::Type type, bool copies_x) {
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        // A copy of a tile is a whole one, whether all of it is read or not.
-        s.pads.push_back(copies_x || (s.axes[a].reads_outside() &&
-                                      (compensates_zero_point(problem, type) || !skips_padding(schedule, s.axes, a))));
-    }
+    const bool joins_taps = schedule.with<ChannelLanes>() != nullptr && schedule.joins_taps();
+    s.pads = padded_axes(s.axes, problem, schedule, type, copies_x);
     const auto *amx = schedule.with<AmxLanes>();
     const bool pixel_lanes = amx != nullptr && amx->pixel_lanes;
     if (pixel_lanes || interleaves_planes(problem, schedule, target)) {
@@ -295,7 +306,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         return;
     }
     const bool broadcasts = reads_elements(problem, schedule, target) && !schedule.transposed_x;
-    const bool planes = problem.x_layout == Layout::ncx;
+    const bool planes = problem.x_layout == Layout::ncx && !joins_taps;
     const bool same_type = type == halide_type(problem.x_type), more_channels = s.input_channels > problem.in_channels;
     if (!copies_x && same_type && !more_channels && reads_row_ends(problem, schedule, s.axes, target)) {
         s.pads[0] = false;
@@ -328,8 +339,9 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         return;
     }
     const bool few_channels = planes ? broadcasts : s.input_channels % schedule.lanes != 0;
-    const bool copies_rows = by_vectors && (pads || separates) && s.input_channels == problem.in_channels &&
-                             (few_channels || schedule.has_row_lanes());
+    const bool copies_rows =
+        joins_taps || (by_vectors && (pads || separates) && s.input_channels == problem.in_channels &&
+                       (few_channels || schedule.has_row_lanes()));
     s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows, copies_x);
     s.input = s.padded_input->padded;
 }

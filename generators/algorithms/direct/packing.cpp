@@ -19,8 +19,8 @@ PackedWeights packed_weights(const Problem &problem, const DirectSchedule &sched
                             .reduction_channels = static_cast<int>(problem.in_channels / problem.groups),
                             .dot_width = schedule.dot_width,
                             .axes = axis_maps(problem)};
+    packed.joined_taps = schedule.joins_taps() ? packed.axes[0].taps : 1;
     if (const auto *amx = schedule.with<AmxLanes>()) {
-        packed.joined_taps = amx->joins_taps ? packed.axes[0].taps : 1;
         packed.tile_steps = amx->steps;
         packed.lanes_outside = amx->pixel_lanes;
     }

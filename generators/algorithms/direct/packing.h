@@ -28,6 +28,8 @@ struct PackedWeights {
     int steps() const {
         return round_up(ceil_div(reduction_channels * joined_taps, dot_width), tile_steps);
     }  // of the sum over input channels
+    // How many numbers the last step takes that are of no channel and tap.
+    int beyond() const { return steps() * dot_width - reduction_channels * joined_taps; }
     int taps(size_t axis) const { return axis == 0 ? axes[0].taps / joined_taps : axes[axis].taps; }  // of other sums
     // [dot_width][panel lane][steps][taps...][panels of all groups][phases...], the innermost first; with lanes
     // outside, [dot_width][tile_steps][panel lane][steps / tile_steps][taps...] and so on.

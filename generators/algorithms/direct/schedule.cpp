@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "algorithms/direct/packing.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "moves/transpose_block.h"
@@ -16,6 +17,7 @@ constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall into tw
 // Of a tile, as the text has them: those that another kind has are 0, or 1 pixel.
 struct TileNumbers {
     int pixels = 1, channels = 0, flattened_rows = 0, prefetch_distance = 0;
+    bool joined_taps = false;
 };
 
 TileNumbers numbers_of(const DirectSchedule &schedule) {
@@ -29,6 +31,7 @@ TileNumbers numbers_of(const DirectSchedule &schedule) {
     } else {
         numbers.pixels = schedule.width();
         numbers.flattened_rows = schedule.flattens_tiles() ? schedule.flattened_rows() : 0;
+        numbers.joined_taps = schedule.joins_taps();
     }
     return numbers;
 }
@@ -40,6 +43,10 @@ void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
     if (numbers.prefetch_distance > 0 && (numbers.channels == 0 || numbers.flattened_rows > 0)) {
         throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: x is not read by vectors here");
     }
+    if (numbers.joined_taps &&
+        (numbers.channels > 0 || numbers.flattened_rows > 0 || schedule.with<F16Lanes>() != nullptr)) {
+        throw std::invalid_argument("schedule: \"joined_taps\" must be 0 unless tiles are channels of a row's pixels");
+    }
     if (numbers.channels > 0 && numbers.flattened_rows > 0) {
         schedule.tile = FlattenedRowLanes{numbers.channels, numbers.flattened_rows};
     } else if (numbers.channels > 0) {
@@ -47,7 +54,25 @@ void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
     } else if (schedule.with<F16Lanes>() != nullptr) {
         schedule.tile = F16Lanes{numbers.pixels};
     } else {
-        schedule.tile = ChannelLanes{numbers.pixels, std::max(numbers.flattened_rows, 1)};
+        schedule.tile = ChannelLanes{numbers.pixels, std::max(numbers.flattened_rows, 1), numbers.joined_taps};
+    }
+}
+
+// What an instruction is to sum.
+void check_dots(const Problem &problem, const DirectSchedule &schedule) {
+    if (schedule.with<ChannelLanes>() != nullptr && schedule.joins_taps() &&
+        (schedule.dot_width == 1 || !can_join_taps(problem))) {
+        throw std::invalid_argument("schedule: \"joined_taps\" must be 0: a row's taps cannot be one sum here");
+    }
+    const bool tiles_alone = schedule.dot_width == 2 && problem.x_type == DType::f16;
+    if (!is_dot(problem, schedule.dot_width, schedule.joins_taps()) ||
+        (tiles_alone && schedule.with<AmxLanes>() == nullptr)) {
+        throw std::invalid_argument("schedule: no instruction sums " + std::to_string(schedule.dot_width) +
+                                    " neighbouring products of these types");
+    }
+    if (schedule.dot_width > 1 && problem.x_type == DType::bf16 && !is_panel_in_group(problem, schedule)) {
+        throw std::invalid_argument("schedule: a panel of " + std::to_string(schedule.panel()) +
+                                    " channels is of several groups, whose pairs of bfloat16 cannot be one vector");
     }
 }
 
@@ -88,7 +113,8 @@ int DirectSchedule::width() const {
 
 bool DirectSchedule::joins_taps() const {
     const auto *amx = with<AmxLanes>();
-    return amx != nullptr && amx->joins_taps;
+    const auto *channel = with<ChannelLanes>();
+    return (amx != nullptr && amx->joins_taps) || (channel != nullptr && channel->joins_taps);
 }
 
 void DirectSchedule::list(ScheduleText &text) {
@@ -111,6 +137,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("prefetch_panels", prefetch_panels, false);
     text.optional("tiles_outside", tiles_outside, false);
     text.optional("prefetch_output", prefetch_output, false);
+    text.optional("joined_taps", numbers.joined_taps, false);
     set_tile(*this, numbers);
 }
 
@@ -162,15 +189,7 @@ void DirectSchedule::check(const Problem &problem) const {
         throw std::invalid_argument(
             "schedule: \"prefetch_output\" must be 0: tiles do not write vectors of one row of y, or have no loop");
     }
-    const bool tiles_alone = dot_width == 2 && problem.x_type == DType::f16;
-    if (!is_dot(problem, dot_width) || (tiles_alone && with<AmxLanes>() == nullptr)) {
-        throw std::invalid_argument("schedule: no instruction sums " + std::to_string(dot_width) +
-                                    " neighbouring products of these types");
-    }
-    if (dot_width > 1 && problem.x_type == DType::bf16 && !is_panel_in_group(problem, *this)) {
-        throw std::invalid_argument("schedule: a panel of " + std::to_string(panel()) +
-                                    " channels is of several groups, whose pairs of bfloat16 cannot be one vector");
-    }
+    check_dots(problem, *this);
 }
 
 bool has_row_lanes(const Problem &problem) {
@@ -197,6 +216,13 @@ bool flattens_rows(const Problem &problem) {
                return axis.taps == 1 && axis.kernel == axis.phases && axis.phase_extent == axis.in &&
                       axis.stride == 1 && !axis.reads_outside();
            });
+}
+
+bool can_join_taps(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool side_by_side = problem.in_channels == 1 || problem.x_layout == Layout::nxc;
+    return problem.is_quantized() && problem.groups == 1 && side_by_side && axes[0].phases == 1 && axes[0].taps > 1 &&
+           axes[0].tap_step == 1;
 }
 
 bool can_flatten_tiles(const Problem &problem, const DirectSchedule &schedule) {
@@ -252,8 +278,8 @@ int tiles_of_panel(const Problem &problem, const DirectSchedule &schedule) {
 }
 
 int64_t panel_bytes(const Problem &problem, const DirectSchedule &schedule) {
-    const int64_t channels = round_up(problem.in_channels / problem.groups, schedule.dot_width);
-    return channels * taps_of_phase(axis_maps(problem)) * schedule.panel() *
+    const PackedWeights packed = packed_weights(problem, schedule);
+    return taps_of_phase(packed.axes) / packed.joined_taps * packed.steps() * packed.dot_width * packed.panel *
            dot_types(problem, schedule.dot_width).w.bytes();
 }
 

@@ -22,6 +22,7 @@ namespace kiln {
 struct ChannelLanes {
     int pixels = 1;
     int flattened_rows = 1;
+    bool joins_taps = false;  // whether a row's taps are one sum with their channels: can_join_taps()
 };
 // positions along the innermost axis, by channels, so that rows of x are read where they are, or as a copy has them,
 // and rows of y written whole, while weights are broadcast: has_row_lanes();
@@ -81,7 +82,7 @@ struct DirectSchedule {
     bool flattens_tiles() const;  // whether those are channel lanes'
     int panel() const;            // output channels of a tile
     int width() const;            // of a tile, along the innermost axis
-    bool joins_taps() const;      // AmxLanes::joins_taps
+    bool joins_taps() const;      // whether an output's taps along a row are one sum with their channels
 
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless a tile fits into the problem's image.
@@ -101,6 +102,11 @@ bool reads_rows_of_x(const Problem &problem);
 // Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
 // their length matter to its sums.
 bool flattens_rows(const Problem &problem);
+
+// Whether channel lanes may sum a row's taps and their channels together, so that an instruction's products are of
+// neighbouring taps: of bytes whose pixels lie side by side. What follows the last tap is the next pixel's, which is
+// multiplied by 0.
+bool can_join_taps(const Problem &problem);
 
 // Whether tiles of channel lanes may go across rows: of an image of two axes or more, whose positions are y's.
 bool can_flatten_tiles(const Problem &problem, const DirectSchedule &schedule);

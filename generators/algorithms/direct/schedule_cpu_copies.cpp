@@ -142,9 +142,14 @@ void schedule_remainders(const DirectStages &s, const DirectSchedule &schedule) 
     }
 }
 
+// So many numbers beyond a flat row are read by sums of joined taps.
+int joined_beyond(const Problem &problem, const DirectSchedule &schedule) {
+    return schedule.joins_taps() ? packed_weights(problem, schedule).beyond() : 0;
+}
+
 // Rows that several rows of tiles read, or what several tiles of one row do, are copied by each of them, which takes
 // little beside their products, and leaves them in the first cache.
-void copy_rows(const DirectStages &s, const DirectSchedule &schedule, const Var &tile_rows) {
+void copy_rows(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile_rows) {
     const PaddedInput &input = *s.padded_input;
     Func copy = input.stored;
     const std::vector<Var> at = input.padded.args();
@@ -157,7 +162,7 @@ void copy_rows(const DirectStages &s, const DirectSchedule &schedule, const Var 
     if (input.row_stride > 1) {
         schedule_remainders(s, schedule);
     } else if (s.axes.size() > 1) {
-        copy.bound(at[1], range.first * channels, width * channels);
+        copy.bound(at[1], range.first * channels, width * channels + joined_beyond(problem, schedule));
     } else {
         copy.bound_extent(at[1], s.axes[0].extent_of(schedule.width()));
     }
@@ -187,7 +192,8 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
         }
         rows = std::max(range.last - range.first, 0) + 1;
         const int width = a == 0 && flat ? s.input_channels : 1;
-        copy.bound(at[a + 1], range.first * width, rows * width);
+        const int beyond = a == 0 ? joined_beyond(problem, schedule) : 0;
+        copy.bound(at[a + 1], range.first * width, rows * width + beyond);
     }
     copy.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
     const int lanes = copied_lanes(copy, schedule);
@@ -258,13 +264,12 @@ void schedule_rows_of_groups(DirectStages &s, const Problem &problem, const Dire
     const PackedWeights packed = packed_weights(problem, schedule);
     auto &[copy, channels] = *s.rows_of_groups;
     const std::vector<Var> at = copy.args();
-    const int beyond = packed.steps() * packed.dot_width - channels * packed.joined_taps;
     const auto groups = static_cast<int>(problem.groups), batch = static_cast<int>(problem.batch);
     copy.compute_root().bound(s.g, 0, groups).bound(s.n, 0, batch);
     for (size_t a = 0; a < rank; a++) {
         const AxisMap::Range range = a == 0 || s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_inside();
         const int extent = range.last - range.first + 1, width = a == 0 ? channels : 1;
-        copy.bound(at[a], range.first * width, extent * width + (a == 0 ? round_up(beyond, channels) : 0));
+        copy.bound(at[a], range.first * width, extent * width + (a == 0 ? round_up(packed.beyond(), channels) : 0));
     }
     const Var position("position"), vector("vector"), group("group");
     const int lanes = line_bytes / copy.types()[0].bytes();
@@ -323,7 +328,7 @@ void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedu
         schedule_rows_of_groups(s, problem, schedule);
     }
     if (s.padded_input && s.padded_input->by_tile_rows) {
-        copy_rows(s, schedule, tile_rows);
+        copy_rows(s, problem, schedule, tile_rows);
     } else if (s.padded_input) {
         copy_input(s, problem, schedule);
     }

@@ -52,7 +52,13 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         return gathers_few(problem, s);
     };
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
+    const auto reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
+    const int steps = ceil_div(reduction_channels, dot_products(problem, target));
+    const bool joins = can_join_taps(problem) && !target.lane_indexed_fma;
+    std::vector<int> unroll = divisors_among(steps, {1, 2, 3, 4, 8});
+    if (joins) {
+        unroll = {1, 2, 3, 4, 8};
+    }
     const int sum_steps = steps * static_cast<int>(taps_of_phase(axes));
     const int chunk = default_direct_schedule(problem, target).chunk;
     std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, flattened_rows = {0}, distances = {0};
@@ -76,7 +82,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const std::vector<int> transposed_x = planes ? std::vector<int>{0, 1} : std::vector<int>{0};
     std::vector<int> dots;
     for (const int products : {1, 2, 4}) {
-        if (is_dot(problem, products) && products <= dot_products(problem, target)) {
+        if (is_dot(problem, products, joins) && products <= dot_products(problem, target, joins)) {
             dots.push_back(products);
         }
     }
@@ -85,7 +91,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
          {"vectors", whole_range(1, most_panel_vectors)},
          {"pixels", whole_range(1, std::min(axes[0].phase_extent, 28))},
          {"rows", whole_range(1, std::min(height, 4))},
-         {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
+         {"unroll", unroll},
          {"dot_width", dots},
          {"panels_outside", {0, 1}},
          {"chunk", chunks},
@@ -96,7 +102,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
          {"transposed_x", transposed_x},
          {"partial_sums", partial_sum_counts(problem)},
          {"prefetch_panels", target.lane_indexed_fma ? std::vector<int>{0} : std::vector<int>{0, 1}},
-         {"tiles_outside", grouped ? std::vector<int>{0, 1} : std::vector<int>{0}}},
+         {"tiles_outside", grouped ? std::vector<int>{0, 1} : std::vector<int>{0}},
+         {"joined_taps", joins ? std::vector<int>{0, 1} : std::vector<int>{0}}},
         [=, &target](const ScheduleNumbers &n) {
             if (n["channels"] > 0) {
                 const bool outside = n["panels_outside"] != 0;  // of one long row alone
@@ -107,7 +114,12 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                         (n["rows"] == 1 && n["flattened_rows"] == 0 && n["unroll"] < sum_steps)) &&
                        rows_suit(n, axes, flattens, target) && stays_in_group(n, n["channels"]);
             }
-            const bool flat = n["flattened_rows"] > 0;
+            const bool flat = n["flattened_rows"] > 0, joined = n["joined_taps"] != 0;
+            const int products = reduction_channels * (joined ? axes[0].taps : 1);
+            if ((joined && (flat || n["dot_width"] == 1)) || !is_dot(problem, n["dot_width"], joined) ||
+                (joins && ceil_div(products, n["dot_width"]) % n["unroll"] != 0)) {
+                return false;
+            }
             if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 ||
                 (flat && (!flattens_tiles || n["rows"] > 1 || n["chunk"] > 0 || n["prefetch_panels"] != 0 ||
                           n["tiles_outside"] != 0 || n["prefetch_output"] != 0))) {
