@@ -69,18 +69,22 @@ std::optional<Decision> default_decision(const Problem &problem, const TargetMod
     return Decision{name, algorithm.default_schedule(simplified, target)};
 }
 
-std::optional<Decision> fallback_decision(const Problem &problem, const TargetModel &target,
-                                          const std::string &failed) {
+std::optional<Decision> fallback_decision(const Problem &problem, const TargetModel &target, const Decision &failed) {
     std::optional<Decision> definition;
     for (const Algorithm &algorithm : std::views::reverse(algorithms())) {
         const std::optional<Decision> decision = default_decision(problem, target, algorithm.name);
         if (!decision) {
             continue;
         }
-        if (algorithm.is_definition && algorithm.name != failed) {
+        if (algorithm.is_definition && algorithm.name != failed.algorithm) {
             definition = decision;
+        } else if (algorithm.name != failed.algorithm) {
+            return decision;
         } else {
-            return algorithm.name == failed ? definition : decision;
+            const std::string plain = algorithm.plain_schedule == nullptr
+                                          ? failed.schedule
+                                          : algorithm.plain_schedule(simplify_problem(problem), target);
+            return plain == failed.schedule ? definition : Decision{algorithm.name, plain};
         }
     }
     return definition;

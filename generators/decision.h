@@ -30,11 +30,10 @@ Decision default_decision(const Problem &problem, const TargetModel &target);
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target,
                                          const std::string &algorithm);
 
-// What is tried where a kernel by `algorithm` does not compile: the last algorithm in the list that applies but for the
-// operator's own definition, which does the least to a problem; where it is that, the definition. Nothing where it is
-// the definition.
-std::optional<Decision> fallback_decision(const Problem &problem, const TargetModel &target,
-                                          const std::string &algorithm);
+// What is tried where a kernel does not compile as `failed` says: the last algorithm in the list that applies but for
+// the operator's own definition, which does the least to a problem; where it is that, its plain schedule; where it is
+// that too, the definition. Nothing where it is the definition.
+std::optional<Decision> fallback_decision(const Problem &problem, const TargetModel &target, const Decision &failed);
 
 // Throws std::invalid_argument unless the decision's algorithm has this revision, applies to the problem and takes the
 // schedule; with a target, unless the algorithm is for that kind of target too.

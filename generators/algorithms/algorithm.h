@@ -82,6 +82,8 @@ struct Algorithm {
     std::unique_ptr<const Implementation> (*read)(const std::string &schedule) = nullptr;
     // The schedule's text where nobody tuned it.
     std::string (*default_schedule)(const Problem &problem, const TargetModel &target) = nullptr;
+    // That of a kernel without whatever an option adds, for where another does not compile; none if null.
+    std::string (*plain_schedule)(const Problem &problem, const TargetModel &target) = nullptr;
     // An estimate of a call's cycles by a schedule, in one thread and with everything in the caches that hold it; null
     // where the algorithm has none.
     double (*cycles)(const Problem &problem, const std::string &schedule, const TargetModel &target) = nullptr;

@@ -131,6 +131,7 @@ struct Direct {
     using Schedule = DirectSchedule;
     static constexpr auto space = direct_space;
     static constexpr auto default_schedule = default_direct_schedule;
+    static constexpr auto plain_schedule = plain_direct_schedule;
     static constexpr auto cycles = direct_call_cycles;
     static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &) {
         return constants(kiln::output_phases(problem, schedule));
@@ -140,7 +141,7 @@ struct Direct {
                               const TargetModel &target) {
         // A decision that was made for other channels may unroll by more steps than there are, or, where inputs are
         // staged by as many, by such as do not divide them.
-        const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), schedule.dot_width);
+        const int steps = packed_weights(problem, schedule).steps();
         Schedule fitted = schedule;
         fitted.unroll = std::min(schedule.unroll, steps);
         if (stages_inputs(problem, schedule, target) && schedule.with<F16Lanes>() == nullptr) {

@@ -125,6 +125,11 @@ constexpr Algorithm row(Algorithm algorithm) {
     algorithm.default_schedule = [](const Problem &problem, const TargetModel &target) {
         return print_schedule(A::default_schedule(problem, target));
     };
+    if constexpr (requires { A::plain_schedule; }) {
+        algorithm.plain_schedule = [](const Problem &problem, const TargetModel &target) {
+            return print_schedule(A::plain_schedule(problem, target));
+        };
+    }
     if constexpr (requires { A::cycles; }) {
         algorithm.cycles = [](const Problem &problem, const std::string &schedule, const TargetModel &target) {
             return A::cycles(problem, parse_schedule<typename A::Schedule>(schedule), target);

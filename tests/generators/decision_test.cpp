@@ -69,24 +69,27 @@ TEST(Decision, leaves_several_outputs_a_channel_to_the_direct_algorithm) {
 TEST(Decision, fallbacks_end_with_the_definition) {
     const std::pair<const char *, std::vector<std::string>> cases[] = {
         {"conv2d-f32-n1-c64-i56x56-m64-o56x56-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc",
-         {"winograd", "direct", "definition"}},
-        {"convtranspose2d-f64-n1-c8-i9x9-m8-o18x18-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc", {"polyphase", "definition"}},
+         {"winograd", "direct", "direct", "definition"}},
+        {"convtranspose2d-f64-n1-c8-i9x9-m8-o18x18-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc",
+         {"polyphase", "polyphase", "definition"}},
         {"deformconv2d-f32-n1-c8-i9x9-m8-o9x9-k3x3-s1x1-d1x1-p1x1,1x1-g1-og1-ncx,ncx", {"deformable", "definition"}},
         {"conv2d-f32-n?-c8-i?x?-m8-o?x?-k3x3-s1x1-d1x1-p1x1,?x?-g1-nxc,nxc", {"dynamic", "definition"}},
         {"conv1d-f32-n0-c8-i9-m8-o9-k1-s1-d1-p0,0-g1-nxc,nxc", {"empty"}}};
     for (const auto &[text, algorithms] : cases) {
         const Problem problem = parsed(text);
-        std::string algorithm = algorithms[0];
+        Decision decision = *default_decision(problem, find_target("x86-64-avx2"), algorithms[0]);
         for (size_t i = 1; i < algorithms.size(); i++) {
-            const auto fallback = fallback_decision(problem, find_target("x86-64-avx2"), algorithm);
-            ASSERT_TRUE(fallback) << text << ", " << algorithm;
+            const auto fallback = fallback_decision(problem, find_target("x86-64-avx2"), decision);
+            ASSERT_TRUE(fallback) << text << ", " << decision.algorithm;
             EXPECT_EQ(fallback->algorithm, algorithms[i]) << text;
-            algorithm = fallback->algorithm;
+            EXPECT_NE(fallback->schedule, decision.schedule) << text;
+            decision = *fallback;
         }
-        EXPECT_FALSE(fallback_decision(problem, find_target("x86-64-avx2"), algorithm)) << text << ", " << algorithm;
+        EXPECT_FALSE(fallback_decision(problem, find_target("x86-64-avx2"), decision)) << text;
     }
     const Problem problem = parsed(cases[0].first);
-    EXPECT_EQ(fallback_decision(problem, find_target("opencl"), "gpu_direct")->algorithm, "gpu_definition");
+    const Decision on_gpu = *default_decision(problem, find_target("opencl"), "gpu_direct");
+    EXPECT_EQ(fallback_decision(problem, find_target("opencl"), on_gpu)->algorithm, "gpu_definition");
 }
 
 TEST(Decision, takes_strassen_where_it_pays) {

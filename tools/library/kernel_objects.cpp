@@ -120,13 +120,14 @@ bool KernelObjects::try_otherwise(Entry &entry, const JobResult &failure) {
 // Gives a kernel a plainer algorithm; false where there is none.
 bool KernelObjects::take_fallback(Entry &entry, const std::string &why) {
     LibraryKernel &kernel = *entry.kernel;
-    const std::optional<Decision> plain = fallback_decision(kernel.problem, *kernel.target, kernel.decision.algorithm);
+    const std::optional<Decision> plain = fallback_decision(kernel.problem, *kernel.target, kernel.decision);
     if (!plain) {
         return false;
     }
-    result_.warnings.push_back(fmt::format("layer {}: compiling it for {} by {} failed, {} is taken: {}",
-                                           fmt::join(entry.layers, ", "), kernel.target->name,
-                                           kernel.decision.algorithm, plain->algorithm, why));
+    result_.warnings.push_back(
+        fmt::format("layer {}: compiling it for {} by {} failed, {} is taken: {}", fmt::join(entry.layers, ", "),
+                    kernel.target->name, kernel.decision.algorithm,
+                    plain->algorithm == kernel.decision.algorithm ? "its plainest schedule" : plain->algorithm, why));
     entry.plain_registers = false;
     kernel.decision = *plain;
     kernel.size.reset();

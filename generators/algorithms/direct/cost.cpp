@@ -17,6 +17,8 @@
 namespace kiln {
 namespace {
 
+constexpr double least_shared_flops = 2e6;  // that threads share
+
 // So much of the image that what it reads of x stays in a cache while all panels sweep it; 0 where that is all of it.
 // An even number of such parts, for two threads.
 int default_chunk(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
@@ -251,7 +253,7 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
     DirectSchedule best, s;
     s.unroll = largest_divisor(reduction_channels, 4);
-    s.parallel = problem.flops() > 2e6;
+    s.parallel = problem.flops() > least_shared_flops;
     best.tile = RowLanes();
     double least = 0;
     // Whether rows of y that are written in turn wait for the last cache. By AVX2, whose products hide that, 480 to 112
@@ -406,7 +408,9 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     const bool steps_by_pages =
         problem.x_layout == Layout::ncx && problem.x_type == DType::f32 && !target.lane_indexed_fma;
     const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
-    best.unroll = largest_divisor(packed_weights(problem, best).steps(), steps_by_pages ? 8 : 4);
+    // Bytes of several steps of joined taps are loaded as one vector and taken apart again: 9x9 of one channel at
+    // 180x180 takes 2.1 ms by two steps, and 1.1.
+    best.unroll = joins ? 1 : largest_divisor(ceil_div(reduction_channels, best.dot_width), steps_by_pages ? 8 : 4);
     const int64_t weights = dot_types(problem, best.dot_width).w.bytes() * problem.w_elements();
     // Where a few channels of far pixels are read, the next panel's come with them if panels are inside: so they are
     // where the second cache just holds their weights.
@@ -442,8 +446,23 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     }
     best.chunk = best.panels_outside && !best.flattens_tiles() ? default_chunk(problem, best, target) : 0;
     best.prefetch_panels = fetches_panels(problem, best, target);
-    best.parallel = problem.flops() > 2e6;
+    best.parallel = problem.flops() > least_shared_flops;
     return best;
+}
+
+DirectSchedule plain_direct_schedule(const Problem &problem, const TargetModel &target) {
+    constexpr int few_pixels = 4;
+    const int64_t out_of_group = problem.out_channels / problem.groups;
+    const bool alone = problem.groups == 1 || out_of_group == 1;
+    DirectSchedule plain;
+    plain.lanes = lanes_around(alone ? problem.out_channels : out_of_group, target.lanes(sum_type(problem).bits()));
+    while (!alone && out_of_group % plain.lanes != 0) {  // a panel stays within its group
+        plain.lanes /= 2;
+    }
+    plain.tile = ChannelLanes{std::min(axis_maps(problem)[0].phase_extent, few_pixels)};
+    plain.dot_width = products_per_lane(problem);
+    plain.parallel = problem.flops() > least_shared_flops;
+    return plain;
 }
 
 }  // namespace kiln

@@ -172,6 +172,8 @@ std::vector<int> output_phases(const Problem &problem, const DirectSchedule &sch
 
 // cost.cpp: what the direct algorithm is compiled with where nobody tuned it.
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target);
+// One vector of channels by few pixels, and no option.
+DirectSchedule plain_direct_schedule(const Problem &problem, const TargetModel &target);
 int default_prefetch_distance(const Problem &problem);
 
 // So many vectors a panel may have where registers suffice: with those of 34 channels in one, 4 groups of 28x28 by AVX2

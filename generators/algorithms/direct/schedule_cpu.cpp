@@ -343,7 +343,8 @@ SumSteps schedule_sum(DirectStages &s, const DirectSchedule &schedule, const Var
 
 void prefetch_panels(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Func &packed,
                      const Halide::RVar &steps) {
-    const int panel_steps = packed_weights(problem, schedule).steps() * static_cast<int>(taps_of_phase(s.axes));
+    const PackedWeights weights = packed_weights(problem, schedule);
+    const int panel_steps = weights.steps() * static_cast<int>(taps_of_phase(s.axes)) / weights.joined_taps;
     prefetch(s.acc.update(), packed, steps, ceil_div(panel_steps, schedule.unroll));
 }
 

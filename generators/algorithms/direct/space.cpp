@@ -52,13 +52,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         return gathers_few(problem, s);
     };
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    const auto reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
-    const int steps = ceil_div(reduction_channels, dot_products(problem, target));
+    const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
     const bool joins = can_join_taps(problem) && !target.lane_indexed_fma;
-    std::vector<int> unroll = divisors_among(steps, {1, 2, 3, 4, 8});
-    if (joins) {
-        unroll = {1, 2, 3, 4, 8};
-    }
     const int sum_steps = steps * static_cast<int>(taps_of_phase(axes));
     const int chunk = default_direct_schedule(problem, target).chunk;
     std::vector<int> lanes = halves(most_lanes, most_lanes / 2), channels = {0}, flattened_rows = {0}, distances = {0};
@@ -91,7 +86,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
          {"vectors", whole_range(1, most_panel_vectors)},
          {"pixels", whole_range(1, std::min(axes[0].phase_extent, 28))},
          {"rows", whole_range(1, std::min(height, 4))},
-         {"unroll", unroll},
+         {"unroll", divisors_among(steps, {1, 2, 3, 4, 8})},
          {"dot_width", dots},
          {"panels_outside", {0, 1}},
          {"chunk", chunks},
@@ -115,9 +110,9 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                        rows_suit(n, axes, flattens, target) && stays_in_group(n, n["channels"]);
             }
             const bool flat = n["flattened_rows"] > 0, joined = n["joined_taps"] != 0;
-            const int products = reduction_channels * (joined ? axes[0].taps : 1);
-            if ((joined && (flat || n["dot_width"] == 1)) || !is_dot(problem, n["dot_width"], joined) ||
-                (joins && ceil_div(products, n["dot_width"]) % n["unroll"] != 0)) {
+            // Bytes of several steps are loaded as one vector, and taken apart again.
+            if ((joined && (flat || n["dot_width"] == 1 || n["unroll"] > 1)) ||
+                !is_dot(problem, n["dot_width"], joined)) {
                 return false;
             }
             if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 ||
