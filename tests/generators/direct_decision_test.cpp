@@ -406,6 +406,26 @@ TEST(DirectDecision, depthwise_bytes_of_crowded_planes_take_rows) {
     EXPECT_THAT(schedule("17x16x16", "0x1x1"), testing::HasSubstr("along_row:0"));
 }
 
+// Of strides, of narrow images, and where fours of many taps are summed.
+TEST(DirectDecision, depthwise_planes_of_bytes_are_transposed) {
+    const auto transposes = [](const std::string &size, const char *target) {
+        const std::string problem = "conv2d-u8.s8.u8-n1-c64-" + size + "-g64-xz3-yz0-ncx,ncx";
+        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("transposed:1");
+    };
+    const std::string narrow = "i14x14-m64-o14x14-k3x3-s1x1-d1x1-p1x1,1x1";
+    const std::string strided = "i113x113-m64-o57x57-k3x3-s2x2-d1x1-p1x1,1x1";
+    const std::string wide = "i112x112-m64-o112x112-k3x3-s1x1-d1x1-p1x1,1x1";
+    const std::string wide_of_many = "i56x56-m64-o56x56-k5x5-s1x1-d1x1-p2x2,2x2";
+    for (const char *target : {"x86-64-zen4", "x86-64-avx2"}) {
+        EXPECT_TRUE(transposes(narrow, target)) << target;
+        EXPECT_TRUE(transposes(strided, target)) << target;
+        EXPECT_FALSE(transposes(wide, target)) << target;
+    }
+    EXPECT_TRUE(transposes(wide_of_many, "x86-64-zen4"));
+    EXPECT_FALSE(transposes(wide_of_many, "x86-64-avx2"));
+    EXPECT_FALSE(transposes(narrow, "arm-64-linux"));
+}
+
 TEST(DirectDecision, depthwise_rows_of_many_taps_stay_in_registers) {
     const auto schedule_of = [](int taps, const std::string &layouts, const char *target) {
         const std::string pad = std::to_string(taps / 2);

@@ -55,7 +55,8 @@ struct Numbers {
                  (target.masked_stores || (problem.x_type == DType::f32 && problem.y_type == DType::f32));
     // Whether taps are many enough for rows of them to be a loop.
     bool many_taps = loops_over_taps(problem) && problem.taps() >= least_looped(problem, target);
-    bool transposes = transposes_planes(problem) && !target.lane_indexed_fma;  // in registers; measured on x86 alone
+    // Planes of floats in registers; measured on x86 alone.
+    bool transposes = loops_over_taps(problem) && transposes_planes(problem) && !target.lane_indexed_fma;
     // Whether rows are so short that half of a vector along them would be empty: 3x3 of 960 channels at 7x7 takes .009
     // ms in place of .018, of 576 with stride 2 to 7x7 .012 in place of .022; at 14x14 .024 in place of .016.
     bool half_rows = transposes && (problem.rank > 1 || width >= 5) && 2 * width <= lanes;
@@ -142,6 +143,23 @@ int dot_width(const Numbers &n, bool row_lanes) {
     return sums_taps(n.problem, dot) ? dot : sums_taps(n.problem, 2) ? 2 : 1;
 }
 
+// Whether planes of bytes are transposed in registers, and the sums of dot products back: of strides, whose rows of x
+// would be parted by vectors, and of images whose rows are no many vectors, or of many taps that fours sum. On a Zen 4
+// 3x3 of 960 channels at 7x7 takes .012 ms in place of .049, with stride 2 of 64 at 112x112 .067 in place of .100, 5x5
+// of 72 at 56x56 .092 in place of .108, but 3x3 of 32 at 112x112 .077 in place of .058; by AVX2 .021 and .047, .123 and
+// .162, .187 and .172, .177 and .137.
+bool transposes_dots(const Numbers &n) {
+    constexpr int least_lanes = 8, most_width = 28, most_width_of_wide_vectors = 48;
+    const int dot = dot_width(n, false);
+    if (dot == 1 || n.axes.size() != 2 || !transposes_planes(n.problem) || n.target.lane_indexed_fma ||
+        n.channel_lanes < least_lanes) {
+        return false;
+    }
+    const bool in_fours = dot == 4 && n.problem.taps() >= least_looped_taps;
+    return in_fours || n.axes[0].stride > 1 ||
+           n.width <= (n.target.vector_bits == 512 ? most_width_of_wide_vectors : most_width);
+}
+
 void choose_row_lanes(DepthwiseSchedule &schedule, const Numbers &n) {
     schedule.tile = RowLanes();
     schedule.lanes = n.masks && n.width < n.lanes ? lanes_around(n.width, n.lanes) : lanes_within(n.width, n.lanes);
@@ -156,17 +174,17 @@ void choose_row_lanes(DepthwiseSchedule &schedule, const Numbers &n) {
 
 void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n) {
     // Elements of channels-first y are written one by one, which long unrolled code makes no faster.
-    const bool scatters = n.problem.y_layout == Layout::ncx;
+    const bool transposes = transposes_dots(n), scatters = n.problem.y_layout == Layout::ncx && !transposes;
     // Rows share fours of bytes, and two vectors their interleaving; pairs of 16 bits gain by neither.
     const bool shares = schedule.dot_width() == 4 && !scatters;
     const AxisMap &row = n.axes[0];
-    schedule.vectors = 2 * schedule.lanes <= n.problem.out_channels && shares ? 2 : 1;
+    schedule.vectors = 2 * schedule.lanes <= n.problem.out_channels && shares && !transposes ? 2 : 1;
     const int reach = (row.taps - 1) * std::abs(row.tap_step);
     int columns = std::max((16 - reach - 1) / row.stride + 1, 1);
     if (columns < n.width && row.taps <= 3) {  // longer parts of a row are no faster, and slow to compile
         columns = std::min(columns, 8);
     }
-    schedule.tile = ChannelLanes{ceil_div(n.width, ceil_div(n.width, scatters ? 2 : columns)), true};
+    schedule.tile = ChannelLanes{ceil_div(n.width, ceil_div(n.width, scatters ? 2 : columns)), true, transposes};
     schedule.rows = shares ? std::min(n.height, 2) : 1;
 }
 
@@ -423,7 +441,7 @@ bool is_profitable(const Problem &problem, const TargetModel &target) {
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target) {
     const Numbers n(problem, target);
-    const bool row_lanes = takes_row_lanes(n);
+    const bool row_lanes = takes_row_lanes(n) && !transposes_dots(n);
     DepthwiseSchedule schedule;
     schedule.parallel = problem.flops() > 1e6;
     if (const int dot = dot_width(n, row_lanes); dot > 1) {

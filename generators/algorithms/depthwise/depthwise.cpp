@@ -36,15 +36,20 @@ DepthwiseStages depthwise(const Problem &problem, const DepthwiseSchedule &sched
     at.push_back(s.n);
     const std::vector<Expr> same(at.begin(), at.end());
     Expr sum = sums.size() == 1 ? sums[0] : Halide::mux(phase, sums);
+    bool is_finished = false;
     if (s.transposed) {
+        // Bytes are transposed, not the sums that they are made of.
+        is_finished = problem.is_quantized() && !problem.residual && !problem.open_epilogue;
         s.transposed->sums = Func("plane_sums");
-        s.transposed->sums(at) = sum;
+        s.transposed->sums(at) = is_finished ? epilogue(problem, sum, after, same) : sum;
         s.transposed->y_block = Func("y_block");
         s.transposed->y_block(at) = s.transposed->sums(same);
         sum = s.transposed->y_block(same);
     }
     s.y = Func("y");
-    if (s.merged_rows) {
+    if (is_finished) {
+        s.y(at) = sum;
+    } else if (s.merged_rows) {
         const Expr lane = merged_position(s, problem) % schedule.period(problem);
         s.y(at) = epilogue(problem, sum, s.merged_rows->of_lanes->operands, same, lane);
     } else {

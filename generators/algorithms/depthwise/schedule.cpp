@@ -42,9 +42,11 @@ void set_kinds(DepthwiseSchedule &schedule, const Kinds &kinds) {
     if (kinds.taps_in_loop && kinds.dot_width > 1) {
         throw std::invalid_argument("schedule: \"taps_in_loop\" must be 0 where \"dot_width\" is more than 1");
     }
-    if (kinds.transposed && (!kinds.taps_in_loop || !kinds.channels_outside || kinds.along_row || kinds.merged)) {
+    const bool in_registers = kinds.taps_in_loop || kinds.dot_width > 1;
+    if (kinds.transposed && (!in_registers || !kinds.channels_outside || kinds.along_row || kinds.merged)) {
         throw std::invalid_argument(
-            "schedule: \"transposed\" must be 0 unless \"taps_in_loop\" and \"channels_outside\" are 1");
+            "schedule: \"transposed\" must be 0 unless \"channels_outside\" is 1, and \"taps_in_loop\" or "
+            "\"dot_width\" more than 1");
     }
     if (kinds.along_row) {
         schedule.tile = RowLanes();
@@ -165,7 +167,8 @@ bool merges_rows(const Problem &problem) {
 }
 
 bool transposes_planes(const Problem &problem) {
-    return loops_over_taps(problem) && problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx &&
+    const bool in_registers = loops_over_taps(problem) || (problem.is_quantized() && sums_taps(problem, 2));
+    return in_registers && problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx &&
            problem.out_channels == problem.groups;
 }
 

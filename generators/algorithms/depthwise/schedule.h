@@ -17,7 +17,7 @@ struct ChannelLanes {
     int pixels = 1;
     bool channels_outside = false;  // whether a vector of channels sweeps the image, or each tile all channels
     // Whether channels-first planes of x and y are transposed in registers, a tile's channels at a time: the rows of
-    // taps are a loop then. Else x is copied element by element and y written so.
+    // taps are a loop then, or a lane sums several. Else x is copied element by element and y written so.
     bool transposed = false;
 };
 // positions along the innermost axis, of one channel;
@@ -84,7 +84,7 @@ bool merges_rows(const Problem &problem);
 bool sums_taps(const Problem &problem, int dot);
 
 // Whether planes may be transposed: channels-first x and y with as many outputs as inputs, whose rows of taps may be a
-// loop.
+// loop, or whose products a lane may sum.
 bool transposes_planes(const Problem &problem);
 
 // Whether rows of taps may be a loop, or a single one all taps of a sum that stays in registers: of sums of floats of

@@ -112,7 +112,7 @@ void schedule_dotted_sum(DepthwiseStages &s, const DepthwiseSchedule &schedule, 
     auto &[r, sums] = *s.tap_sums;
     const size_t rank = s.axes.size();
     const Var along = schedule.has_row_lanes() ? s.q[0] : s.c;
-    sums.compute_at(s.y, schedule.has_row_lanes() ? (rank > 1 ? s.q[1] : around_tile) : s.q[0]);
+    sums.compute_at(s.tiled, schedule.has_row_lanes() ? (rank > 1 ? s.q[1] : around_tile) : s.q[0]);
     sums.store_in(Halide::MemoryType::Register);
     schedule_tile_sum(sums, {along, schedule.lanes}, {loops_from(r, 1), 1, r[0], schedule.dot_width()});
     for (int a = 0; a < static_cast<int>(rank); a++) {
@@ -135,7 +135,7 @@ void schedule_gathered(DepthwiseStages &s, const DepthwiseSchedule &schedule, co
         f.vectorize(at[2], gathered_lanes(s, schedule), TailStrategy::RoundUp);
         return;
     }
-    f.compute_at(s.y, loops.innermost).reorder(lane, s.c, group, at[2]);
+    f.compute_at(s.tiled, loops.innermost).reorder(lane, s.c, group, at[2]);
     f.bound_extent(s.c, schedule.lanes * schedule.vectors).vectorize(s.c);
     f.bound_extent(at[2], gathered_extent(s, 0, schedule.pixels())).unroll(at[2]);
     if (rank > 1) {
