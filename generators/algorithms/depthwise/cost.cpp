@@ -147,17 +147,23 @@ int dot_width(const Numbers &n, bool row_lanes) {
 // would be parted by vectors, and of images whose rows are no many vectors, or of many taps that fours sum. On a Zen 4
 // 3x3 of 960 channels at 7x7 takes .012 ms in place of .049, with stride 2 of 64 at 112x112 .067 in place of .100, 5x5
 // of 72 at 56x56 .092 in place of .108, but 3x3 of 32 at 112x112 .077 in place of .058; by AVX2 .021 and .047, .123 and
-// .162, .187 and .172, .177 and .137.
+// .162, .187 and .172, .177 and .137. 3x3x3 of 54 channels takes .21 ms and .13 at 8x28x28, with stride 2 of 8x56x56
+// .31 and .46.
 bool transposes_dots(const Numbers &n) {
-    constexpr int least_lanes = 8, most_width = 28, most_width_of_wide_vectors = 48;
+    constexpr int least_lanes = 8, most_width = 28, most_width_of_wide_vectors = 48, most_width_of_volume = 14;
     const int dot = dot_width(n, false);
-    if (dot == 1 || n.axes.size() != 2 || !transposes_planes(n.problem) || n.target.lane_indexed_fma ||
+    if (dot == 1 || n.axes.size() < 2 || !transposes_planes(n.problem) || n.target.lane_indexed_fma ||
         n.channel_lanes < least_lanes) {
         return false;
     }
+    if (n.axes[0].stride > 1) {
+        return true;
+    }
+    if (n.axes.size() > 2) {
+        return n.width <= most_width_of_volume;
+    }
     const bool in_fours = dot == 4 && n.problem.taps() >= least_looped_taps;
-    return in_fours || n.axes[0].stride > 1 ||
-           n.width <= (n.target.vector_bits == 512 ? most_width_of_wide_vectors : most_width);
+    return in_fours || n.width <= (n.target.vector_bits == 512 ? most_width_of_wide_vectors : most_width);
 }
 
 void choose_row_lanes(DepthwiseSchedule &schedule, const Numbers &n) {
