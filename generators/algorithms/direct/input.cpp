@@ -16,6 +16,8 @@ using Halide::Func;
 using Halide::RDom;
 using Halide::Var;
 
+constexpr int least_widened_row = 4;  // of shorter ones the elements of all channels lie as near
+
 // x as an operand of type `type`.
 Expr widen(const Problem &problem, const Sizes &sizes, Halide::Type type, const Expr &x) {
     return type.bits() == 8 || type == x.type() ? narrow_x(type, x) : widen_x(problem, sizes, x);
@@ -339,8 +341,9 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         return;
     }
     const bool few_channels = planes ? broadcasts : s.input_channels % schedule.lanes != 0;
+    const bool widens_rows = planes && s.axes[0].in >= least_widened_row;  // where they are not padded
     const bool copies_rows =
-        joins_taps || (by_vectors && (pads || separates) && s.input_channels == problem.in_channels &&
+        joins_taps || (by_vectors && (pads || separates || widens_rows) && s.input_channels == problem.in_channels &&
                        (few_channels || schedule.has_row_lanes()));
     s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows, copies_x);
     s.input = s.padded_input->padded;
