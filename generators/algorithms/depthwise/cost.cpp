@@ -144,7 +144,7 @@ int dot_width(const Numbers &n, bool row_lanes) {
 }
 
 // Whether planes of bytes are transposed in registers, and the sums of dot products back: of strides, whose rows of x
-// would be parted by vectors, and of images whose rows are no many vectors, or of many taps that fours sum. On a Zen 4
+// would be parted by vectors, and of images whose rows are few vectors, or of many taps that fours sum. On a Zen 4
 // 3x3 of 960 channels at 7x7 takes .012 ms in place of .049, with stride 2 of 64 at 112x112 .067 in place of .100, 5x5
 // of 72 at 56x56 .092 in place of .108, but 3x3 of 32 at 112x112 .077 in place of .058; by AVX2 .021 and .047, .123 and
 // .162, .187 and .172, .177 and .137. 3x3x3 of 54 channels takes .21 ms and .13 at 8x28x28, with stride 2 of 8x56x56
