@@ -178,9 +178,9 @@ void choose_row_lanes(DepthwiseSchedule &schedule, const Numbers &n) {
     }
 }
 
-void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n) {
+void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n, bool transposes) {
     // Elements of channels-first y are written one by one, which long unrolled code makes no faster.
-    const bool transposes = transposes_dots(n), scatters = n.problem.y_layout == Layout::ncx && !transposes;
+    const bool scatters = n.problem.y_layout == Layout::ncx && !transposes;
     // Rows share fours of bytes, and two vectors their interleaving; pairs of 16 bits gain by neither.
     const bool shares = schedule.dot_width() == 4 && !scatters;
     const AxisMap &row = n.axes[0];
@@ -447,7 +447,7 @@ bool is_profitable(const Problem &problem, const TargetModel &target) {
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target) {
     const Numbers n(problem, target);
-    const bool row_lanes = takes_row_lanes(n) && !transposes_dots(n);
+    const bool transposes = transposes_dots(n), row_lanes = !transposes && takes_row_lanes(n);
     DepthwiseSchedule schedule;
     schedule.parallel = problem.flops() > 1e6;
     if (const int dot = dot_width(n, row_lanes); dot > 1) {
@@ -468,7 +468,7 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
     if (row_lanes) {
         choose_row_lanes(schedule, n);
     } else if (schedule.sums<DotTaps>()) {
-        choose_dotted_tile(schedule, n);
+        choose_dotted_tile(schedule, n, transposes);
     } else if ((n.many_taps || n.half_rows) && schedule.lanes <= problem.out_channels) {
         choose_looped_tile(schedule, n);
     } else {

@@ -19,6 +19,20 @@ namespace {
 
 constexpr double least_shared_flops = 2e6;  // that threads share
 
+// The output channels that panels are parts of: a group's, or all where there is one group, or each has one.
+int64_t channels_of_panels(const Problem &problem) {
+    const int64_t out_of_group = problem.out_channels / problem.groups;
+    return out_of_group == 1 ? problem.out_channels : out_of_group;
+}
+
+// As many lanes as given, or so many fewer that they divide those of a group.
+int lanes_in_group(const Problem &problem, int64_t channels, int lanes) {
+    while (channels < problem.out_channels && channels % lanes != 0) {
+        lanes /= 2;
+    }
+    return lanes;
+}
+
 // So much of the image that what it reads of x stays in a cache while all panels sweep it; 0 where that is all of it.
 // An even number of such parts, for two threads.
 int default_chunk(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
@@ -165,9 +179,6 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
     const auto try_tiles = [&](DirectSchedule panels) {
         try_vectors(panels, 1, most_vectors, 1);
         for (panels.vectors = 1; panels.vectors <= most_vectors; panels.vectors++) {
-            if (panels.joins_taps()) {
-                continue;
-            }
             for (const int rows : flattened_row_counts(problem, axes, panels, target)) {
                 try_vectors(panels, panels.vectors, panels.vectors, rows);
             }
@@ -175,9 +186,7 @@ DirectSchedule channel_lanes_schedule(const Problem &problem, int64_t channels, 
     };
     // A panel stays within its group, so that its input is one broadcast: it divides the group or is filled up.
     DirectSchedule panels = like;
-    while (problem.groups > 1 && !depthwise && channels % panels.lanes != 0) {
-        panels.lanes /= 2;
-    }
+    panels.lanes = lanes_in_group(problem, channels, panels.lanes);
     try_tiles(panels);
     if (problem.groups > 1 && !depthwise) {
         // A group of few channels has a vector of weights for each element of x, whose loads are the limit then: those
@@ -397,9 +406,7 @@ int default_prefetch_distance(const Problem &problem) {
 
 DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    const int64_t out_of_group = problem.out_channels / problem.groups;
-    const bool depthwise = problem.groups > 1 && out_of_group == 1;
-    const int64_t channels = depthwise || problem.groups == 1 ? problem.out_channels : out_of_group;
+    const int64_t out_of_group = problem.out_channels / problem.groups, channels = channels_of_panels(problem);
 
     DirectSchedule best;
     best.lanes = lanes_around(channels, target.lanes(sum_type(problem).bits()));
@@ -455,13 +462,9 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
 
 DirectSchedule plain_direct_schedule(const Problem &problem, const TargetModel &target) {
     constexpr int few_pixels = 4;
-    const int64_t out_of_group = problem.out_channels / problem.groups;
-    const bool alone = problem.groups == 1 || out_of_group == 1;
+    const int64_t channels = channels_of_panels(problem);
     DirectSchedule plain;
-    plain.lanes = lanes_around(alone ? problem.out_channels : out_of_group, target.lanes(sum_type(problem).bits()));
-    while (!alone && out_of_group % plain.lanes != 0) {  // a panel stays within its group
-        plain.lanes /= 2;
-    }
+    plain.lanes = lanes_in_group(problem, channels, lanes_around(channels, target.lanes(sum_type(problem).bits())));
     plain.tile = ChannelLanes{std::min(axis_maps(problem)[0].phase_extent, few_pixels)};
     plain.dot_width = products_per_lane(problem);
     plain.parallel = problem.flops() > least_shared_flops;

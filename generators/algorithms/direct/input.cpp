@@ -119,7 +119,7 @@ PaddedInput pad(const DirectStages &s, const Problem &problem, const DirectSched
     // Channels that are no whole vectors lie side by side with those of the next position, and a row is copied as one;
     // rows of a few channels-first planes are copied as they are.
     if (copies_rows) {
-        result.in_planes = problem.x_layout == Layout::ncx && !schedule.joins_taps();
+        result.in_planes = problem.x_layout == Layout::ncx && !schedule.reads_flat_rows();
         result.rows_are_flat = !result.in_planes;
         result.by_tile_rows = copies_by_tile_rows(problem, schedule);
         for (size_t a = 0; a < s.axes.size(); a++) {
@@ -228,7 +228,7 @@ bool reads_elements(const Problem &problem, const DirectSchedule &schedule, cons
 bool interleaves_planes(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
     constexpr int most_steps = 2;
     return !target.is_gpu() && schedule.with<ChannelLanes>() != nullptr && schedule.dot_width > 1 &&
-           !schedule.joins_taps() && problem.x_layout == Layout::ncx && problem.groups == 1 &&
+           !schedule.reads_flat_rows() && problem.x_layout == Layout::ncx && problem.groups == 1 &&
            problem.in_channels <= most_steps * schedule.dot_width;
 }
 
@@ -242,7 +242,7 @@ std::vector<bool> padded_axes(const std::vector<AxisMap> &axes, const Problem &p
                                       (compensates_zero_point(problem, type) || !skips_padding(schedule, axes, a))));
     }
     // A step of joined taps may reach beyond the last pixel's.
-    result[0] = result[0] || (schedule.with<ChannelLanes>() != nullptr && schedule.joins_taps());
+    result[0] = result[0] || schedule.reads_flat_rows();
     return result;
 }
 
@@ -292,7 +292,6 @@ bool reads_row_ends(const Problem &problem, const DirectSchedule &schedule, cons
 
 void define_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
                   const TargetModel &target, Halide::Type type, bool copies_x) {
-    const bool joins_taps = schedule.with<ChannelLanes>() != nullptr && schedule.joins_taps();
     s.pads = padded_axes(s.axes, problem, schedule, type, copies_x);
     const auto *amx = schedule.with<AmxLanes>();
     const bool pixel_lanes = amx != nullptr && amx->pixel_lanes;
@@ -308,7 +307,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
         return;
     }
     const bool broadcasts = reads_elements(problem, schedule, target) && !schedule.transposed_x;
-    const bool planes = problem.x_layout == Layout::ncx && !joins_taps;
+    const bool planes = problem.x_layout == Layout::ncx && !schedule.reads_flat_rows();
     const bool same_type = type == halide_type(problem.x_type), more_channels = s.input_channels > problem.in_channels;
     if (!copies_x && same_type && !more_channels && reads_row_ends(problem, schedule, s.axes, target)) {
         s.pads[0] = false;
@@ -342,9 +341,9 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     }
     const bool few_channels = planes ? broadcasts : s.input_channels % schedule.lanes != 0;
     const bool widens_rows = planes && s.axes[0].in >= least_widened_row;  // where they are not padded
-    const bool copies_rows =
-        joins_taps || (by_vectors && (pads || separates || widens_rows) && s.input_channels == problem.in_channels &&
-                       (few_channels || schedule.has_row_lanes()));
+    const bool copies_rows = schedule.reads_flat_rows() ||
+                             (by_vectors && (pads || separates || widens_rows) &&
+                              s.input_channels == problem.in_channels && (few_channels || schedule.has_row_lanes()));
     s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows, copies_x);
     s.input = s.padded_input->padded;
 }

@@ -60,8 +60,7 @@ void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
 
 // What an instruction is to sum.
 void check_dots(const Problem &problem, const DirectSchedule &schedule) {
-    if (schedule.with<ChannelLanes>() != nullptr && schedule.joins_taps() &&
-        (schedule.dot_width == 1 || !can_join_taps(problem))) {
+    if (schedule.reads_flat_rows() && (schedule.dot_width == 1 || !can_join_taps(problem))) {
         throw std::invalid_argument("schedule: \"joined_taps\" must be 0: a row's taps cannot be one sum here");
     }
     const bool tiles_alone = schedule.dot_width == 2 && problem.x_type == DType::f16;
@@ -113,8 +112,12 @@ int DirectSchedule::width() const {
 
 bool DirectSchedule::joins_taps() const {
     const auto *amx = with<AmxLanes>();
+    return (amx != nullptr && amx->joins_taps) || reads_flat_rows();
+}
+
+bool DirectSchedule::reads_flat_rows() const {
     const auto *channel = with<ChannelLanes>();
-    return (amx != nullptr && amx->joins_taps) || (channel != nullptr && channel->joins_taps);
+    return channel != nullptr && channel->joins_taps;
 }
 
 void DirectSchedule::list(ScheduleText &text) {

@@ -78,11 +78,12 @@ struct DirectSchedule {
         return std::get_if<Lanes>(&tile);
     }
     bool has_row_lanes() const { return with<RowLanes>() != nullptr || with<FlattenedRowLanes>() != nullptr; }
-    int flattened_rows() const;   // 1 where none are
-    bool flattens_tiles() const;  // whether those are channel lanes'
-    int panel() const;            // output channels of a tile
-    int width() const;            // of a tile, along the innermost axis
-    bool joins_taps() const;      // whether an output's taps along a row are one sum with their channels
+    int flattened_rows() const;    // 1 where none are
+    bool flattens_tiles() const;   // whether those are channel lanes'
+    int panel() const;             // output channels of a tile
+    int width() const;             // of a tile, along the innermost axis
+    bool joins_taps() const;       // whether an output's taps along a row are one sum with their channels
+    bool reads_flat_rows() const;  // whether channel lanes do that, from rows whose pixels' channels lie side by side
 
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless a tile fits into the problem's image.

@@ -8,6 +8,7 @@
 #include "algorithms/direct/estimate/groups.h"
 #include "algorithms/direct/estimate/planes.h"
 #include "algorithms/direct/estimate/products.h"
+#include "algorithms/direct/packing.h"
 #include "algorithms/direct/schedule_cpu.h"
 #include "algorithms/estimates.h"
 #include "expressions/arithmetic.h"
@@ -68,8 +69,8 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
                          share_of_crowded_lines(problem, axes, schedule, target);
     // 16-bit products take an instruction for two and another to sum them.
     const int products = problem.is_quantized() && schedule.dot_width == 2 ? 1 : schedule.dot_width;
-    const int joined = schedule.joins_taps() ? axes[0].taps : 1;
-    const double pairs = tile_fit(static_cast<int>(problem.in_channels / problem.groups) * joined, schedule.dot_width);
+    const PackedWeights packed = packed_weights(problem, schedule);
+    const double pairs = tile_fit(packed.reduction_channels * packed.joined_taps, packed.dot_width);
     const ProductsInside inside = products_inside(problem, axes, schedule, target);
     return inside.share * all_products(problem, axes) /
                (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
