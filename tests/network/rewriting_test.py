@@ -291,6 +291,65 @@ class Rewriting(NetworkTest):
                          ["concat-f32[2x2x5],f32[2x3x5]-f32[2x5x5]", "concat-s8[2x2x5],s8[2x1x5]-s8[2x3x5]"])
         self.verify(model)
 
+    def products_of_bytes(self, product, *behind, **weights):
+        """A model of int8, whose weights and biases have the values and scales of `weights`: (value, scale, axis)."""
+        made, nodes = [], [self.pair("Dequantize", "a", "qx", "x")]
+        for name, (number, scale, axis) in weights.items():
+            made += [numpy_helper.from_array(number, f"{name}8"), numpy_helper.from_array(np.float32(scale), f"{name}s")]
+            nodes.append(node("DequantizeLinear", [f"{name}8", f"{name}s"], [name], axis=axis))
+        return self.quantised([*nodes, product, *behind], [("qx", [3, 8])], [([product, *behind][-1]).output[0]], made)
+
+    def test_products_of_bytes(self):
+        """Products with matrices of bytes are layers of bytes, of a scale for each column where the matrix has them."""
+        rng = np.random.default_rng(4)
+        matrix, bias = rng.integers(-127, 128, [8, 4], np.int8), rng.integers(-999, 999, [4], np.int32)
+        scales = np.float32([.01, .02, .03, .015])
+        quantize, turned = self.pair("Quantize", "b", "y", "q"), np.ascontiguousarray(matrix.T)
+        cases = [(node("MatMul", ["x", "w"], ["y"]), [quantize], {"w": (matrix, .02, 0)}),
+                 (node("MatMul", ["x", "w"], ["y"]), [quantize], {"w": (matrix, scales, 1)}),
+                 (node("Gemm", ["x", "w", "c"], ["y"], transB=1),
+                  [node("Relu", ["y"], ["r"]), self.pair("Quantize", "b", "r", "q")],
+                  {"w": (turned, scales, 0), "c": (bias, np.float32(.05) * scales, 0)}),
+                 (node("Gemm", ["x", "w"], ["y"], transB=1, alpha=.5), [quantize], {"w": (turned, .02, 0)}),
+                 (node("Gemm", ["x", "w", "c"], ["y"]), [], {"w": (matrix, .02, 1), "c": (bias, .001, 0)})]
+        for product, behind, weights in cases:
+            model = self.products_of_bytes(product, *behind, **weights)
+            self.assertEqual(self.kinds(model)[0], {"layer": 1})
+            layer, = self.read(model, "--network", "--weights", self.folder / "w")["layers"]
+            numbers = layer["quantization"]
+            self.assertEqual((layer["dtype"], numbers["w_dtype"], numbers["y_dtype"]),
+                             ("int8", "int8", "int8" if behind else "float32"))
+            self.assertEqual(len(numbers["w_scale"]), np.size(weights["w"][1]))
+            if "c" in weights:
+                self.assertTrue(np.array_equal(np.load(layer["bias_values"]), bias))
+            self.verify(model)
+
+    def test_matrices_of_bytes_that_stay_floats(self):
+        """Scales of rows do not come out of a product's sums; a transposed matrix's columns do."""
+        rng = np.random.default_rng(4)
+        matrix, scales = rng.integers(-127, 128, [4, 8], np.int8), np.float32([.01, .02, .03, .015])
+        turn, product = node("Transpose", ["w"], ["t"], perm=[1, 0]), node("MatMul", ["x", "t"], ["y"])
+        for axis, number, dtype in ((0, scales, "int8"), (1, np.tile(scales, 2), "float32")):
+            model = self.products_of_bytes(turn, product, self.pair("Quantize", "b", "y", "q"), w=(matrix, number, axis))
+            layer, = self.read(model, "--network", "--weights", self.folder / "w")["layers"]
+            self.assertEqual(layer["dtype"], dtype)
+            self.verify(model)
+
+    def test_operators_of_bytes_by_constant_matrices(self):
+        rng = np.random.default_rng(4)
+        bias = numpy_helper.from_array(rng.integers(-999, 999, [4], np.int32), "bias")
+        matrix = numpy_helper.from_array(rng.integers(-127, 128, [8, 4], np.int8), "w")
+        for scales in (np.float32(.02), np.float32([.01, .02, .03, .015])):
+            numbers = [numpy_helper.from_array(scales, "ws"), numpy_helper.from_array(np.zeros_like(scales, np.int8), "wz")]
+            for product in (node("QGemm", ["qx", "a", "a0", "w", "ws", "wz", "bias", "b", "b0"], ["q"], domain="com.microsoft"),
+                            node("QLinearMatMul", ["qx", "a", "a0", "w", "ws", "wz", "b", "b0"], ["q"])):
+                model = self.quantised([product], [("qx", [3, 8])], ["q"], [bias, matrix, *numbers])
+                model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+                self.assertEqual(self.kinds(model)[0], {"layer": 1})
+                layer, = self.read(model, "--network", "--weights", self.folder / "w")["layers"]
+                self.assertEqual((layer["dtype"], len(layer["quantization"]["w_scale"])), ("int8", scales.size))
+                self.verify(model)
+
     def test_bytes_that_several_read(self):
         """Each chain makes floats of them itself; a QuantizeLinear that several would do alike is one."""
         nodes = [self.pair("Dequantize", "a", "qx", "x"), node("Sigmoid", ["x"], ["s"]), node("Mul", ["x", "s"], ["m"]),

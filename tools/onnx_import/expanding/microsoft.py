@@ -158,7 +158,7 @@ def qlinear_reduce_mean(writer):
 
 
 def qgemm(writer):
-    """Its bias is a multiple of what both scales make."""
+    """Its bias is of multiples of what both scales make."""
     attributes = writer.kept("alpha", "transA", "transB")
     a, b = writer.dequantized(0), writer.dequantized(3, axis=0 if attributes.get("transB", 0) else 1)
     bias = ""
@@ -166,11 +166,20 @@ def qgemm(writer):
         scale = writer.add("Mul", writer.name(1), writer.name(4))
         if attributes.get("alpha", 1.0) != 1:
             scale = writer.add("Mul", scale, writer.number(attributes["alpha"]))
-        bias = writer.add("Mul", writer.add("Cast", writer.name(6), to=onnx.TensorProto.FLOAT), scale)
+        bias = writer.add("DequantizeLinear", writer.name(6), scale, axis=0)
     if writer.name(7):
         writer.quantized(writer.add("Gemm", a, b, bias, **attributes), 7)
     else:
         writer.end("Gemm", a, b, bias, **attributes)
+
+
+def qlinear_matmul(writer):
+    """By constant weights alone, whose products are layers, and by one scale of what they multiply and make."""
+    scales = [writer.shape(writer.name(index)) for index in (1, 6)]
+    if not writer.is_constant(writer.name(3)) or writer.rank(writer.name(3)) != 2 or any(shape not in ([], [1]) for shape in scales):
+        raise NotTaken
+    axis = {"axis": 1} if writer.rank(writer.name(4)) else {}
+    writer.quantized(writer.add("MatMul", writer.dequantized(0), writer.dequantized(3, **axis)), 6)
 
 
 def nhwc_max_pool(writer):
@@ -332,7 +341,7 @@ def recurrent_nodes(writer):
 
 
 OWN_HANDLERS = {"Einsum": as_products, "LSTM": recurrent_nodes, "GRU": recurrent_nodes, "RNN": recurrent_nodes,
-                "DynamicQuantizeLinear": dynamic_quantize_linear, "ConvInteger": conv_integer,
+                "DynamicQuantizeLinear": dynamic_quantize_linear, "ConvInteger": conv_integer, "QLinearMatMul": qlinear_matmul,
                 "SimplifiedLayerNormalization": simplified_layer_normalization}
 HANDLERS = {
     "QLinearAdd": binary("Add"), "QLinearMul": binary("Mul"), "QLinearSigmoid": unary("Sigmoid"),

@@ -1,11 +1,13 @@
-"""Products with constant matrices, as convolutions of one tap: MatMul and Gemm become Conv between views."""
+"""Products with constant matrices, as convolutions of one tap: MatMul and Gemm become Conv between views. Matrices and biases
+that are dequantised stay so, for products of bytes are layers of bytes."""
 
 import math
 
 import numpy as np
 import onnx
 
-from terms import NodeError, attribute_values, input_name, is_onnx
+from convolutions.quantization import dequantizer
+from terms import BYTES, NodeError, attribute_values, copied, input_name, is_onnx
 
 # Types that convolutions have too.
 TYPES = ("FLOAT", "FLOAT16", "DOUBLE")
@@ -34,6 +36,7 @@ class Linear:
         self.graph, self.node = graph, node
         self.attributes = attribute_values(node)
         self.bias = None  # one number a column
+        self.own_bias = ""  # the constant of the model that is just that
 
     def convolution(self, taken):
         """The nodes in its place, None where it is no product by a constant. What it takes besides goes to `taken`."""
@@ -48,19 +51,47 @@ class Linear:
         views = f"{base}/rows", f"{base}/x"
         self.reshape(nodes, self.node.input[0], views[0], [1, rows, depth])
         self.transpose(nodes, views[0], views[1], [1, depth, rows])
-        inputs = [views[1], self.weights(matrix)]
+        inputs = [views[1], self.weights(nodes, matrix)]
         if self.bias is not None:
-            inputs.append(self.constant(f"{base}/bias", self.bias.astype(matrix.dtype)))
+            inputs.append(self.own_bias or self.constant(f"{base}/bias", self.bias.astype(matrix.dtype)))
         nodes.append(onnx.helper.make_node("Conv", inputs, [f"{base}/y"], self.node.name or self.node.output[0]))
         self.graph.set_type(f"{base}/y", self.element_type(), [1, columns, rows])
         self.transpose(nodes, f"{base}/y", f"{base}/back", [1, rows, columns])
         self.reshape(nodes, f"{base}/back", end, self.graph.shape(end) or [*x[:-1], columns])
         return nodes
 
-    def weights(self, matrix):
+    def weights(self, nodes, matrix):
         """The matrix as a convolution's weights; products by one matrix have the same."""
         name = f"{self.node.input[1]}/w{self.attributes.get('transB', 0)}*{self.attributes.get('alpha', 1.0)}"
-        return name if name in self.graph.constants else self.constant(name, np.ascontiguousarray(matrix.T)[:, :, None])
+        if name not in self.graph.constants:
+            self.constant(name, as_weights(matrix))
+            self.dequantize(nodes, name)
+        return name
+
+    def dequantize(self, nodes, name):
+        """Adds the node that makes the weights of bytes, where one of one number or one a column makes the matrix."""
+        source, is_turned = self.node.input[1], bool(self.node.op_type == "Gemm" and self.attributes.get("transB", 0))
+        while is_transpose(self.graph.makers.get(source)):
+            source, is_turned = self.graph.makers[source].input[0], not is_turned
+        maker = dequantizer(self.graph, source)
+        if maker is None or attribute_values(maker).get("block_size", 0) \
+                or self.graph.element_type(maker.input[0]) not in BYTES:
+            return
+        value = self.graph.value(maker.input[0])
+        scale, *points = (np.asarray(self.graph.value(number)).reshape(-1) for number in maker.input[1:3] if number)
+        of_column = value.ndim - (2 if is_turned else 1)
+        alpha = self.attributes.get("alpha", 1.0) if self.node.op_type == "Gemm" else 1.0
+        if (scale.size > 1 and attribute_values(maker).get("axis", 1) % value.ndim != of_column) or alpha <= 0:
+            return
+        matrix = value.reshape(value.shape[-2:])
+        numbers = [scale * scale.dtype.type(alpha), *points]
+        names = [self.constant(f"{name}/bytes", as_weights(matrix.T if is_turned else matrix)),
+                 *(self.constant(f"{name}/{what}", number if scale.size > 1 else number.reshape([]))
+                   for what, number in zip(("scale", "zero_point"), numbers))]
+        node = copied(maker, names, [name])
+        del node.attribute[:]
+        node.attribute.append(onnx.helper.make_attribute("axis", 0))
+        nodes.append(node)
 
     def element_type(self):
         return self.graph.element_type(self.node.input[0])
@@ -91,6 +122,8 @@ class Linear:
             return False
         value = self.graph.value(name)
         self.bias = of_columns(value * value.dtype.type(self.attributes.get("beta", 1.0)), columns)
+        if self.attributes.get("beta", 1.0) == 1 and value.shape == (columns,):
+            self.own_bias = name
         return self.bias is not None
 
     def take_bias_behind(self, columns, taken):
@@ -121,6 +154,16 @@ class Linear:
     def constant(self, name, value):
         self.graph.add_constant(name, value)
         return name
+
+
+def is_transpose(node):
+    """Whether a node makes rows of columns."""
+    return node is not None and is_onnx(node) and node.op_type == "Transpose" \
+        and attribute_values(node).get("perm", [1, 0]) == [1, 0]
+
+
+def as_weights(matrix):
+    return np.ascontiguousarray(matrix.T)[:, :, None]
 
 
 def of_columns(value, columns):
