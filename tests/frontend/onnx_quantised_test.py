@@ -125,8 +125,6 @@ class Quantised(ImportTest):
         self.stays(qdq_model(w_scale=[0.1] * 3, w_zero_point=np.zeros(3, np.int8), axis=2),
                    "the weights are quantised along another axis than the output channels")
         self.stays(qdq_model(x_zero_point=np.uint16(3)), "its input is quantised to UINT16")
-        self.stays(qdq_model(behind=[helper.make_node("Mul", ["c", "k"], ["a"])], extra=[tensor("k", 2)]),
-                   "what is folded or summed behind it would be rounded in between")
         plain = qdq_model()
         plain.graph.node.remove(plain.graph.node[1])
         plain.graph.initializer.append(tensor("wf", np.ones((4, 2, 3, 3))))
@@ -137,6 +135,32 @@ class Quantised(ImportTest):
                 computed.graph.initializer.remove(item)
         computed.graph.input.append(value("xs", []))
         self.stays(computed, "scale and zero point of its input are not constants")
+
+    def test_what_changes_channels_behind_it(self):
+        """It becomes part of the weights' scales and the bias, where it leaves these above 0."""
+        normalization = helper.make_node("BatchNormalization", ["c", "n1", "n2", "n3", "n4"], ["n"])
+        numbers = [tensor("n1", [0.5, 2, 1, 3]), tensor("n2", [1, -2, 0, 0.5]), tensor("n3", [0.1, 0, -1, 1]),
+                   tensor("n4", [1, 2, 0.5, 1])]
+        behind = [normalization, helper.make_node("Relu", ["n"], ["a"])]
+        each = {"w_scale": [0.02, 0.01, 0.015, 0.03], "w_zero_point": np.zeros(4, np.int8)}
+        turned = {"op": "ConvTranspose", "w_shape": (4, 2, 3, 3), "group": 2, "w_scale": [0.02, 0.01], "axis": 1,
+                  "w_zero_point": np.zeros(2, np.int8)}
+        for models in ({}, {"bias": None}, each, turned):
+            layer, notes = self.check(qdq_model(behind=behind, extra=numbers, **models))
+            self.assertEqual((layer["activation"], len(layer["quantization"]["w_scale"])), ("Relu", 4))
+            self.assertIn("the bias of conv is rounded to a multiple of x_scale * w_scale", notes)
+        layer, _ = self.check(qdq_model(behind=[helper.make_node("Mul", ["c", "k"], ["a"])], extra=[tensor("k", 2)]))
+        self.assertEqual(len(layer["quantization"]["w_scale"]), 4)
+        layer, = self.read(qdq_model(behind=[helper.make_node("Mul", ["c", "k"], ["a"])], extra=[tensor("k", -2)]))["layers"]
+        self.assertEqual((layer["dtype"], layer["quantization"]["y_dtype"], len(layer["quantization"]["w_scale"])),
+                         ("uint8", "float32", 1))
+
+    def test_sums_behind_it(self):
+        """They are added to its floats by a node of their own; another layer takes them where it can."""
+        behind = [helper.make_node("Add", ["c", "r"], ["a"])]
+        model = qdq_model(behind=behind, extra=[tensor("r", np.ones((1, 4, 6, 6)))])
+        layer, = self.read(model)["layers"]
+        self.assertEqual((layer["quantization"]["y_dtype"], layer.get("residual")), ("float32", None))
 
     def test_two_readers_of_the_result(self):
         model = qdq_model()

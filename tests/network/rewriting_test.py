@@ -350,6 +350,24 @@ class Rewriting(NetworkTest):
                 self.assertEqual((layer["dtype"], len(layer["quantization"]["w_scale"])), ("int8", scales.size))
                 self.verify(model)
 
+    def test_sums_behind_layers_of_bytes(self):
+        """They are added to its floats by the chain that makes bytes again, and do not make it a layer of floats."""
+        rng = np.random.default_rng(4)
+        whole, filters = integers("whole", 1, 4, 24), rng.integers(-9, 9, [4, 4, 1, 1], np.int8)
+        constants = [whole, numpy_helper.from_array(filters, "qf")]
+        ends = {"same": ([node("Add", ["y", "z"], ["s"])], [1, 4, 4, 6]),
+                "behind views": ([node("Reshape", ["y", "whole"], ["v"]), node("Add", ["v", "z"], ["s"])], [1, 4, 24])}
+        for name, (behind, shape) in ends.items():
+            nodes = [self.pair("Dequantize", "a", "qx", "x"), self.pair("Dequantize", "b", "qf", "f8"),
+                     node("Conv", ["x", "f8"], ["y"], "layer"), *behind, node("Relu", ["s"], ["r"]),
+                     self.pair("Quantize", "b", "r", "q")]
+            model = self.quantised(nodes, [("qx", [1, 4, 4, 6]), ("z", shape)], ["q"], constants)
+            kinds, network = self.kinds(model)
+            layer, = self.read(model, "--network", "--weights", self.folder / "w")["layers"]
+            self.assertEqual((layer["dtype"], layer["quantization"]["y_dtype"]), ("int8", "float32"), name)
+            self.assertEqual(self.texts(network).count("map"), 1, name)
+            self.verify(model)
+
     def test_bytes_that_several_read(self):
         """Each chain makes floats of them itself; a QuantizeLinear that several would do alike is one."""
         nodes = [self.pair("Dequantize", "a", "qx", "x"), node("Sigmoid", ["x"], ["s"]), node("Mul", ["x", "s"], ["m"]),

@@ -35,6 +35,7 @@ class Importer:
             self.attempt(layer, self.read_own)
         fusible = [layer for layer in layers if layer.is_fusible()]
         for layer in fusible:
+            self.attempt(layer, self.find_bytes)
             self.attempt(layer, self.fold_affine)
         self.fuse_residuals(fusible)
         for layer in fusible:
@@ -79,6 +80,9 @@ class Importer:
         elif layer.node.op_type == "ConvInteger":
             layer.quantization = {**quantization.of_inputs(self.graph, layer, [None, 2, None, 3, None, None]), "y_dtype": "int32"}
 
+    def find_bytes(self, layer):
+        layer.has_bytes = quantization.has_bytes(self.graph, layer)
+
     # BatchNormalization in inference form, and products and sums with constants, change channels by factor * y + shift.
     def fold_affine(self, layer):
         while (node := self.graph.only_reader(layer.end)) is not None and is_onnx(node):
@@ -90,7 +94,7 @@ class Importer:
                 self.notes.append(f"the {node.op_type} behind {layer.name} stays outside: {error}")
                 self.told.add(id(node))
                 return
-            if affine is None:
+            if affine is None or (layer.has_bytes and not quantization.may_scale(affine[0])):
                 return
             layer.affine.append(affine)
             dtype = self.graph.dtype(layer.inputs["x"])
@@ -164,7 +168,7 @@ class Importer:
             if not self.graph.have_one_shape(*node.input):
                 continue
             candidates = [ends[name] for name in node.input
-                          if name in ends and self.graph.only_reader(name) is node]
+                          if name in ends and self.graph.only_reader(name) is node and not ends[name].has_bytes]
             if not candidates:
                 continue
             chosen = max(candidates, key=lambda layer: layer.position)
@@ -193,12 +197,12 @@ class Importer:
         if dequantize is None:
             return
         try:
-            inputs, table, rounded = quantization.of_dequantizers(self.graph, layer, dequantize)
+            inputs, table, bias, rounded = quantization.of_dequantizers(self.graph, layer, dequantize)
         except NodeError as error:
             dtype = DTYPES.get(self.graph.element_type(layer.inputs["x"]), "as it is")
             self.notes.append(f"{layer.name} stays {dtype}, though its input is quantised: {error}")
             return
-        layer.inputs, layer.quantization = inputs, table
+        layer.inputs, layer.quantization, layer.bias_values, layer.affine = inputs, table, bias, []
         table["y_dtype"] = "float32"
         if rounded:
             self.notes.append(f"the bias of {layer.name} is rounded to a multiple of x_scale * w_scale")

@@ -19,6 +19,7 @@ class Layer:
         self.affine = []  # (factor, shift), arrays of one number an output channel, to be folded into weights and bias
         self.residual = ""  # the tensor that is summed
         self.activation = None  # (name, parameters)
+        self.has_bytes = False  # between DequantizeLinear, so that it may have a quantisation
         self.quantization = None  # a layer's table of that name
         self.bias_values = None  # in place of the node's own
 
@@ -36,7 +37,7 @@ class Layer:
         return w[1] * attribute_values(self.node).get("group", 1) if self.is_transposed() else w[0]
 
     def has_bias(self):
-        return bool(self.inputs.get("bias")) or any(shift.any() for _, shift in self.affine)
+        return bool(self.inputs.get("bias")) or self.bias_values is not None or any(shift.any() for _, shift in self.affine)
 
 
 def layer_table(graph, layer, weights_folder):

@@ -35,14 +35,27 @@ def dequantizer(graph, name):
     return node if node is not None and is_onnx(node) and node.op_type == "DequantizeLinear" else None
 
 
+def has_bytes(graph, layer):
+    """Whether x and the weights are dequantised, so that it can be a layer of bytes, which adds no other tensor to its sums."""
+    dequantize = dequantizer(graph, layer.inputs["x"])
+    try:
+        return dequantize is not None and bool(of_dequantizers(graph, layer, dequantize))
+    except NodeError:
+        return False
+
+
+def may_scale(factor):
+    """Whether weights' scales times the factors of their channels are scales."""
+    return (factor > 0).all()
+
+
 def of_dequantizers(graph, layer, dequantize):
-    """(inputs by role, quantization table, whether the bias had to be rounded)."""
+    """(inputs by role, quantization table, the bias in multiples of the sums' scale or None, whether that had to be rounded):
+    what is folded into the layer changes the weights' scales, and the bias."""
     if layer.node.op_type not in ("Conv", "ConvTranspose") or layer.has_channels_last():
         raise NodeError(f"{layer.node.op_type} takes no 8-bit tensors")
     if graph.element_type(layer.inputs["x"]) != "FLOAT":
         raise NodeError(f"it is dequantised to {graph.element_type(layer.inputs['x'])}")
-    if layer.affine or layer.residual:
-        raise NodeError("what is folded or summed behind it would be rounded in between")
     weights = dequantizer(graph, layer.inputs["w"])
     if weights is None:
         raise NodeError("its weights are not")
@@ -51,13 +64,31 @@ def of_dequantizers(graph, layer, dequantize):
     axis = 1 if layer.is_transposed() else 0
     w_scale, w_zero_point = (over_channels(graph, layer, weights, value, axis) for value in (w_scale, w_zero_point))
     inputs = {**layer.inputs, "x": dequantize.input[0], "w": weights.input[0]}
-    rounded = False
+    values, rounded = None, False
     if inputs["bias"]:
-        sums_scale = one_number("x_scale", x_scale) * np.asarray(w_scale, np.float64)
-        layer.bias_values, rounded = integer_bias(graph, inputs["bias"], sums_scale)
+        values, rounded = integer_bias(graph, inputs["bias"], sums_scale(x_scale, w_scale))
+    if layer.affine:
+        factor, shift = folded(layer.affine)
+        if (factor != 1).any():
+            w_scale = np.float32(np.asarray(w_scale, np.float64) * factor).tolist()
+        if shift.any():
+            values = (0 if values is None else values) + shift / sums_scale(x_scale, w_scale)
+            values, rounded = rounded_bias(values), True
     table = {"x_scale": one_number("x_scale", x_scale), "x_zero_point": one_number("x_zero_point", x_zero_point),
              "w_scale": w_scale, "w_zero_point": w_zero_point, "w_dtype": graph.dtype(inputs["w"])}
-    return inputs, table, rounded
+    return inputs, table, values, rounded
+
+
+def sums_scale(x_scale, w_scale):
+    return one_number("x_scale", x_scale) * np.asarray(w_scale, np.float64)
+
+
+def folded(affine):
+    """(factor, shift) of what changes channels by several of them, one after the other."""
+    factor, shift = 1.0, 0.0
+    for other, more in affine:
+        factor, shift = factor * other, shift * other + more
+    return factor, shift
 
 
 def scale_and_zero_point(graph, what, node):
@@ -97,10 +128,14 @@ def integer_bias(graph, name, scale):
         comparable = own.size == scale.size or 1 in (own.size, scale.size)
         if not has_zero_point and comparable and np.allclose(own, scale, rtol=1e-6, atol=0):
             return graph.value(node.input[0]), False
-    values = np.round(np.asarray(graph.value(name), np.float64) / scale)
+    return rounded_bias(np.asarray(graph.value(name), np.float64) / scale), True
+
+
+def rounded_bias(values):
+    values = np.round(values)
     if not (np.abs(values) < 2 ** 31).all():
         raise NodeError("its bias does not fit int32 in multiples of x_scale * w_scale")
-    return values.astype(np.int32), True
+    return values.astype(np.int32)
 
 
 def of_quantizer(graph, node):

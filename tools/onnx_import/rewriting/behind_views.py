@@ -5,6 +5,7 @@ import numpy as np
 import onnx
 
 from convolutions.activations import find_activation
+from convolutions.quantization import dequantizer
 from reading.order import in_order
 from terms import FUSIBLE, NodeError, attribute_values, copied, is_layer, is_onnx
 
@@ -31,9 +32,17 @@ class Ends:
         self.graph = graph
         self.last = node.output[0]  # what the layer and what is with it make
         self.views, self.end = [], self.last
+        self.may_add = not self.has_bytes(node)
         self.has_residual = False
         self.made, self.gone = [], []
         self.channels = 0
+
+    def has_bytes(self, node):
+        """Whether the layer may become one of bytes, which adds no other tensor to its sums."""
+        x = node.input[0]
+        while x in self.graph.makers and is_onnx(self.graph.makers[x]) and self.graph.makers[x].op_type in MOVING:
+            x = self.graph.makers[x].input[0]
+        return dequantizer(self.graph, x) is not None and dequantizer(self.graph, node.input[1]) is not None
 
     def move(self):
         """Whether anything was moved."""
@@ -113,7 +122,8 @@ class Ends:
 
     def take_sum(self, node):
         """A tensor of the result's shape, which is brought to the shape in front of the views."""
-        if node.op_type != "Add" or self.has_residual or len(node.input) != 2 or node.input[0] == node.input[1] \
+        if node.op_type != "Add" or not self.may_add or self.has_residual or len(node.input) != 2 \
+                or node.input[0] == node.input[1] \
                 or any(self.graph.shape(name) != self.graph.shape(self.end) for name in node.input) \
                 or any(self.graph.element_type(name) != self.graph.element_type(self.last) for name in node.input):
             return False
