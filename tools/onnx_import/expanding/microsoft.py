@@ -6,7 +6,7 @@ import onnx
 
 from expanding import einsum, recurrent_steps
 from expanding.dialects import MICROSOFT, expanded
-from terms import attribute_values, input_name, is_onnx
+from terms import BYTES, attribute_values, input_name, is_onnx
 
 POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "storage_order", "strides")
 
@@ -193,6 +193,17 @@ def same(writer):
     writer.end(writer.node.op_type, *writer.node.input, **writer.attributes)
 
 
+def resize_of_bytes(writer):
+    """Linearly, in floats, whose fractions are cut off, as ONNX Runtime does."""
+    element_type = writer.folder.element_type(writer.name(0))
+    if element_type not in BYTES or writer.attributes.get("mode", b"nearest") != b"linear" \
+            or writer.attributes.get("antialias", 0):
+        raise NotTaken
+    x = writer.add("Cast", writer.name(0), to=onnx.TensorProto.FLOAT)
+    y = writer.add("Resize", x, *writer.node.input[1:], **writer.attributes)
+    writer.end("Cast", y, to=onnx.TensorProto.DataType.Value(element_type))
+
+
 # ---- Products
 
 
@@ -342,6 +353,7 @@ def recurrent_nodes(writer):
 
 OWN_HANDLERS = {"Einsum": as_products, "LSTM": recurrent_nodes, "GRU": recurrent_nodes, "RNN": recurrent_nodes,
                 "DynamicQuantizeLinear": dynamic_quantize_linear, "ConvInteger": conv_integer, "QLinearMatMul": qlinear_matmul,
+                "Resize": resize_of_bytes,
                 "SimplifiedLayerNormalization": simplified_layer_normalization}
 HANDLERS = {
     "QLinearAdd": binary("Add"), "QLinearMul": binary("Mul"), "QLinearSigmoid": unary("Sigmoid"),
