@@ -254,52 +254,72 @@ double rounding_weight(const DirectSchedule &s) {
     return std::pow(0.96, std::log2(s.partial_sums));
 }
 
-// The best tile whose vectors are pixels. What it reads of x lies in another page in each step, beyond which the
-// processor fetches nothing ahead by itself: C4 takes 5% less where it is told to, and 13% where the core is shared.
-DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
-    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    DirectSchedule best, s;
-    s.unroll = largest_divisor(reduction_channels, 4);
-    s.parallel = problem.flops() > least_shared_flops;
-    best.tile = RowLanes();
-    double least = 0;
+// The search for the best tile whose vectors are pixels.
+struct RowLanesSearch {
+    const Problem &problem;
+    const TargetModel &target;
+    int64_t channels;  // of a group
+    std::vector<AxisMap> axes = axis_maps(problem);
+    DirectSchedule best = {};
+    double least = 0;  // cycles of an output by it
+
+    // Tiles like `s` of vectors of so many lanes at the most: of `flattened_rows` or, where that is 0, of rows as they
+    // are.
+    void try_tiles(DirectSchedule s, int flattened_rows, int most_lanes);
+};
+
+// What such tiles read of x lies in another page in each step, beyond which the processor fetches nothing ahead by
+// itself: C4 takes 5% less where it is told to, and 13% where the core is shared.
+void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_lanes) {
     // Whether rows of y that are written in turn wait for the last cache. By AVX2, whose products hide that, 480 to 112
     // channels at 14x14 take .228 ms by panels that go through a row one by one, and .187 otherwise.
     const bool waits = unhidden_cycles(target.core.last.write, target) > 0;
     const int prefetch_distance = reads_rows_of_x(problem) ? default_prefetch_distance(problem) : 0;
-    // Tiles of `rows` flattened rows, or where that is 0 of rows as they are.
-    const auto try_tiles = [&](int rows) {
-        const int positions = width * std::max(rows, 1);
-        s.lanes = lanes_within(positions, target.lanes(sum_type(problem).bits()));
-        for (s.vectors = 1; s.lanes * s.vectors <= positions && s.vectors <= 8; s.vectors++) {
-            for (int panel = 1; panel <= std::min<int64_t>(channels, 16); panel++) {
-                if (rows > 0) {
-                    s.tile = FlattenedRowLanes{panel, rows};
-                } else {
-                    s.tile = RowLanes{panel, prefetch_distance};
+    const int positions = axes[0].phase_extent * std::max(flattened_rows, 1);
+    s.lanes = lanes_within(positions, most_lanes);
+    for (s.vectors = 1; s.lanes * s.vectors <= positions && s.vectors <= 8; s.vectors++) {
+        for (int panel = 1; panel <= std::min<int64_t>(channels, 16); panel++) {
+            if (flattened_rows > 0) {
+                s.tile = FlattenedRowLanes{panel, flattened_rows};
+            } else {
+                s.tile = RowLanes{panel, prefetch_distance};
+            }
+            s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
+            for (const bool outside : {false, true}) {
+                s.panels_outside = outside;
+                if (outside && (!waits || axes.size() > 1 || flattened_rows > 0 || panel == channels)) {
+                    continue;
                 }
-                s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
-                for (const bool outside : {false, true}) {
-                    s.panels_outside = outside;
-                    if (outside && (!waits || axes.size() > 1 || rows > 0 || panel == channels)) {
-                        continue;
-                    }
-                    const double cycles = output_cycles(problem, axes, channels, s, target) * rounding_weight(s);
-                    if (least == 0 || cycles < least) {
-                        least = cycles;
-                        best = s;
-                    }
+                const double cycles = output_cycles(problem, axes, channels, s, target) * rounding_weight(s);
+                if (least == 0 || cycles < least) {
+                    least = cycles;
+                    best = s;
                 }
             }
         }
-    };
-    const int most_rows = axes.size() > 1 && !axes[1].reads_outside() ? std::min(height, 4) : 1;
+    }
+}
+
+// The best tile whose vectors are pixels.
+DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
+    RowLanesSearch search = {problem, target, channels};
+    const std::vector<AxisMap> &axes = search.axes;
+    const int reduction_channels = static_cast<int>(problem.in_channels / problem.groups);
+    const int width = axes[0].phase_extent, height = axes.size() > 1 ? axes[1].phase_extent : 1;
+    const int lanes = target.lanes(sum_type(problem).bits());
+    DirectSchedule s;
+    s.dot_width = problem.is_quantized() ? dot_products(problem, target) : 1;
+    s.unroll = largest_divisor(ceil_div(reduction_channels, s.dot_width), 4);
+    s.parallel = problem.flops() > least_shared_flops;
+    const bool several_rows = axes.size() > 1 && (problem.is_quantized() || !axes[1].reads_outside());
+    const int most_rows = several_rows ? std::min(height, 4) : 1;
     for (const int partial_sums : partial_sum_counts(problem)) {
         s.partial_sums = partial_sums;
         for (s.rows = 1; s.rows <= most_rows; s.rows++) {
-            try_tiles(0);
+            search.try_tiles(s, 0, lanes);
+            if (problem.is_quantized() && target.core.splits_vectors()) {
+                search.try_tiles(s, 0, lanes / 2);
+            }
         }
     }
     // What a block of flattened rows reads stays in a cache while all panels pass.
@@ -308,8 +328,9 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     const int most_rows_together =
         flattens_rows(problem) ? std::min<int64_t>(height, target.core.l2.bytes / 2 / row_bytes) : 0;
     for (int rows = 2; rows <= most_rows_together; rows++) {
-        try_tiles(rows);
+        search.try_tiles(s, rows, lanes);
     }
+    DirectSchedule best = search.best;
     constexpr int enough_panels = 16;  // for any number of threads
     if (best.panels_outside && ceil_div(static_cast<int>(channels), best.panel()) < enough_panels) {
         best.chunk = ceil_div(image_iterations(axes, best), 2);
@@ -446,7 +467,8 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     // by row lanes, 32 to 3 .91 and .23.
     constexpr int64_t few_beside_pairs = 4;
     const bool in_pairs = dot_products(problem, target) > 1 && reduction_channels > 1;
-    if (has_row_lanes(problem) && !target.lane_indexed_fma && (!in_pairs || out_of_group <= few_beside_pairs)) {
+    if (has_row_lanes(problem) && !target.lane_indexed_fma &&
+        (!in_pairs || problem.is_quantized() || out_of_group <= few_beside_pairs)) {
         DirectSchedule rows = row_lanes_schedule(problem, problem.groups == 1 ? channels : out_of_group, target);
         if (output_cycles(problem, axes, channels, rows, target) <
             output_cycles(problem, axes, channels, best, target)) {

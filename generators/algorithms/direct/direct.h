@@ -45,8 +45,9 @@ struct PaddedInput {
         false;  // whether a row of tiles copies the rows that it reads, rather than all before the first
 };
 
-// Channels-first x for matrix tiles, and of few channels for other dot products, over (product, the spatial axes, step,
-// n): neighbouring channels of a pixel lie side by side. Of strided rows, for matrix tiles, over (..., n, remainder):
+// Channels-first x for matrix tiles, for row lanes of dot products and, of few channels, for other dot products, over
+// (product, the spatial axes, step, n): neighbouring channels of a pixel lie side by side. Of strided rows, for matrix
+// tiles and row lanes, over (..., n, remainder):
 // positions by their remainders, the first axis being their quotients, so that those that neighbouring outputs read lie
 // side by side. Its updates, one a remainder, write them over `rows` of x.
 struct InterleavedInput {

@@ -294,10 +294,10 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
                   const TargetModel &target, Halide::Type type, bool copies_x) {
     s.pads = padded_axes(s.axes, problem, schedule, type, copies_x);
     const auto *amx = schedule.with<AmxLanes>();
-    const bool pixel_lanes = amx != nullptr && amx->pixel_lanes;
-    if (pixel_lanes || interleaves_planes(problem, schedule, target)) {
+    const bool reads_rows = (amx != nullptr && amx->pixel_lanes) || has_row_lanes_of_dots(problem, schedule);
+    if (reads_rows || interleaves_planes(problem, schedule, target)) {
         s.interleaved_input =
-            interleave_channels(s, problem, schedule.dot_width, pixel_lanes ? s.axes[0].stride : 1, operands, type);
+            interleave_channels(s, problem, schedule.dot_width, reads_rows ? s.axes[0].stride : 1, operands, type);
         s.input = s.interleaved_input->interleaved;
         return;
     }

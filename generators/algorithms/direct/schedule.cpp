@@ -159,7 +159,9 @@ void DirectSchedule::check(const Problem &problem) const {
                                     " outputs is larger than the image of " + std::to_string(height) + " x " +
                                     std::to_string(axes[0].phase_extent));
     }
-    if (has_row_lanes() && (!kiln::has_row_lanes(problem) || (rows > 1 && axes[1].reads_outside()))) {
+    const bool dots = has_row_lanes_of_dots(problem, *this);
+    if (has_row_lanes() &&
+        (!kiln::has_row_lanes(problem) || (rows > 1 && !dots && axes[1].reads_outside()) || (dots && dot_width == 1))) {
         throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
     }
     if (const auto *row = with<RowLanes>(); row != nullptr && row->prefetch_distance > 0 && !reads_rows_of_x(problem)) {
@@ -199,14 +201,19 @@ bool has_row_lanes(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const AxisMap &row = axes[0];
     const auto sums_f32 = [](DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; };
-    return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && sums_f32(problem.x_type) &&
-           sums_f32(problem.w_type) && sums_f32(problem.y_type) && row.kernel % row.phases == 0 &&
-           row.offset_is_bounded() && phases_are_whole(axes) &&
+    const bool floats = sums_f32(problem.x_type) && sums_f32(problem.w_type) && sums_f32(problem.y_type);
+    const bool bytes = problem.is_quantized() && problem.groups == 1 && problem.in_channels > 1;
+    return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && (floats || bytes) &&
+           row.kernel % row.phases == 0 && row.offset_is_bounded() && phases_are_whole(axes) &&
            (problem.groups == 1 || problem.out_channels > problem.groups || row.phases > 1);
 }
 
 bool copies_rows(const AxisMap &row) {
     return row.reads_outside() || row.stride > 1;
+}
+
+bool has_row_lanes_of_dots(const Problem &problem, const DirectSchedule &schedule) {
+    return problem.is_quantized() && schedule.with<RowLanes>() != nullptr;
 }
 
 bool reads_rows_of_x(const Problem &problem) {
@@ -215,7 +222,8 @@ bool reads_rows_of_x(const Problem &problem) {
 
 bool flattens_rows(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    return has_row_lanes(problem) && axes.size() > 1 && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
+    return has_row_lanes(problem) && !problem.is_quantized() && axes.size() > 1 &&
+           std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
                return axis.taps == 1 && axis.kernel == axis.phases && axis.phase_extent == axis.in &&
                       axis.stride == 1 && !axis.reads_outside();
            });

@@ -25,7 +25,8 @@ void schedule_compensation(DirectStages &s, const Problem &problem, const Direct
     auto &[compensation, zero_point, r] = *s.compensation;
     zero_point.compute_root().bound(zero_point.args()[0], 0, schedule.dot_width).store_in(Halide::MemoryType::Stack);
     const int channels = round_up(channels_in_panels(problem, schedule), schedule.panel());
-    compensation.compute_root().bound(s.c, 0, channels).vectorize(s.c, schedule.lanes);
+    const int lanes = schedule.has_row_lanes() ? schedule.panel() : schedule.lanes;
+    compensation.compute_root().bound(s.c, 0, channels).vectorize(s.c, lanes);
     if (s.splits_groups) {
         compensation.bound(s.g, 0, static_cast<int>(problem.groups));
     }
@@ -53,7 +54,7 @@ void schedule_compensation(DirectStages &s, const Problem &problem, const Direct
     }
     order.push_back(panel);
     sum.split(s.c, panel, s.c, schedule.panel(), TailStrategy::RoundUp);
-    sum.split(s.c, vector, s.c, schedule.lanes).reorder(order);
+    sum.split(s.c, vector, s.c, lanes).reorder(order);
     sum.atomic().vectorize(r[0]).vectorize(s.c).unroll(vector);
 }
 

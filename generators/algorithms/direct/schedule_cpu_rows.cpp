@@ -16,7 +16,8 @@ SumSteps schedule_row_sum(DirectStages &s, const DirectSchedule &schedule) {
     const TileLoops tile = tile_loops(s, schedule, true);
     s.acc.bound_extent(s.c, schedule.panel()).bound_extent(tile.along, schedule.width());
     s.acc.reorder_storage({tile.along, s.c});
-    const SumSteps steps = schedule_tile_sum(s.acc, tile, {loops_from(s.r, 1), schedule.unroll});
+    const SumSteps steps =
+        schedule_tile_sum(s.acc, tile, {loops_from(s.r, 1), schedule.unroll, s.r[0], schedule.dot_width});
     const auto *row = schedule.with<RowLanes>();
     if (row != nullptr && row->prefetch_distance > 0 && !s.padded_input) {  // copies are near
         // By each step, between its products: as many at once as several steps read are no faster than none.

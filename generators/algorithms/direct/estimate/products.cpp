@@ -78,20 +78,26 @@ int registers_of_sums(int vectors, int broadcasts, int partial_sums, const Targe
                : sums + registers_of_tile(vectors, broadcasts, target) - vectors * broadcasts;
 }
 
+int registers_of_products(const Problem &problem, const DirectSchedule &s) {
+    return has_row_lanes_of_dots(problem, s) && s.dot_width == 2 ? 1 : 0;
+}
+
 double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &target) {
     const auto [vectors, broadcasts] = loads_of(axes, s);
-    if (registers_of_sums(vectors, broadcasts, s.partial_sums, target) > target.vector_registers) {
+    if (registers_of_sums(vectors, broadcasts, s.partial_sums, target) + registers_of_products(problem, s) >
+        target.vector_registers) {
         return 0;
     }
     // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
     const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
     const double lines = vectors * target.vector_bits / 512.0;
-    double waits = s.has_row_lanes() && !copies_rows(axes[0]) ? step / (step + 0.1 * lines) : 1;
+    double waits =
+        s.has_row_lanes() && (problem.is_quantized() || !copies_rows(axes[0])) ? step / (step + 0.1 * lines) : 1;
     // Vectors of whole lines are all split, whose second loads are counted below: on an Intel Xeon layers of which the
     // first cache holds what a row of outputs reads reach nine tenths besides. On a Zen 5, and of more, what comes near
     // is taken.
-    if (s.has_row_lanes() && copies_rows(axes[0]) && target.vector_bits == 512) {
+    if (s.has_row_lanes() && copies_rows(axes[0]) && target.vector_bits == 512 && !problem.is_quantized()) {
         constexpr int few_channels = 3;  // of a group
         const int64_t rows = taps_of_phase(axes) / axes[0].taps;
         const int64_t row_bytes = problem.in_channels * axes[0].in * static_cast<int64_t>(sizeof(float));
