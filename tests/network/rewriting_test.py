@@ -368,6 +368,23 @@ class Rewriting(NetworkTest):
             self.assertEqual(self.texts(network).count("map"), 1, name)
             self.verify(model)
 
+    def test_products_of_dynamic_quantisation(self):
+        """By constant matrices they are layers of bytes whose zero point is 0; what that makes wrong is taken off behind."""
+        rng = np.random.default_rng(4)
+        matrix = numpy_helper.from_array(rng.integers(-127, 128, [8, 4], np.int8), "w")
+        point = node("DynamicQuantizeLinear", ["x"], ["u", "us", "uz"])
+        for below, points in ((None, ["u", "w", "uz"]), (np.int8(3), ["u", "w", "uz", "wz"]),
+                              (np.int8([0, 1, -2, 3]), ["u", "w", "uz", "wz"]), (np.int8([1, 0, 2, 0]), ["u", "w", "", "wz"])):
+            constants = [matrix, *([] if below is None else [numpy_helper.from_array(below, "wz")])]
+            nodes = [point, node("MatMulInteger", points, ["y"], "product")]
+            model = model_of(nodes, [value("x", [2, 3, 8])], [value("y", None, TensorProto.INT32)], constants, opset=17)
+            answer = self.read(model, "--network", "--weights", self.folder / "w")
+            layer, = answer["layers"]
+            self.assertEqual((layer["operator"], layer["dtype"], layer["quantization"]["y_dtype"]),
+                             ("ConvInteger", "uint8", "int32"))
+            self.assertNotIn("matmul", self.texts(answer["networks"][0]))
+            self.assertEqual(self.verify(model)[0]["difference"], 0)
+
     def test_bytes_that_several_read(self):
         """Each chain makes floats of them itself; a QuantizeLinear that several would do alike is one."""
         nodes = [self.pair("Dequantize", "a", "qx", "x"), node("Sigmoid", ["x"], ["s"]), node("Mul", ["x", "s"], ["m"]),

@@ -11,18 +11,21 @@ from terms import BYTES, NodeError, attribute_values, copied, input_name, is_onn
 
 # Types that convolutions have too.
 TYPES = ("FLOAT", "FLOAT16", "DOUBLE")
+# So many products of bytes may have sums that int32 does not hold.
+MOST_PRODUCTS = 2 ** 31 // 255 ** 2
 
 
 def with_convolutions(graph):
-    """Replaces the graph's MatMul and Gemm nodes by constants; those that cannot be are left as they are."""
+    """Replaces the graph's products with constants; those that cannot be are left as they are."""
     taken, nodes = set(), []
     for node in graph.nodes:
         if id(node) in taken:
             continue
         parts = None
-        if is_onnx(node) and node.op_type in ("MatMul", "Gemm"):
+        if is_onnx(node) and node.op_type in ("MatMul", "Gemm", "MatMulInteger"):
             try:
-                parts = Linear(graph, node).convolution(taken)
+                parts = IntegerProduct(graph, node).convolution() if node.op_type == "MatMulInteger" \
+                    else Linear(graph, node).convolution(taken)
             except NodeError:  # a constant that cannot be computed: whoever takes the node tells it
                 parts = None
         nodes += parts or [node]
@@ -46,19 +49,22 @@ class Linear:
         rows, (depth, columns) = math.prod(x[:-1]), matrix.shape
         if not self.take_own_bias(columns):
             return None
-        end = base = self.take_bias_behind(columns, taken)
-        nodes = []
-        views = f"{base}/rows", f"{base}/x"
-        self.reshape(nodes, self.node.input[0], views[0], [1, rows, depth])
-        self.transpose(nodes, views[0], views[1], [1, depth, rows])
-        inputs = [views[1], self.weights(nodes, matrix)]
+        end, nodes = self.take_bias_behind(columns, taken), []
+        inputs = [self.weights(nodes, matrix)]
         if self.bias is not None:
-            inputs.append(self.own_bias or self.constant(f"{base}/bias", self.bias.astype(matrix.dtype)))
-        nodes.append(onnx.helper.make_node("Conv", inputs, [f"{base}/y"], self.node.name or self.node.output[0]))
-        self.graph.set_type(f"{base}/y", self.element_type(), [1, columns, rows])
-        self.transpose(nodes, f"{base}/y", f"{base}/back", [1, rows, columns])
-        self.reshape(nodes, f"{base}/back", end, self.graph.shape(end) or [*x[:-1], columns])
+            inputs.append(self.own_bias or self.constant(f"{end}/bias", self.bias.astype(matrix.dtype)))
+        self.between_views(nodes, "Conv", inputs, end, self.element_type(), [rows, depth, columns])
         return nodes
+
+    def between_views(self, nodes, operator, inputs, end, element_type, sizes):
+        """Adds the operator that reads x, as pixels of one line, and these inputs, and what makes `end` of its result."""
+        rows, depth, columns = sizes
+        x = self.reshape(nodes, self.node.input[0], f"{end}/rows", [1, rows, depth])
+        x = self.transpose(nodes, x, f"{end}/x", [1, depth, rows])
+        nodes.append(onnx.helper.make_node(operator, [x, *inputs], [f"{end}/y"], self.node.name or self.node.output[0]))
+        self.graph.set_type(f"{end}/y", element_type, [1, columns, rows])
+        y = self.transpose(nodes, f"{end}/y", f"{end}/back", [1, rows, columns])
+        self.reshape(nodes, y, end, self.graph.shape(end) or [*self.graph.shape(self.node.input[0])[:-1], columns])
 
     def weights(self, nodes, matrix):
         """The matrix as a convolution's weights; products by one matrix have the same."""
@@ -98,20 +104,21 @@ class Linear:
 
     def matrix(self):
         """The matrix with the sums' length first, or None."""
-        name = self.node.input[1]
-        if name not in self.graph.constants or self.element_type() not in TYPES:
+        if self.element_type() not in TYPES or (self.node.op_type == "Gemm" and self.attributes.get("transA", 0)):
             return None
-        if self.node.op_type == "Gemm" and self.attributes.get("transA", 0):
-            return None
-        value = self.graph.value(name)
-        while value.ndim > 2 and value.shape[0] == 1:
-            value = value[0]
-        if value.ndim != 2:
-            return None
-        if self.node.op_type == "Gemm":
+        value = self.constant_matrix()
+        if value is not None and self.node.op_type == "Gemm":
             value = value.T if self.attributes.get("transB", 0) else value
             value = value * value.dtype.type(self.attributes.get("alpha", 1.0))
         return value
+
+    def constant_matrix(self):
+        """The second input, where it is a constant of two axes that are not of one element."""
+        name = self.node.input[1]
+        value = self.graph.value(name) if name in self.graph.constants else np.zeros([])
+        while value.ndim > 2 and value.shape[0] == 1:
+            value = value[0]
+        return value if value.ndim == 2 else None
 
     def take_own_bias(self, columns):
         """Whether Gemm's own bias, if it has one, is one of the columns alone."""
@@ -145,15 +152,60 @@ class Linear:
     def reshape(self, nodes, source, target, shape):
         shape_name = self.constant(f"{target}/shape", np.array(shape, np.int64))
         nodes.append(onnx.helper.make_node("Reshape", [source, shape_name], [target], self.node.name))
-        self.graph.set_type(target, self.element_type(), shape)
+        self.graph.set_type(target, self.graph.element_type(source), shape)
+        return target
 
     def transpose(self, nodes, source, target, shape):
         nodes.append(onnx.helper.make_node("Transpose", [source], [target], self.node.name, perm=[0, 2, 1]))
-        self.graph.set_type(target, self.element_type(), shape)
+        self.graph.set_type(target, self.graph.element_type(source), shape)
+        return target
 
     def constant(self, name, value):
         self.graph.add_constant(name, value)
         return name
+
+
+class IntegerProduct(Linear):
+    """Sums of products of bytes, of a zero point that dynamic quantisation computes as a rule: the convolution's is 0, and that
+    times the sums of columns, which are constants, is taken off."""
+
+    def convolution(self):
+        matrix, x = self.constant_matrix(), self.graph.shape(self.node.input[0])
+        if matrix is None or not x or x[-1] != matrix.shape[0] or 0 in x or 0 in matrix.shape or len(matrix) > MOST_PRODUCTS:
+            return None
+        point, below = input_name(self.node, 2), self.zero_points(matrix.shape[1])
+        if below is None or (point and self.graph.shape(point) not in ([], [1])):
+            return None
+        is_known = not point or point in self.graph.constants
+        weights, end = f"{self.node.input[1]}/bytes", self.node.output[0]
+        if weights not in self.graph.constants:
+            self.constant(weights, as_weights(matrix))
+        inputs = [weights, point if is_known else "", self.constant(f"{end}/w_zero_point", below)]
+        nodes, sums = [], end if is_known else f"{end}/sums"
+        self.graph.set_type(sums, "INT32", [*x[:-1], matrix.shape[1]])
+        self.between_views(nodes, "ConvInteger", inputs, sums, "INT32", [math.prod(x[:-1]), *matrix.shape])
+        if not is_known:
+            self.subtract(nodes, sums, (matrix.astype(np.int32) - below).sum(axis=0, dtype=np.int32))
+        return nodes
+
+    def zero_points(self, columns):
+        """The matrix's, one a column or one of all; None where they are of something else, or are computed."""
+        name = input_name(self.node, 3)
+        if not name:
+            return np.zeros(1, np.int8)
+        value = np.asarray(self.graph.value(name)) if name in self.graph.constants else np.zeros([0, 0])
+        return value.reshape(-1) if value.shape in ((), (1,), (columns,)) else None
+
+    def subtract(self, nodes, sums, columns):
+        """Adds the nodes that take the zero point times these sums of columns off."""
+        end, point = self.node.output[0], self.node.input[2]
+        for operator, inputs, result, shape in (
+                ("Cast", [point], f"{end}/point", self.graph.shape(point)),
+                ("Mul", [f"{end}/point", self.constant(f"{end}/columns", columns)], f"{end}/shift", list(columns.shape)),
+                ("Sub", [sums, f"{end}/shift"], end, self.graph.shape(sums))):
+            more = {"to": onnx.TensorProto.INT32} if operator == "Cast" else {}
+            nodes.append(onnx.helper.make_node(operator, inputs, [result], self.node.name, **more))
+            self.graph.set_type(result, "INT32", shape)
 
 
 def is_transpose(node):
