@@ -178,7 +178,7 @@ class Network:
         tensor = self.new_tensor(name, value.dtype, value.shape, order)
         tensor.constant = os.path.join(os.path.abspath(self.folder), f"constant{tensor.number}.npy")
         lying = np.ascontiguousarray(value.transpose(order)) if value.ndim else value
-        np.save(tensor.constant, lying.view(np.uint16) if lying.dtype.name == "bfloat16" else lying)
+        np.save(tensor.constant, lying.view({"bfloat16": np.uint16, "bool": np.uint8}.get(lying.dtype.name, lying.dtype)))
         return tensor
 
     def lies(self, name):
