@@ -88,6 +88,30 @@ class Forms(NetworkTest):
             row, = self.verify(model)
             self.assertLessEqual(row["difference"], 1)
 
+    def test_constants_of_truths(self):
+        """A causal mask, as exporters of attention write it."""
+        mask = numpy_helper.from_array(np.tril(np.ones([5, 5], bool)), "mask")
+        low = numpy_helper.from_array(np.float32(-1e9), "low")
+        nodes = [helper.make_node("Where", ["mask", "x", "low"], ["m"]), helper.make_node("Softmax", ["m"], ["y"])]
+        self.verify(model_of(nodes, [value("x", [2, 5, 5])], [value("y", [2, 5, 5])], [mask, low]))
+
+    def test_dynamic_convolutions(self):
+        """Layers of bytes whose zero point is 0: what pads is the one that the model computes, and its share is taken off."""
+        rng = np.random.default_rng(3)
+        for w_points, attributes in ((np.int8(0), {"pads": [1, 1, 1, 1]}), (np.int8([1, -2, 0, 5]), {"pads": [0, 2, 1, 0]}),
+                                     (np.int8(2), {"group": 2, "strides": [2, 2]}), (None, {"dilations": [2, 2]}),
+                                     (np.int8([1, -2, 0, 5]), {"auto_pad": "SAME_UPPER"})):
+            weights = rng.integers(-127, 128, [4, 4 // attributes.get("group", 1), 3, 3], np.int8)
+            constants = [numpy_helper.from_array(weights, "w"),
+                         *([] if w_points is None else [numpy_helper.from_array(w_points, "wz")])]
+            nodes = [helper.make_node("DynamicQuantizeLinear", ["x"], ["u", "us", "uz"]),
+                     helper.make_node("ConvInteger", ["u", "w", "uz", *(["wz"] if constants[1:] else [])], ["y"], **attributes)]
+            model = model_of(nodes, [value("x", [1, 4, 7, 6])], [value("y", None, TensorProto.INT32)], constants)
+            layer, = self.read(model, "--network", "--weights", self.folder / "w")["layers"]
+            self.assertEqual((layer["operator"], layer["dtype"]),
+                             ("Conv", "float32") if "auto_pad" in attributes else ("ConvInteger", "uint8"))
+            self.assertEqual(self.verify(model)[0]["difference"], 0)
+
     def test_optimised(self):
         """What onnxruntime's optimiser makes of attention and a Gelu."""
         nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), helper.make_node("MatMul", ["x", "t"], ["m"]),

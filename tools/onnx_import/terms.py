@@ -22,6 +22,8 @@ ATTRIBUTES = {"auto_pad", "dilations", "group", "kernel_shape", "offset_group", 
 DTYPES = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOAT16": "bfloat16", "INT8": "int8",
           "UINT8": "uint8"}
 BYTES = ("INT8", "UINT8")
+# More products of bytes may have sums that int32 does not hold.
+MOST_PRODUCTS = 2 ** 31 // 255 ** 2
 # What becomes numbers of a layer, where the rest becomes something that it does besides.
 FOLDED = ("BatchNormalization", "Mul", "Div", "Add", "Sub", "Neg", "DequantizeLinear", "QuantizeLinear")
 # Operators that do not give the same result twice.

@@ -6,7 +6,7 @@ import onnx
 
 from expanding import einsum, recurrent_steps
 from expanding.dialects import MICROSOFT, expanded
-from terms import BYTES, attribute_values, input_name, is_onnx
+from terms import BYTES, MOST_PRODUCTS, attribute_values, input_name, is_onnx
 
 POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "storage_order", "strides")
 
@@ -316,20 +316,50 @@ def dynamic_quantize_linear(writer):
 
 
 def conv_integer(writer):
-    """Where the zero point is computed: sums of floats that are whole numbers."""
+    """Where the zero point is computed: sums are linear in it, so that they are those of a zero point of 0, less the zero point
+    times the sums of the weights. What pads is the zero point then."""
     w, point, w_point = writer.name(1), writer.name(2), writer.name(3)
     if not point or writer.is_constant(point) or not writer.is_constant(w) or (w_point and not writer.is_constant(w_point)):
         raise NotTaken
+    attributes = dict(writer.attributes)
+    explicit = attributes.pop("auto_pad", b"NOTSET") in (b"NOTSET", b"VALID")
+    if not explicit or writer.folder.opset < 11 or np.prod(writer.shape(w)[1:]) > MOST_PRODUCTS:
+        conv_integer_of_floats(writer)
+        return
+    x, pads = writer.name(0), attributes.pop("pads", [])
+    if any(pads):
+        x = padded_with(writer, x, pads, point)
+    sums = writer.add("ConvInteger", x, w, "", w_point, **attributes)
+    weights = less_points(writer, writer.add("Cast", w, to=onnx.TensorProto.INT32), onnx.TensorProto.INT32)
+    rank = writer.rank(w)
+    columns = writer.reshape(writer.reduce_sum(weights, list(range(1, rank))), [-1, *[1] * (rank - 2)])
+    writer.end("Sub", sums, writer.add("Mul", writer.add("Cast", point, to=onnx.TensorProto.INT32), columns))
+
+
+def conv_integer_of_floats(writer):
+    """Sums of floats that are whole numbers."""
     as_float = lambda name: writer.add("Cast", name, to=onnx.TensorProto.FLOAT)
-    x, weights = writer.add("Sub", as_float(writer.name(0)), as_float(point)), as_float(w)
-    if w_point:
-        shape = writer.folder.types[w_point].tensor_type.shape.dim
-        points = as_float(w_point)
-        if len(shape) == 1 and shape[0].dim_value != 1:  # one for each output channel
-            points = writer.add("Reshape", points, writer.number([-1, *[1] * (writer.rank(w) - 1)], np.int64))
-        weights = writer.add("Sub", weights, points)
-    sums = writer.add("Conv", x, weights, **writer.attributes)
+    x = writer.add("Sub", as_float(writer.name(0)), as_float(writer.name(2)))
+    sums = writer.add("Conv", x, less_points(writer, as_float(writer.name(1)), onnx.TensorProto.FLOAT), **writer.attributes)
     writer.end("Cast", writer.add("Round", sums), to=onnx.TensorProto.INT32)
+
+
+def less_points(writer, weights, element_type):
+    """A ConvInteger's weights, which are of this type now, less their zero points, if they have any."""
+    if not writer.name(3):
+        return weights
+    points = writer.add("Cast", writer.name(3), to=element_type)
+    if writer.shape(writer.name(3)) not in ([], [1]):  # one for each output channel
+        points = writer.reshape(points, [-1, *[1] * (writer.rank(writer.name(1)) - 1)])
+    return writer.add("Sub", weights, points)
+
+
+def padded_with(writer, x, pads, point):
+    """A tensor with a computed number around it."""
+    shape, around = writer.shape(x), len(pads) // 2
+    pads = [0, 0, *pads[:around], 0, 0, *pads[around:]]
+    inside = np.pad(np.zeros([1, 1, *shape[2:]], bool), list(zip(pads, pads[len(shape):])), constant_values=True)
+    return writer.add("Where", writer.number(inside, bool), point, writer.add("Pad", x, writer.number(pads, np.int64)))
 
 
 def as_products(writer):

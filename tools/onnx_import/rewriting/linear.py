@@ -7,12 +7,10 @@ import numpy as np
 import onnx
 
 from convolutions.quantization import dequantizer
-from terms import BYTES, NodeError, attribute_values, copied, input_name, is_onnx
+from terms import BYTES, MOST_PRODUCTS, NodeError, attribute_values, copied, input_name, is_onnx
 
 # Types that convolutions have too.
 TYPES = ("FLOAT", "FLOAT16", "DOUBLE")
-# So many products of bytes may have sums that int32 does not hold.
-MOST_PRODUCTS = 2 ** 31 // 255 ** 2
 
 
 def with_convolutions(graph):
