@@ -151,9 +151,12 @@ class Quantised(ImportTest):
             self.assertIn("the bias of conv is rounded to a multiple of x_scale * w_scale", notes)
         layer, _ = self.check(qdq_model(behind=[helper.make_node("Mul", ["c", "k"], ["a"])], extra=[tensor("k", 2)]))
         self.assertEqual(len(layer["quantization"]["w_scale"]), 4)
-        layer, = self.read(qdq_model(behind=[helper.make_node("Mul", ["c", "k"], ["a"])], extra=[tensor("k", -2)]))["layers"]
-        self.assertEqual((layer["dtype"], layer["quantization"]["y_dtype"], len(layer["quantization"]["w_scale"])),
-                         ("uint8", "float32", 1))
+        outside = [qdq_model(behind=[helper.make_node("Mul", ["c", "k"], ["a"])], extra=[tensor("k", -2)]),
+                   qdq_model(behind=behind, extra=numbers, y=False)]  # whose floats would tell that the bias is rounded
+        for model in outside:
+            layer, = self.read(model)["layers"]
+            self.assertEqual((layer["dtype"], layer["quantization"]["y_dtype"], len(layer["quantization"]["w_scale"])),
+                             ("uint8", "float32", 1))
 
     def test_sums_behind_it(self):
         """They are added to its floats by a node of their own; another layer takes them where it can."""

@@ -10,6 +10,9 @@ from convolutions.layer import Layer, layer_table
 from names import Names
 from terms import DIALECTS, DTYPES, FOLDED, NodeError, attribute_values, is_layer, is_onnx, subgraphs
 
+# Nodes that may change channels by a factor and a number.
+AFFINE = ("BatchNormalization", "Mul", "Div", "Add", "Sub", "Neg")
+
 
 class Importer:
     """Turns a graph into layers, notes and failures."""
@@ -94,13 +97,25 @@ class Importer:
                 self.notes.append(f"the {node.op_type} behind {layer.name} stays outside: {error}")
                 self.told.add(id(node))
                 return
-            if affine is None or (layer.has_bytes and not quantization.may_scale(affine[0])):
+            if affine is None or (layer.has_bytes and not self.may_round(layer, *affine)):
                 return
             layer.affine.append(affine)
             dtype = self.graph.dtype(layer.inputs["x"])
             if dtype in ("float16", "bfloat16") and layer.name not in self.rounded[dtype]:
                 self.rounded[dtype].append(layer.name)
             self.take(layer, node, node.op_type)
+
+    def may_round(self, layer, factor, shift):
+        """Whether a layer of bytes can have the factors in its weights' scales, and the numbers rounded to multiples of the sums'
+        scale, which only bytes behind it do not tell."""
+        if not (factor > 0).all():
+            return False
+        end = layer.end
+        while shift.any() and (node := self.graph.only_reader(end)) is not None and node.op_type in AFFINE:
+            end = node.output[0]
+        found = find_activation(self.graph, end)
+        node = self.graph.only_reader(found.output if found else end)
+        return not shift.any() or (node is not None and is_onnx(node) and node.op_type == "QuantizeLinear")
 
     def affine_of(self, layer, node):
         """(factor, shift) of a node behind a layer; None if it is of another kind. NodeError: it cannot be folded."""

@@ -44,11 +44,6 @@ def has_bytes(graph, layer):
         return False
 
 
-def may_scale(factor):
-    """Whether weights' scales times the factors of their channels are scales."""
-    return (factor > 0).all()
-
-
 def of_dequantizers(graph, layer, dequantize):
     """(inputs by role, quantization table, the bias in multiples of the sums' scale or None, whether that had to be rounded):
     what is folded into the layer changes the weights' scales, and the bias."""
