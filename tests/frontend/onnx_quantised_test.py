@@ -121,6 +121,30 @@ class Quantised(ImportTest):
         self.assertEqual((layer["dtype"], "quantization" in layer), ("float32", False))
         self.assertIn(f"conv stays float32, though its input is quantised: {reason}", answer["notes"])
 
+    def test_weights_that_are_moved(self):
+        """Between DequantizeLinear and the convolution, as from another framework's order of axes: the bytes are moved."""
+        def moved(axis, scale, node, shape, *constants):
+            model = qdq_model(w_scale=scale, w_zero_point=np.zeros(np.shape(scale), np.int8), axis=axis)
+            number = next(place for place, item in enumerate(model.graph.initializer) if item.name == "wq")
+            bytes_ = numpy_helper.to_array(model.graph.initializer[number])
+            order = [2, 3, 1, 0] if node.op_type == "Transpose" else [0, 1, 2, 3]
+            model.graph.initializer[number].CopyFrom(numpy_helper.from_array(bytes_.transpose(order).reshape(shape), "wq"))
+            dequantize = next(item for item in model.graph.node if item.output[0] == "wf")
+            dequantize.output[0], dequantize.attribute[0].i = "wm", order.index(axis)
+            model.graph.node.insert(2, node)
+            model.graph.initializer.extend(constants)
+            return model
+
+        turn = helper.make_node("Transpose", ["wm"], ["wf"], perm=[3, 2, 0, 1])
+        shape = helper.make_node("Reshape", ["wm", "whole"], ["wf"])
+        whole = numpy_helper.from_array(np.int64([4, 2, 3, 3]), "whole")
+        each = [0.02, 0.01, 0.015, 0.03]
+        for scale in (0.02, each):
+            layer, _ = self.check(moved(0, scale, turn, [3, 3, 2, 4]))
+            self.assertEqual((layer["w"], len(layer["quantization"]["w_scale"])), ([4, 2, 3, 3], np.size(scale)))
+            layer, _ = self.check(moved(0, scale, shape, [4, 18], whole))
+            self.assertEqual((layer["w"], len(layer["quantization"]["w_scale"])), ([4, 2, 3, 3], np.size(scale)))
+
     def test_what_keeps_it_float32(self):
         self.stays(qdq_model(w_scale=[0.1] * 3, w_zero_point=np.zeros(3, np.int8), axis=2),
                    "the weights are quantised along another axis than the output channels")

@@ -106,8 +106,8 @@ class Importer:
             self.take(layer, node, node.op_type)
 
     def may_round(self, layer, factor, shift):
-        """Whether a layer of bytes can have the factors in its weights' scales, and the numbers rounded to multiples of the sums'
-        scale, which only bytes behind it do not tell."""
+        """Whether a layer of bytes can have the factors in its weights' scales, and the numbers rounded to multiples of its
+        sums' scale, which bytes behind it do not tell."""
         if not (factor > 0).all():
             return False
         end = layer.end

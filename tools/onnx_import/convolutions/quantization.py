@@ -3,8 +3,12 @@ DequantizeLinear and QuantizeLinear."""
 
 import numpy as np
 
+from reading.folding import evaluate
 from reading.graph import onnx_type, one_number, per_channel
-from terms import BYTES, DTYPES, NodeError, attribute_values, input_name, is_onnx
+from terms import BYTES, DTYPES, NodeError, attribute_values, copied, input_name, is_onnx
+
+# What exporters move weights by to the place of another framework's axes.
+MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 
 
 def of_inputs(graph, layer, places):
@@ -35,6 +39,52 @@ def dequantizer(graph, name):
     return node if node is not None and is_onnx(node) and node.op_type == "DequantizeLinear" else None
 
 
+def dequantizer_of_weights(graph, name):
+    """The DequantizeLinear that makes a constant, where it is moved behind one of the moved bytes; None where there is none."""
+    moves = []
+    while (maker := graph.makers.get(name)) is not None and is_onnx(maker) and maker.op_type in MOVING:
+        moves.append(maker)
+        name = maker.input[0]
+    node = dequantizer(graph, name)
+    if node is None or not moves or not all(item in graph.constants for item in node.input if item):
+        return node
+    value, axis = np.asarray(graph.value(node.input[0])), attribute_values(node).get("axis", 1)
+    count = graph.value(node.input[1]).size
+    if count > 1 and (not -value.ndim <= axis < value.ndim or value.shape[axis] != count):
+        return None
+    places = np.broadcast_to(along(axis % value.ndim, count, value.ndim) if count > 1 else 0, value.shape)
+    for move in reversed(moves):
+        value, places = (moved(graph, move, array) for array in (value, places))
+    return of_moved_bytes(graph, node, moves[0].output[0], value, places, count)
+
+
+def moved(graph, node, value):
+    """What a node that moves elements makes of these."""
+    numbers = {name: graph.value(name) for name in node.input[1:] if name}
+    return np.asarray(evaluate(node, {node.input[0]: value, **numbers}, graph.opsets)[0])
+
+
+def along(axis, count, rank):
+    """0, 1, ... along an axis."""
+    return np.arange(count).reshape([-1 if other == axis else 1 for other in range(rank)])
+
+
+def of_moved_bytes(graph, node, name, value, places, count):
+    """A DequantizeLinear like a node, of moved bytes: `places` tell each one's scale, which must be that of its place on one axis."""
+    axes = [axis for axis in range(value.ndim) if count > 1 and value.shape[axis] == count
+            and (places == along(axis, count, value.ndim)).all()]
+    if count > 1 and not axes:
+        return None
+    made = f"{name}/bytes"
+    if made not in graph.constants:
+        graph.add_constant(made, np.ascontiguousarray(value))
+    result = copied(node, [made, *node.input[1:]], [name])
+    for attribute in result.attribute:
+        if attribute.name == "axis" and axes:
+            attribute.i = axes[0]
+    return result
+
+
 def has_bytes(graph, layer):
     """Whether x and the weights are dequantised, so that it can be a layer of bytes, which adds no other tensor to its sums."""
     dequantize = dequantizer(graph, layer.inputs["x"])
@@ -51,7 +101,7 @@ def of_dequantizers(graph, layer, dequantize):
         raise NodeError(f"{layer.node.op_type} takes no 8-bit tensors")
     if graph.element_type(layer.inputs["x"]) != "FLOAT":
         raise NodeError(f"it is dequantised to {graph.element_type(layer.inputs['x'])}")
-    weights = dequantizer(graph, layer.inputs["w"])
+    weights = dequantizer_of_weights(graph, layer.inputs["w"])
     if weights is None:
         raise NodeError("its weights are not")
     x_scale, x_zero_point = scale_and_zero_point(graph, "its input", dequantize)

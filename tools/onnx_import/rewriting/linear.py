@@ -6,7 +6,7 @@ import math
 import numpy as np
 import onnx
 
-from convolutions.quantization import dequantizer
+from convolutions.quantization import dequantizer_of_weights
 from terms import BYTES, MOST_PRODUCTS, NodeError, attribute_values, copied, input_name, is_onnx
 
 # Types that convolutions have too.
@@ -74,10 +74,8 @@ class Linear:
 
     def dequantize(self, nodes, name):
         """Adds the node that makes the weights of bytes, where one of one number or one a column makes the matrix."""
-        source, is_turned = self.node.input[1], bool(self.node.op_type == "Gemm" and self.attributes.get("transB", 0))
-        while is_transpose(self.graph.makers.get(source)):
-            source, is_turned = self.graph.makers[source].input[0], not is_turned
-        maker = dequantizer(self.graph, source)
+        is_turned = self.node.op_type == "Gemm" and self.attributes.get("transB", 0)
+        maker = dequantizer_of_weights(self.graph, self.node.input[1])
         if maker is None or attribute_values(maker).get("block_size", 0) \
                 or self.graph.element_type(maker.input[0]) not in BYTES:
             return
@@ -204,12 +202,6 @@ class IntegerProduct(Linear):
             more = {"to": onnx.TensorProto.INT32} if operator == "Cast" else {}
             nodes.append(onnx.helper.make_node(operator, inputs, [result], self.node.name, **more))
             self.graph.set_type(result, "INT32", shape)
-
-
-def is_transpose(node):
-    """Whether a node makes rows of columns."""
-    return node is not None and is_onnx(node) and node.op_type == "Transpose" \
-        and attribute_values(node).get("perm", [1, 0]) == [1, 0]
 
 
 def as_weights(matrix):
