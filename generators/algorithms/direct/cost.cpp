@@ -278,7 +278,8 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
     const int positions = axes[0].phase_extent * std::max(flattened_rows, 1);
     s.lanes = lanes_within(positions, most_lanes);
     for (s.vectors = 1; s.lanes * s.vectors <= positions && s.vectors <= 8; s.vectors++) {
-        for (int panel = 1; panel <= std::min<int64_t>(channels, 16); panel++) {
+        const int least_panel = problem.y_layout == Layout::nxc ? static_cast<int>(channels) : 1;
+        for (int panel = least_panel; panel <= std::min<int64_t>(channels, 16); panel++) {
             if (flattened_rows > 0) {
                 s.tile = FlattenedRowLanes{panel, flattened_rows};
             } else {

@@ -87,6 +87,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     const PackedWeights packed = packed_weights(problem, schedule);
     DirectStages s;
     s.splits_groups = schedule.panels_of_groups;
+    s.interleaves_channels = interleaves_channels(problem, schedule);
     s.partial_sums = schedule.partial_sums;
     s.keeps_loops = target.is_gpu();
     s.step_vector = target.is_gpu() ? gpu_step_vector(problem, schedule, copies_x) : StepVector();

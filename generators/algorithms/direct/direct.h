@@ -45,7 +45,7 @@ struct PaddedInput {
         false;  // whether a row of tiles copies the rows that it reads, rather than all before the first
 };
 
-// Channels-first x for matrix tiles, for row lanes of dot products and, of few channels, for other dot products, over
+// x for row lanes of dot products, channels-first x for matrix tiles and, of few channels, for other dot products, over
 // (product, the spatial axes, step, n): neighbouring channels of a pixel lie side by side. Of strided rows, for matrix
 // tiles and row lanes, over (..., n, remainder):
 // positions by their remainders, the first axis being their quotients, so that those that neighbouring outputs read lie
@@ -94,6 +94,7 @@ StepVector gpu_step_vector(const Problem &problem, const DirectSchedule &schedul
 struct DirectStages {
     Halide::Var c{"c"}, g{"g"}, n{"n"};
     bool splits_groups = false;
+    bool interleaves_channels = false;  // whether row lanes store y's channels together
     std::vector<Halide::Var> q, phase;  // output positions are q * phases + phase
     // Of a sum's partial sums, where it is of several: the last dimension of acc.
     Halide::Var part{"part"};

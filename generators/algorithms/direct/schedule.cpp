@@ -58,6 +58,16 @@ void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
     }
 }
 
+// Whether bytes have row lanes as far as their channels go: those of a position are copied by whole dot products from
+// channels-last x, and stored together to such y, where each takes a vector of its own.
+bool may_sum_rows_of_bytes(const Problem &problem) {
+    constexpr int most_products = 4, few_channels = 4;
+    const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
+    return problem.is_quantized() && problem.groups == 1 && problem.in_channels > 1 &&
+           (planes || problem.out_channels <= few_channels) &&
+           (problem.x_layout == Layout::ncx || problem.in_channels % most_products == 0);
+}
+
 // What an instruction is to sum.
 void check_dots(const Problem &problem, const DirectSchedule &schedule) {
     if (schedule.reads_flat_rows() && (schedule.dot_width == 1 || !can_join_taps(problem))) {
@@ -197,15 +207,18 @@ void DirectSchedule::check(const Problem &problem) const {
     check_dots(problem, *this);
 }
 
+bool interleaves_channels(const Problem &problem, const DirectSchedule &schedule) {
+    return has_row_lanes_of_dots(problem, schedule) && problem.y_layout == Layout::nxc && problem.out_channels > 1;
+}
+
 bool has_row_lanes(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const AxisMap &row = axes[0];
     const auto sums_f32 = [](DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; };
-    const bool floats = sums_f32(problem.x_type) && sums_f32(problem.w_type) && sums_f32(problem.y_type);
-    const bool bytes = problem.is_quantized() && problem.groups == 1 && problem.in_channels > 1;
-    return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx && (floats || bytes) &&
-           row.kernel % row.phases == 0 && row.offset_is_bounded() && phases_are_whole(axes) &&
-           (problem.groups == 1 || problem.out_channels > problem.groups || row.phases > 1);
+    const bool floats = sums_f32(problem.x_type) && sums_f32(problem.w_type) && sums_f32(problem.y_type) &&
+                        problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
+    return (floats || may_sum_rows_of_bytes(problem)) && row.kernel % row.phases == 0 && row.offset_is_bounded() &&
+           phases_are_whole(axes) && (problem.groups == 1 || problem.out_channels > problem.groups || row.phases > 1);
 }
 
 bool copies_rows(const AxisMap &row) {

@@ -91,16 +91,19 @@ struct DirectSchedule {
 };
 
 // Whether vectors may be of row lanes: floats that are summed in float32 or bytes of several channels and one group,
-// channels-first x and y, phases along the innermost axis that all have as many taps. Those phases' vectors are
-// interleaved to rows. Rows that are padded or strided are copied, and those of bytes always
-// (has_row_lanes_of_dots()). Channels that are a group each, which are lanes otherwise, have row lanes where there are
-// several such phases: elements of a vector of channels would be written one by one.
+// channels-first x and y (of bytes to few channels, channels-last ones too), phases along the innermost axis that all
+// have as many taps. Those phases' vectors are interleaved to rows. Rows that are padded or strided are copied, and
+// those of bytes always (has_row_lanes_of_dots()). Channels that are a group each, which are lanes otherwise, have row
+// lanes where there are several such phases: elements of a vector of channels would be written one by one.
 bool has_row_lanes(const Problem &problem);
 bool copies_rows(const AxisMap &row);
 
 // Whether row lanes sum the dot products of bytes. They read a copy of x in which a position's neighbouring channels
 // lie side by side, with what stands for 0 around the image.
 bool has_row_lanes_of_dots(const Problem &problem, const DirectSchedule &schedule);
+
+// Whether those store a position's channels together, of channels-last y.
+bool interleaves_channels(const Problem &problem, const DirectSchedule &schedule);
 
 // Whether row lanes are loaded from x as they are multiplied, neither copied nor converted, and may be fetched ahead.
 bool reads_rows_of_x(const Problem &problem);

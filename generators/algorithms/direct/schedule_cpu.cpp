@@ -137,7 +137,8 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
                const Var &panel, const Var &rows) {
     // The phases of a row of channels-first y interleave: each tile writes all of them, while their lines are in a
     // cache.
-    const bool interleaves = problem.y_layout == Layout::ncx && s.axes[0].phases > 1 && !s.transposed_block;
+    const bool of_rows = problem.y_layout == Layout::ncx || schedule.has_row_lanes();
+    const bool interleaves = of_rows && s.axes[0].phases > 1 && !s.transposed_block;
     const bool whole_rows = s.interleave_buffer || schedule.has_row_lanes();  // a tile is of all phases already
     const auto [panels, image, phases] = loops_by_kind(s, problem, schedule, panel, rows, interleaves);
     const SharedLoop tiles = {tile, ceil_div(s.axes[0].phase_extent, schedule.width())};
@@ -312,9 +313,10 @@ TileLoops tile_loops(const DirectStages &s, const DirectSchedule &schedule, bool
     TileLoops tile = {s.c, schedule.lanes, {}, {s.row_position()}};
     if (schedule.has_row_lanes()) {
         tile.along = s.row_position();
-        tile.others = {s.c};
+        tile.others.clear();
+        (s.interleaves_channels ? tile.interleaved : tile.others).push_back(s.c);
         if (s.axes[0].phases > 1 && !s.flattened_rows) {
-            tile.interleaved = {s.phase[0]};
+            tile.interleaved.push_back(s.phase[0]);
         }
     }
     if (rows && s.axes.size() > 1 && !s.flattened_rows) {

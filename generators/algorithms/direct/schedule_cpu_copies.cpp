@@ -219,6 +219,21 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
     }
 }
 
+// Channels of channels-last x that a lane sums lie side by side already, and are copied together, all of a
+// vector's positions ahead of the next vector's.
+void interleave_pixels(Halide::Stage update, const Halide::RDom &rows, const Var &product, const Var &step,
+                       bool is_parallel) {
+    std::vector<VarOrRVar> order = {product, RVar(rows[0]), step};
+    for (int d = 1; d < rows.dimensions(); d++) {
+        order.emplace_back(RVar(rows[d]));
+    }
+    // No two lanes write the same element, which Halide cannot prove.
+    update.reorder(order).allow_race_conditions().vectorize(product).unroll(RVar(rows[0]));
+    if (is_parallel) {
+        update.parallel(order.back());
+    }
+}
+
 // Neighbouring channels' rows side by side: a vector of each is stored at once.
 void schedule_interleaved_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
@@ -245,6 +260,10 @@ void schedule_interleaved_input(DirectStages &s, const Problem &problem, const D
         interleaved.parallel(problem.batch > 1 ? s.n : step);
     }
     for (size_t k = 0; k < rows.size(); k++) {
+        if (problem.x_layout == Layout::nxc) {
+            interleave_pixels(interleaved.update(static_cast<int>(k)), rows[k], product, step, schedule.parallel);
+            continue;
+        }
         std::vector<VarOrRVar> order = {RVar(rows[k][0]), product};
         for (size_t d = 1; d <= rank; d++) {
             order.push_back(RVar(rows[k][static_cast<int>(d)]));

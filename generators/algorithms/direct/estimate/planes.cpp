@@ -86,12 +86,14 @@ bool sweeps_row_by_panels(const std::vector<AxisMap> &axes, const DirectSchedule
 double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s) {
     constexpr double cycles_of_vector = 2, cycles_of_gathered_element = 2, cycles_of_row = 20,
                      cycles_of_shuffled_row = 50, cycles_of_vector_of_groups = 4, cycles_of_tile = 50,
-                     cycles_of_interleaved = 0.12;
+                     cycles_of_interleaved = 0.12, cycles_of_dot = 2.5;
     constexpr int most_shuffled = 4;
     const AxisMap &row = axes[0];
     const double elements = static_cast<double>(problem.x_elements());
     if (has_row_lanes_of_dots(problem, s)) {
-        return elements * (cycles_of_interleaved + cycles_of_row / row.in);
+        const double of_element = problem.x_layout == Layout::ncx ? cycles_of_interleaved + cycles_of_row / row.in
+                                                                  : cycles_of_dot / s.dot_width;
+        return elements * of_element;
     }
     if (s.with<RowLanes>() == nullptr || !copies_rows(axes[0])) {
         return 0;
