@@ -70,7 +70,7 @@ def along(axis, count, rank):
 
 
 def of_moved_bytes(graph, node, name, value, places, count):
-    """A DequantizeLinear like a node, of moved bytes: `places` tell each one's scale, which must be that of its place on one axis."""
+    """A DequantizeLinear like a node, of moved bytes: `places` tell each one's scale, which must follow one axis."""
     axes = [axis for axis in range(value.ndim) if count > 1 and value.shape[axis] == count
             and (places == along(axis, count, value.ndim)).all()]
     if count > 1 and not axes:
