@@ -341,7 +341,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     }
     const bool few_channels = planes ? broadcasts : s.input_channels % schedule.lanes != 0;
     const bool widens_rows = planes && s.axes[0].in >= least_widened_row;  // where they are not padded
-    const bool copies_rows = schedule.reads_flat_rows() ||
+    const bool copies_rows = schedule.reads_flat_rows() || (by_vectors && widens_tiles(problem, schedule)) ||
                              (by_vectors && (pads || separates || widens_rows) &&
                               s.input_channels == problem.in_channels && (few_channels || schedule.has_row_lanes()));
     s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows, copies_x);

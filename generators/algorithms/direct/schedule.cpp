@@ -255,11 +255,23 @@ bool can_flatten_tiles(const Problem &problem, const DirectSchedule &schedule) {
            !picks_output(problem, schedule);
 }
 
+bool widens_tiles(const Problem &problem, const DirectSchedule &schedule) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const bool widens = halide_type(problem.x_type).bits() == 16 && sum_type(problem).bits() == 32;
+    const bool pointwise =
+        axes.size() == 1 && axes[0].taps == 1 && axes[0].phases == 1 && axes[0].stride == 1 && !axes[0].reads_outside();
+    return widens && pointwise && problem.groups == 1 && problem.x_layout == Layout::nxc && schedule.dot_width == 1 &&
+           schedule.with<ChannelLanes>() != nullptr && !schedule.panels_outside;
+}
+
 bool copies_by_tile_rows(const Problem &problem, const DirectSchedule &schedule) {
     constexpr int most_copies = 4;
     const std::vector<AxisMap> axes = axis_maps(problem);
     if (problem.traits().transposed || schedule.flattens_tiles()) {
         return false;
+    }
+    if (widens_tiles(problem, schedule)) {
+        return true;
     }
     if (!schedule.has_row_lanes()) {
         double copies = 1;  // of a row

@@ -120,6 +120,10 @@ bool can_join_taps(const Problem &problem);
 // Whether tiles of channel lanes may go across rows: of an image of two axes or more, whose positions are y's.
 bool can_flatten_tiles(const Problem &problem, const DirectSchedule &schedule);
 
+// Whether pixels of 16 bits are widened by the tile of channel lanes that reads them, ahead of all panels: of one long
+// row that is read once. All of x, widened ahead of the first tile, would come from far again.
+bool widens_tiles(const Problem &problem, const DirectSchedule &schedule);
+
 // Whether a padded copy of rows is made a row of tiles at a time, or of one long row a tile at a time, so that what it
 // reads stays in a near cache (rows of many channels of a copy of all of x fall into few sets of it): not where each
 // row would be copied many times, nor by a tile for each panel.

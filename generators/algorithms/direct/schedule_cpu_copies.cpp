@@ -165,7 +165,7 @@ void copy_rows(const DirectStages &s, const Problem &problem, const DirectSchedu
     } else if (s.axes.size() > 1) {
         copy.bound(at[1], range.first * channels, width * channels + joined_beyond(problem, schedule));
     } else {
-        copy.bound_extent(at[1], s.axes[0].extent_of(schedule.width()));
+        copy.bound_extent(at[1], s.axes[0].extent_of(schedule.width()) * channels);
     }
     // Stated, since those that Halide finds leave out what lies in the padding, and so differ from row to row.
     for (size_t a = 1; a < s.axes.size(); a++) {
