@@ -234,7 +234,38 @@ void interleave_pixels(Halide::Stage update, const Halide::RDom &rows, const Var
     }
 }
 
-// Neighbouring channels' rows side by side: a vector of each is stored at once.
+// Neighbouring channels' rows side by side, by update k: a vector of each is stored at once. `together`: of so many of
+// the outermost axis' rows, or of one row's vectors, all steps are copied ahead of the next ones; 0: of all.
+void interleave_rows(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, int k,
+                     int together) {
+    auto [interleaved, stride, domains] = *s.interleaved_input;
+    const Halide::RDom &rows = domains[static_cast<size_t>(k)];
+    const std::vector<Var> at = interleaved.args();
+    const Var product = at[0], step = at[s.axes.size() + 1];
+    Halide::Stage update = interleaved.update(k);
+    if (problem.x_layout == Layout::nxc) {
+        interleave_pixels(update, rows, product, step, schedule.parallel);
+        return;
+    }
+    std::vector<VarOrRVar> order = {RVar(rows[0]), product};
+    for (int d = 1; d < rows.dimensions(); d++) {
+        order.emplace_back(RVar(rows[d]));
+    }
+    order.emplace_back(step);
+    if (together > 0) {
+        const RVar row = rows[rows.dimensions() - 1], block("together");
+        update.split(row, block, row, together, TailStrategy::GuardWithIf);
+        order.emplace_back(block);
+    }
+    order.emplace_back(s.n);
+    // No two lanes write the same element, which Halide cannot prove.
+    update.reorder(order).allow_race_conditions().vectorize(RVar(rows[0])).unroll(product);
+    if (schedule.parallel) {
+        update.parallel(problem.batch > 1 ? VarOrRVar(s.n) : order[order.size() - 2]);
+    }
+}
+
+// x's channels that a lane sums, side by side.
 void schedule_interleaved_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
     auto &[interleaved, stride, rows] = *s.interleaved_input;
@@ -254,27 +285,30 @@ void schedule_interleaved_input(DirectStages &s, const Problem &problem, const D
     if (stride > 1) {
         interleaved.bound(at.back(), 0, stride);
     }
-    const Var bytes("bytes");
-    interleaved.fuse(product, at[1], bytes).vectorize(bytes, 64 / (4 / schedule.dot_width), TailStrategy::GuardWithIf);
+    // For row lanes threads copy positions that they then read, a few at a time of all planes: lines of planes that are
+    // a power of two apart share sets.
+    const bool by_rows = has_row_lanes_of_dots(problem, schedule) && schedule.parallel;
+    const int copied = rank > 1 ? s.axes.back().in : ceil_div(s.axes[0].in, tile_lanes);  // rows, or vectors of one
+    const int copied_together = std::clamp(ceil_div(copied, 8), 1, rank > 1 ? 8 : 256);
+    const Var bytes("bytes"), together("together");
+    const int vector_bytes = 64 / (4 / schedule.dot_width);
+    interleaved.fuse(product, at[1], bytes);
+    if (by_rows) {
+        const Var row = rank > 1 ? at[rank] : bytes;
+        interleaved.split(row, together, row, copied_together * (rank > 1 ? 1 : vector_bytes),
+                          TailStrategy::GuardWithIf);
+        std::vector<VarOrRVar> order = {bytes};
+        order.insert(order.end(), at.begin() + static_cast<int>(rank) + 3, at.end());  // the remainder, if there is one
+        order.insert(order.end(), at.begin() + 2, at.begin() + static_cast<int>(rank) + 1);
+        order.insert(order.end(), {step, together, s.n});
+        interleaved.reorder(order);
+    }
+    interleaved.vectorize(bytes, vector_bytes, TailStrategy::GuardWithIf);
     if (schedule.parallel) {
-        interleaved.parallel(problem.batch > 1 ? s.n : step);
+        interleaved.parallel(problem.batch > 1 ? s.n : by_rows ? together : step);
     }
     for (size_t k = 0; k < rows.size(); k++) {
-        if (problem.x_layout == Layout::nxc) {
-            interleave_pixels(interleaved.update(static_cast<int>(k)), rows[k], product, step, schedule.parallel);
-            continue;
-        }
-        std::vector<VarOrRVar> order = {RVar(rows[k][0]), product};
-        for (size_t d = 1; d <= rank; d++) {
-            order.push_back(RVar(rows[k][static_cast<int>(d)]));
-        }
-        order.insert(order.end(), {step, s.n});
-        Halide::Stage update = interleaved.update(static_cast<int>(k));
-        // No two lanes write the same element, which Halide cannot prove.
-        update.reorder(order).allow_race_conditions().vectorize(RVar(rows[k][0])).unroll(product);
-        if (schedule.parallel) {
-            update.parallel(problem.batch > 1 ? s.n : step);
-        }
+        interleave_rows(s, problem, schedule, static_cast<int>(k), by_rows ? copied_together : 0);
     }
 }
 
