@@ -236,11 +236,12 @@ namespace {
 constexpr int64_t few_inputs = 4, few_outputs = 32;
 constexpr int fewest_group_chunks = 4;  // enough for the threads that share them
 
+// Not where output phases begin at different inputs: all of them read one image of merged channels.
 bool merges_input_phases(const Problem &problem, const std::vector<WinogradAxis> &axes) {
     bool any = false, dense = true;
     for (const WinogradAxis &axis : axes) {
         any = any || axis.input_phases > 1;
-        dense = dense && axis.dilation_phases == 1;
+        dense = dense && axis.dilation_phases == 1 && axis.phase_offsets == 1;
     }
     return problem.groups == 1 && problem.in_channels <= few_inputs && any && dense;
 }
