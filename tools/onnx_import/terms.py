@@ -24,8 +24,12 @@ DTYPES = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOAT
 BYTES = ("INT8", "UINT8")
 # More products of bytes may have sums that int32 does not hold.
 MOST_PRODUCTS = 2 ** 31 // 255 ** 2
+# Nodes that move elements, as exporters do to the place of another framework's axes.
+MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
+# Nodes that may change channels by a factor and a number.
+AFFINE = ("BatchNormalization", "Mul", "Div", "Add", "Sub", "Neg")
 # What becomes numbers of a layer, where the rest becomes something that it does besides.
-FOLDED = ("BatchNormalization", "Mul", "Div", "Add", "Sub", "Neg", "DequantizeLinear", "QuantizeLinear")
+FOLDED = (*AFFINE, "DequantizeLinear", "QuantizeLinear")
 # Operators that do not give the same result twice.
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 # Larger constants are not computed: no weights are that large, and a fill's size is only a number in the file.

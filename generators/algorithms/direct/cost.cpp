@@ -276,9 +276,9 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
     const bool waits = unhidden_cycles(target.core.last.write, target) > 0;
     const int prefetch_distance = reads_rows_of_x(problem) ? default_prefetch_distance(problem) : 0;
     const int positions = axes[0].phase_extent * std::max(flattened_rows, 1);
+    const int least_panel = problem.y_layout == Layout::nxc ? static_cast<int>(channels) : 1;
     s.lanes = lanes_within(positions, most_lanes);
     for (s.vectors = 1; s.lanes * s.vectors <= positions && s.vectors <= 8; s.vectors++) {
-        const int least_panel = problem.y_layout == Layout::nxc ? static_cast<int>(channels) : 1;
         for (int panel = least_panel; panel <= std::min<int64_t>(channels, 16); panel++) {
             if (flattened_rows > 0) {
                 s.tile = FlattenedRowLanes{panel, flattened_rows};
@@ -312,8 +312,7 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     s.dot_width = problem.is_quantized() ? dot_products(problem, target) : 1;
     s.unroll = largest_divisor(ceil_div(reduction_channels, s.dot_width), 4);
     s.parallel = problem.flops() > least_shared_flops;
-    const bool several_rows = axes.size() > 1 && (problem.is_quantized() || !axes[1].reads_outside());
-    const int most_rows = several_rows ? std::min(height, 4) : 1;
+    const int most_rows = may_take_rows(problem, axes) ? std::min(height, 4) : 1;
     for (const int partial_sums : partial_sum_counts(problem)) {
         s.partial_sums = partial_sums;
         for (s.rows = 1; s.rows <= most_rows; s.rows++) {

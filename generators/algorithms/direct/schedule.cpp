@@ -171,7 +171,7 @@ void DirectSchedule::check(const Problem &problem) const {
     }
     const bool dots = has_row_lanes_of_dots(problem, *this);
     if (has_row_lanes() &&
-        (!kiln::has_row_lanes(problem) || (rows > 1 && !dots && axes[1].reads_outside()) || (dots && dot_width == 1))) {
+        (!kiln::has_row_lanes(problem) || (rows > 1 && !may_take_rows(problem, axes)) || (dots && dot_width == 1))) {
         throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
     }
     if (const auto *row = with<RowLanes>(); row != nullptr && row->prefetch_distance > 0 && !reads_rows_of_x(problem)) {
@@ -227,6 +227,10 @@ bool copies_rows(const AxisMap &row) {
 
 bool has_row_lanes_of_dots(const Problem &problem, const DirectSchedule &schedule) {
     return problem.is_quantized() && schedule.with<RowLanes>() != nullptr;
+}
+
+bool may_take_rows(const Problem &problem, const std::vector<AxisMap> &axes) {
+    return axes.size() > 1 && (problem.is_quantized() || !axes[1].reads_outside());
 }
 
 bool reads_rows_of_x(const Problem &problem) {

@@ -102,6 +102,9 @@ bool copies_rows(const AxisMap &row);
 // lie side by side, with what stands for 0 around the image.
 bool has_row_lanes_of_dots(const Problem &problem, const DirectSchedule &schedule);
 
+// Whether tiles of row lanes may be of several rows: not where these are padded, unless a copy has the padding.
+bool may_take_rows(const Problem &problem, const std::vector<AxisMap> &axes);
+
 // Whether those store a position's channels together, of channels-last y.
 bool interleaves_channels(const Problem &problem, const DirectSchedule &schedule);
 

@@ -14,9 +14,8 @@ bool fits_registers(const ScheduleNumbers &n, int rows, int partial_sums, const 
 }
 
 // The same of a tile whose vectors are pixels, which must fit into the image too.
-bool rows_suit(const Problem &problem, const ScheduleNumbers &n, const std::vector<AxisMap> &axes,
+bool rows_suit(const Problem &problem, const ScheduleNumbers &n, const std::vector<AxisMap> &axes, bool may_flatten,
                const TargetModel &target) {
-    const bool dots = problem.is_quantized(), may_flatten = flattens_rows(problem);
     DirectSchedule s;
     s.tile = RowLanes();
     s.dot_width = n["dot_width"];
@@ -25,8 +24,8 @@ bool rows_suit(const Problem &problem, const ScheduleNumbers &n, const std::vect
     const bool copied = flattened_rows > 0 || copies_rows(axes[0]);
     return n["pixels"] == 1 && (flattened_rows == 0 || may_flatten) && (!copied || n["prefetch_distance"] == 0) &&
            n["lanes"] * n["vectors"] <= axes[0].phase_extent * std::max(flattened_rows, 1) &&
-           (n["rows"] == 1 || (flattened_rows == 0 && (dots || !axes[1].reads_outside()))) &&
-           (flattened_rows == 0 || n["partial_sums"] == 1) && (!dots || s.dot_width > 1) &&
+           (n["rows"] == 1 || (flattened_rows == 0 && may_take_rows(problem, axes))) &&
+           (flattened_rows == 0 || n["partial_sums"] == 1) && (!problem.is_quantized() || s.dot_width > 1) &&
            registers_of_sums(n["vectors"] * n["rows"], broadcasts, n["partial_sums"], target) +
                    registers_of_products(problem, s) <=
                target.vector_registers;
@@ -112,7 +111,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                        (outside || n["chunk"] == chunk) &&
                        (n["prefetch_output"] == 0 ||
                         (n["rows"] == 1 && n["flattened_rows"] == 0 && n["unroll"] < sum_steps)) &&
-                       rows_suit(problem, n, axes, target) && stays_in_group(n, n["channels"]);
+                       rows_suit(problem, n, axes, flattens, target) && stays_in_group(n, n["channels"]);
             }
             const bool flat = n["flattened_rows"] > 0, joined = n["joined_taps"] != 0;
             // Bytes of several steps are loaded as one vector, and taken apart again.

@@ -8,10 +8,7 @@ from convolutions import quantization, reasons
 from convolutions.activations import find_activation
 from convolutions.layer import Layer, layer_table
 from names import Names
-from terms import DIALECTS, DTYPES, FOLDED, NodeError, attribute_values, is_layer, is_onnx, subgraphs
-
-# Nodes that may change channels by a factor and a number.
-AFFINE = ("BatchNormalization", "Mul", "Div", "Add", "Sub", "Neg")
+from terms import AFFINE, DIALECTS, DTYPES, FOLDED, NodeError, attribute_values, is_layer, is_onnx, subgraphs
 
 
 class Importer:

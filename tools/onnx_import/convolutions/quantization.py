@@ -5,10 +5,7 @@ import numpy as np
 
 from reading.folding import evaluate
 from reading.graph import onnx_type, one_number, per_channel
-from terms import BYTES, DTYPES, NodeError, attribute_values, copied, input_name, is_onnx
-
-# What exporters move weights by to the place of another framework's axes.
-MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
+from terms import BYTES, DTYPES, MOVING, NodeError, attribute_values, copied, input_name, is_onnx
 
 
 def of_inputs(graph, layer, places):

@@ -7,9 +7,8 @@ import onnx
 from convolutions.activations import find_activation
 from convolutions.quantization import dequantizer
 from reading.order import in_order
-from terms import FUSIBLE, NodeError, attribute_values, copied, is_layer, is_onnx
+from terms import FUSIBLE, MOVING, NodeError, attribute_values, copied, is_layer, is_onnx
 
-MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 AFFINE = ("Mul", "Div", "Add", "Sub")
 
 

@@ -6,9 +6,8 @@ import math
 import numpy as np
 import onnx
 
-from terms import NodeError, copied, is_onnx
+from terms import MOVING, NodeError, copied, is_onnx
 
-MOVING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 MICROSOFT = "com.microsoft"
 
 
