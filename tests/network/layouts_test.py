@@ -155,9 +155,9 @@ class Steps(ImportTest):
         """At the end of a model both have its order, and nothing is copied; what a layer reads too is copied for the sum."""
         rng = np.random.default_rng(1)
         nodes = [node("Conv", ["x", "w1"], ["a"], "c1"), node("Conv", ["a", "w2"], ["b"], "c2"),
-                 node("Conv", ["a", "w2"], ["c"], "c3"),
+                 node("Conv", ["a", "w3"], ["c"], "c3"),
                  node("Add", ["b", "c"], ["s"]), node("Relu", ["s"], ["y"])]
-        weights = [random_tensor(rng, "w1", 8, 3, 1, 1), random_tensor(rng, "w2", 8, 8, 1, 1)]
+        weights = [random_tensor(rng, "w1", 8, 3, 1, 1), *(random_tensor(rng, name, 8, 8, 1, 1) for name in ("w2", "w3"))]
         answer, network = self.network(nodes, [value("x", [1, 3, 8, 8])], [value("y", None)], weights)
         self.assertEqual([layer["layouts"]["y"] for layer in answer["layers"]], ["NXC", "NCX", "NCX"])
         self.assertEqual(([step["layer"] for step in network["steps"]], network["copies"]), (["c1", "c2", "c3"], []))

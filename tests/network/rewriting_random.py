@@ -37,7 +37,7 @@ class Drawn:
         self.layer("x")
         for _ in range(self.rng.integers(3, 14)):
             steps = (self.layer, self.view, self.view, self.view, self.factor, self.factor, self.sum, self.sum, self.activation,
-                     self.pool, self.pad, self.normalization, self.idle, self.product)
+                     self.pool, self.pad, self.normalization, self.idle, self.product, self.again)
             self.choose(*steps)(self.pick())
 
     # ---- What is drawn
@@ -239,6 +239,14 @@ class Drawn:
         operator, inputs = self.choose(*kinds)
         more = {"Concat": {"axis": 0}, "Transpose": {"perm": list(range(len(shape)))}}.get(operator, {})
         self.add(operator, inputs, shape, **more)
+
+    def again(self, x):
+        """A node that computes what an earlier one does."""
+        node = self.choose(*self.nodes)
+        if len(node.output) == 1 and node.output[0] not in self.hidden and node.op_type != "QuantizeLinear":
+            copy = self.add(node.op_type, list(node.input), self.shapes[node.output[0]])
+            if self.nodes[-1].output[0] == copy:
+                self.nodes[-1].attribute.extend(node.attribute)
 
     def model(self):
         """Its outputs are what nobody reads, and a value or two more."""

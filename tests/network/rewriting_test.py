@@ -42,14 +42,52 @@ class Rewriting(NetworkTest):
         self.assertEqual(set(self.kinds(model)[0]), {"layer", "operation"})
         self.verify(model)
 
+    def test_what_nobody_reads(self):
+        """It keeps nothing from being fused: neither what asks for a shape that is known, nor what no output needs."""
+        nodes = [node("Conv", ["x", "k"], ["c"], pads=[1, 1]), node("Shape", ["c"], ["shape"]), node("Relu", ["c"], ["r"]),
+                 node("Conv", ["r", "k"], ["d"], pads=[1, 1]), node("Tanh", ["d"], ["unread"]),
+                 node("Conv", ["unread", "k"], ["e"]), node("NonZero", ["d"], ["places"]), node("Relu", ["d"], ["s"]),
+                 node("Slice", ["shape", "zero", "two"], ["front"]),
+                 node("Concat", ["front", "rest"], ["sizes"], axis=0), node("Reshape", ["s", "sizes"], ["y"])]
+        constants = [random_tensor(np.random.default_rng(1), "k", 4, 4, 3),
+                     *(integers(name, number) for name, number in (("zero", 0), ("two", 2), ("rest", -1)))]
+        model = model_of(nodes, [value("x", [1, 4, 6])], [value("y", None)], constants)
+        self.assertEqual(self.kinds(model)[0], {"layer": 2})
+        self.verify(model)
+
+    def test_what_is_computed_again(self):
+        """What exporters write twice is computed once, so that a layer has it as its activation; but not what chains of
+        elementwise nodes compute each for itself, nor an output of the model."""
+        nodes = [node("Conv", ["x", "k"], ["c"], pads=[1, 1]), node("Clip", ["c", "low", "high"], ["a"]),
+                 node("Conv", ["a", "k"], ["d"]), node("Clip", ["c", "low2", "high"], ["b"]), node("GlobalMaxPool", ["b"], ["m"]),
+                 node("Clip", ["c", "low", "high"], ["e"]), node("Mul", ["e", "m"], ["y"])]
+        constants = [random_tensor(np.random.default_rng(1), "k", 4, 4, 3),
+                     *(numpy_helper.from_array(np.float32(number), name)
+                       for name, number in (("low", 0), ("low2", 0), ("high", 6)))]
+        outputs = [value("d", None), value("y", None)]
+        model = model_of(nodes, [value("x", [1, 4, 6])], outputs, constants)
+        self.assertEqual(self.texts(self.kinds(model)[1]), ["layer", "layer", "reduce", "map", "copy"])
+        self.verify(model)
+        model = model_of(nodes, [value("x", [1, 4, 6])], [*outputs, value("b", None), value("e", None)], constants)
+        self.assertEqual(self.texts(self.kinds(model)[1]), ["layer", "map", "layer", "map", "reduce", "map", "map"])
+        self.verify(model)
+        nodes = [node("Softmax", ["x"], ["c"]), node("Sigmoid", ["c"], ["a"]), node("Mul", ["a", "k"], ["y"]),
+                 node("Sigmoid", ["c"], ["b"]), node("Add", ["b", "k"], ["z"])]
+        model = model_of(nodes, [value("x", [2, 5])], [value("y", None), value("z", None)],
+                         [random_tensor(np.random.default_rng(1), "k", 5)])
+        self.assertEqual(self.texts(self.kinds(model)[1]), ["softmax", "map", "map"])
+        self.verify(model)
+
     def test_a_negation_behind_a_layer(self):
         """A factor of it, behind views too; in an activation it stays that."""
+        rng = np.random.default_rng(1)
         nodes = [node("Conv", ["x", "k"], ["c"]), node("Neg", ["c"], ["n"]), node("Conv", ["n", "k"], ["d"]),
                  node("Transpose", ["d"], ["t"], perm=[0, 2, 3, 1]), node("Neg", ["t"], ["y"]),
-                 node("Conv", ["x", "k"], ["e"]), node("Neg", ["e"], ["f"]), node("Exp", ["f"], ["g"]), node("Add", ["one", "g"], ["h"]),
-                 node("Div", ["one", "h"], ["z"])]
+                 node("Conv", ["x", "k2"], ["e"]), node("Neg", ["e"], ["f"]), node("Exp", ["f"], ["g"]),
+                 node("Add", ["one", "g"], ["h"]), node("Div", ["one", "h"], ["z"])]
         model = model_of(nodes, [value("x", [1, 4, 5, 6])], [value("y", None), value("z", None)],
-                         [random_tensor(np.random.default_rng(1), "k", 4, 4, 1, 1), numpy_helper.from_array(np.float32(1), "one")])
+                         [random_tensor(rng, "k", 4, 4, 1, 1), random_tensor(rng, "k2", 4, 4, 1, 1),
+                          numpy_helper.from_array(np.float32(1), "one")])
         self.assertEqual(self.texts(self.kinds(model)[1]).count("layer"), 3)
         self.assertNotIn("map", self.texts(self.kinds(model)[1]))
         self.verify(model)

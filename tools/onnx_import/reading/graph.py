@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 from reading.folding import dims_of, evaluate, symbols_of
-from terms import DTYPES, MAX_CONSTANT_ELEMENTS, NodeError, outer_names, shape_text
+from terms import DTYPES, MAX_CONSTANT_ELEMENTS, NodeError, is_onnx, outer_names, shape_text
 
 
 class Graph:
@@ -31,10 +31,15 @@ class Graph:
         self.readers = collections.defaultdict(list)
         self.makers = {}
         for node in self.nodes:
-            for name in filter(None, [*node.input, *self.captured_by(node)]):  # "" is an input that is left out
+            read = [] if self.tells_known_shape(node) else [*node.input, *self.captured_by(node)]
+            for name in filter(None, read):  # "" is an input that is left out
                 self.readers[name].append(node)
             for name in filter(None, node.output):
                 self.makers[name] = node
+
+    def tells_known_shape(self, node):
+        """Whether a node only asks for a shape that is known: what it asks need not be there."""
+        return node.op_type in ("Shape", "Size") and is_onnx(node) and all(name in self._values for name in node.output)
 
     def captured_by(self, node):
         """What the bodies of a node read; kept, as a graph's nodes are set for every layer that something is moved to."""

@@ -8,10 +8,11 @@ from rewriting.normalization import with_normalizations
 from rewriting.padding import with_own_pads
 from rewriting.products import with_own_factors
 from rewriting.quantized import with_quantized_moves
+from rewriting.repeated import without_repeated_nodes, without_unread_nodes
 from rewriting.scatter import without_known_scatters
 
-PASSES = (without_idle_nodes, with_joined_concats, without_known_scatters, with_own_pads, with_normalizations,
-          with_convolutions, with_ends_at_layers, with_own_factors, with_quantized_moves)
+PASSES = (without_unread_nodes, without_idle_nodes, without_repeated_nodes, with_joined_concats, without_known_scatters,
+          with_own_pads, with_normalizations, with_convolutions, with_ends_at_layers, with_own_factors, with_quantized_moves)
 
 
 def rewrite(graph):
