@@ -37,7 +37,8 @@ class Drawn:
         self.layer("x")
         for _ in range(self.rng.integers(3, 14)):
             steps = (self.layer, self.view, self.view, self.view, self.factor, self.factor, self.sum, self.sum, self.activation,
-                     self.pool, self.pad, self.normalization, self.idle, self.product, self.again)
+                     self.pool, self.pad, self.normalization, self.idle, self.product, self.again,
+                     self.crop, self.parts)
             self.choose(*steps)(self.pick())
 
     # ---- What is drawn
@@ -239,6 +240,36 @@ class Drawn:
         operator, inputs = self.choose(*kinds)
         more = {"Concat": {"axis": 0}, "Transpose": {"perm": list(range(len(shape)))}}.get(operator, {})
         self.add(operator, inputs, shape, **more)
+
+    def crop(self, x):
+        """Behind a layer, mostly."""
+        if len(self.shapes[x]) not in (3, 4) or self.rng.random() < 0.7:
+            x = self.layer(x)
+        for axis in range(2, len(self.shapes[x])):
+            shape = self.shapes[x]
+            begin, end = self.choose(0, 0, 1), self.choose(0, 1, 1, 2)
+            last = self.choose(-end, shape[axis] - end) if end else 999
+            bounds = [self.constant(np.int64([number])) for number in (begin, last, axis)]
+            sizes = [size - begin - end if place == axis else size for place, size in enumerate(shape)]
+            x = self.add("Slice", [x, *bounds], sizes)
+
+    def parts(self, x):
+        """Some of a tensor's, side by side again."""
+        shape = self.shapes[x]
+        axis = int(self.rng.integers(len(shape)))
+        sizes = [self.choose(1, 1, 2) for _ in range(shape[axis])]
+        while sum(sizes) > shape[axis]:
+            sizes.pop()
+        names = [f"v{len(self.nodes)}{letter}" for letter in "abcdefghijklmnopqrst"[:len(sizes)]]
+        if sum(sizes) < shape[axis] or len(names) < len(sizes):
+            return
+        self.nodes.append(helper.make_node("Split", [x, self.constant(np.int64(sizes))], names, axis=axis))
+        self.shapes.update({name: [*shape[:axis], size, *shape[axis + 1:]] for name, size in zip(names, sizes)})
+        first, last = sorted(self.rng.integers(0, len(names) + 1, 2).tolist())
+        chosen = [*names[first:last], *self.choose([], [self.choose(*names)], [x])]
+        if chosen:
+            whole = sum(self.shapes[name][axis] for name in chosen)
+            self.add("Concat", chosen, [whole if place == axis else size for place, size in enumerate(shape)], axis=axis)
 
     def again(self, x):
         """A node that computes what an earlier one does."""

@@ -59,8 +59,8 @@ class Rewriting(NetworkTest):
         """What exporters write twice is computed once, so that a layer has it as its activation; but not what chains of
         elementwise nodes compute each for itself, nor an output of the model."""
         nodes = [node("Conv", ["x", "k"], ["c"], pads=[1, 1]), node("Clip", ["c", "low", "high"], ["a"]),
-                 node("Conv", ["a", "k"], ["d"]), node("Clip", ["c", "low2", "high"], ["b"]), node("GlobalMaxPool", ["b"], ["m"]),
-                 node("Clip", ["c", "low", "high"], ["e"]), node("Mul", ["e", "m"], ["y"])]
+                 node("Conv", ["a", "k"], ["d"]), node("Clip", ["c", "low2", "high"], ["b"]),
+                 node("GlobalMaxPool", ["b"], ["m"]), node("Clip", ["c", "low", "high"], ["e"]), node("Mul", ["e", "m"], ["y"])]
         constants = [random_tensor(np.random.default_rng(1), "k", 4, 4, 3),
                      *(numpy_helper.from_array(np.float32(number), name)
                        for name, number in (("low", 0), ("low2", 0), ("high", 6)))]
@@ -105,6 +105,33 @@ class Rewriting(NetworkTest):
         found = [step["operation"] for step in self.kinds(model)[1]["steps"] if step["operation"].startswith("concat")]
         self.assertEqual(sorted(text.count("f32") - 1 for text in found), [2, 2, 5, 5, 14])
         self.verify(model)
+
+    def test_parts_side_by_side_again(self):
+        """All of a tensor's are that tensor, neighbours that nobody else reads one part; in another order, or along another
+        axis, they stay."""
+        split = node("Split", ["x", "sizes"], ["a", "b", "c"], axis=1)
+        cut = [node("Slice", ["x", first, last, "axis"], [name])
+               for name, first, last in (("a", "zero", "two"), ("b", "two", "all"))]
+        joined = lambda *parts, axis=1: node("Concat", parts, ["y"], axis=axis)
+        relu = lambda name: node("Relu", [name], [f"{name}2"])
+        cases = [([split, relu("c"), joined("a", "b", "c", "c2")], ["copy", "map", "concat"], 2),
+                 ([split, relu("b"), joined("b", "c", "b2")], ["copy", "copy", "map", "concat"], 3),
+                 ([split, relu("c"), joined("a", "b", "c2")], ["copy", "map", "copy", "concat"], 2),
+                 ([split, joined("b", "c")], ["copy"], 0),
+                 ([split, joined("b", "a", "c")], ["copy", "copy", "copy", "concat"], 3),
+                 ([split, joined("a", "b", "c", axis=2)], ["copy", "copy", "copy", "concat"], 3),
+                 ([*cut, relu("x"), node("Add", ["x", "x2"], ["z"]), joined("z", "a", "b")], ["map", "concat"], 2),
+                 ([*cut, joined("a", "b")], ["map"], 0)]
+        constants = [integers(name, *numbers) for name, numbers in
+                     (("sizes", [2, 2, 2]), ("zero", [0]), ("two", [2]), ("all", [99]), ("axis", [1]))]
+        for nodes, wanted, parts in cases:
+            model = model_of(nodes, [value("x", [2, 6, 2])], [value("y", None)], constants)
+            network = self.kinds(model)[1]
+            self.assertEqual(sorted(self.texts(network)), sorted(wanted), nodes)
+            found = [step["operation"].partition("-a")[0].count("f32") - 1 for step in network["steps"]
+                     if step["operation"].startswith("concat")]
+            self.assertEqual(sum(found), parts)
+        self.verify(model_of(cases[2][0], [value("x", [2, 6, 2])], [value("y", None)], constants))
 
     def test_sums_behind_views_of_two_layers(self):
         """The later one's, where a constant of the whole shape is a residual too; not one that is broadcast to it, nor a factor of
@@ -159,14 +186,19 @@ class Rewriting(NetworkTest):
     def test_pads_in_front_of_what_pads(self):
         """Of a convolution, behind a Transpose too, and of pools; not by other numbers, nor where a window has pads alone."""
         constants = [integers("edge", 0, 0, 1, 0, 0, 0, 0, 2), integers("last", 0, 2, 1, 0, 0, 0, 1, 0), integers("wide", *[0, 0, 4, 0] * 2),
-                     random_tensor(np.random.default_rng(1), "w", 4, 3, 3, 3), numpy_helper.from_array(np.float32(-np.inf), "low"),
+                     *(random_tensor(np.random.default_rng(seed), name, 4, 3, 3, 3) for seed, name in enumerate("wv")),
+                     numpy_helper.from_array(np.float32(-np.inf), "low"),
                      numpy_helper.from_array(np.float32(1), "one")]
         pool = {"kernel_shape": [3, 3], "strides": [2, 2]}
         whole = [[node("Pad", ["x", "edge"], ["p"]), node("Conv", ["p", "w"], ["y"], pads=[0, 1, 1, 0])],
                  [node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]), node("Pad", ["t", "last"], ["p"]),
                   node("Transpose", ["p"], ["q"], perm=[0, 3, 1, 2]), node("Conv", ["q", "w"], ["y"], auto_pad="VALID")],
                  [node("Pad", ["x", "edge", "low"], ["p"]), node("MaxPool", ["p"], ["y"], **pool)],
-                 [node("Pad", ["x", "edge"], ["p"]), node("AveragePool", ["p"], ["y"], **pool)]]
+                 [node("Pad", ["x", "edge"], ["p"]), node("AveragePool", ["p"], ["y"], **pool)],
+                 [node("Relu", ["x"], ["r"]), node("Transpose", ["r"], ["t"], perm=[0, 2, 3, 1]),
+                  node("Pad", ["t", "last"], ["p"]), node("Transpose", ["p"], ["q"], perm=[0, 3, 1, 2]), node("MaxPool", ["q"], ["m"], **pool),
+                  node("Conv", ["q", "w"], ["c"]), node("Conv", ["q", "v"], ["d"]), node("Mul", ["c", "d"], ["e"]),
+                  node("ReduceMax", ["m"], ["n"]), node("Mul", ["e", "n"], ["y"])]]
         stay = [[node("Pad", ["x", "edge", "one"], ["p"]), node("Conv", ["p", "w"], ["y"])],
                 [node("Pad", ["x", "edge"], ["p"]), node("MaxPool", ["p"], ["y"], **pool)],
                 [node("Pad", ["x", "wide"], ["p"]), node("AveragePool", ["p"], ["y"], **pool)],
@@ -178,12 +210,51 @@ class Rewriting(NetworkTest):
             self.assertEqual(len(pads), 0 if nodes in whole else 1, network["steps"])
         joined, outputs = [], []
         for place, nodes in enumerate([*whole, *stay]):
+            made = {name for one in nodes for name in one.output}
             for one in nodes:
-                one.input[:] = [f"{name}{place}" if name in ("p", "t", "q") else name for name in one.input]
+                one.input[:] = [f"{name}{place}" if name in made else name for name in one.input]
                 one.output[:] = [f"{name}{place}" for name in one.output]
             joined += nodes
             outputs.append(value(f"y{place}", None))
         self.verify(model_of(joined, [value("x", [1, 3, 8, 9])], outputs, constants))
+
+    def test_ends_that_are_cut_off(self):
+        """Of a convolution's result: its pads are less, a transposed one's more; not of what others read, nor where more is cut
+        off than pads made, by steps, or from the channels."""
+        rng = np.random.default_rng(1)
+        constants = [random_tensor(rng, "w", 4, 4, 3, 3), random_tensor(rng, "b", 4), random_tensor(rng, "v", 4, 4, 5, 4),
+                     *(integers(name, *numbers) for name, numbers in (
+                         ("both", [2, 3]), ("row", [2]), ("column", [-1]), ("channel", [1]), ("none", [0, 0]), ("one", [0, 1]),
+                         ("zero", [0]), ("ends", [-1, -2]), ("less", [-2]), ("many", [99]), ("step", [2])))]
+        crop = lambda *names: node("Slice", ["c", *names], ["s"])
+        plain = lambda **more: node("Conv", ["x", "w", "b"], ["c"], **more)
+        turned = lambda **more: node("ConvTranspose", ["x", "v"], ["c"], **more)
+        relu = lambda: node("Relu", ["s"], ["y"])
+        whole = [[plain(pads=[2, 2, 1, 2]), crop("none", "ends", "both"), relu()],
+                 [plain(pads=[4, 1, 0, 1], dilations=[2, 1], strides=[2, 2]), crop("step", "many", "row"), relu()],
+                 [plain(pads=[1, 1, 4, 3], strides=[2, 3]), crop("zero", "less", "row"), relu()],
+                 [turned(strides=[2, 2], pads=[0, 1, 1, 0]), crop("one", "ends", "both"), relu()],
+                 [turned(strides=[2, 2], output_padding=[1, 1]), crop("one", "ends", "both"),
+                  node("Slice", ["s", "zero", "less", "column"], ["t"]), node("Relu", ["t"], ["y"])]]
+        stay = [[plain(pads=[0, 1, 0, 1]), crop("zero", "less", "row"), relu()],
+                [plain(pads=[2] * 4), crop("zero", "less", "channel"), relu()],
+                [plain(pads=[2] * 4), crop("zero", "many", "row", "step"), relu()],
+                [plain(pads=[2] * 4), crop("zero", "less", "row"), relu(), node("ReduceSum", ["c"], ["z"])],
+                [turned(strides=[6, 6]), crop("zero", "less", "row"), node("Slice", ["s", "zero", "ends2", "row"], ["t"]),
+                 node("Relu", ["t"], ["y"])]]
+        constants.append(integers("ends2", -5))
+        joined, outputs = [], []
+        for place, nodes in enumerate([*whole, *stay]):
+            made = {name for one in nodes for name in one.output}
+            ends = [name for name in ("y", "z") if name in made]
+            model = model_of(nodes, [value("x", [1, 4, 8, 9])], [value(name, None) for name in ends], constants)
+            self.assertEqual(self.kinds(model)[0] == {"layer": 1}, nodes in whole, nodes)
+            for one in nodes:
+                one.input[:] = [f"{name}{place}" if name in made else name for name in one.input]
+                one.output[:] = [f"{name}{place}" for name in one.output]
+            joined += nodes
+            outputs += [value(f"{name}{place}", None) for name in ends]
+        self.verify(model_of(joined, [value("x", [1, 4, 8, 9])], outputs, constants))
 
     def test_convolutions_by_weights_that_the_model_computes(self):
         """Products of matrices, none of it left to C."""

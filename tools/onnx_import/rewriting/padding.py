@@ -1,37 +1,40 @@
 """Pads in front of what pads by itself: exporters of TensorFlow's and PyTorch's models write them as nodes of their own."""
 
+import numpy as np
 import onnx
 
-from terms import LOWEST, NodeError, attribute_values, input_name, is_onnx
+from rewriting.repeated import without_unread_nodes
+from terms import LOWEST, MOVING, NodeError, attribute_values, input_name, is_onnx
 
 READERS = ("Conv", "MaxPool", "AveragePool")
+# Operators whose results are never below 0, and such as give elements of what they read, or means of them.
+NOT_NEGATIVE = {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Softplus", "Abs", "Exp", "Sqrt"}
+SELECTING = {*MOVING, "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "Slice", "Split"}
 
 
 def with_own_pads(graph):
     """Lets convolutions and pools pad what Pads in front of them do, a Transpose between or not."""
-    gone, replaced = set(), {}
+    replaced, turned = {}, set()
     for node in graph.nodes:
         if not is_onnx(node) or node.op_type not in READERS or not node.input:
             continue
         try:
-            parts = joined(graph, node)
+            nodes = joined(graph, node, turned)
         except NodeError:  # a constant that cannot be computed: whoever takes the node tells it
             continue
-        if parts:
-            pads, nodes = parts
-            gone.update(id(pad) for pad in pads)
+        if nodes:
             replaced[id(node)] = nodes
     if replaced:
-        graph.set_nodes([part for node in graph.nodes if id(node) not in gone for part in replaced.get(id(node), [node])])
+        graph.set_nodes([part for node in graph.nodes for part in replaced.get(id(node), [node])])
+        without_unread_nodes(graph)
 
 
-def joined(graph, node):
-    """(the nodes that are gone besides this one, the nodes in its place), or None."""
+def joined(graph, node, turned):
+    """The nodes in the place of one that reads a Pad, or None. `turned` are results of Transposes that are there already."""
     between, pad = None, graph.makers.get(node.input[0])
     if pad is not None and is_onnx(pad) and pad.op_type == "Transpose":
         between, pad = pad, graph.makers.get(pad.input[0])
-    if pad is None or not is_onnx(pad) or pad.op_type != "Pad" or graph.only_reader(pad.output[0]) is not (between or node) \
-            or (between is not None and graph.only_reader(between.output[0]) is not node):
+    if pad is None or not is_onnx(pad) or pad.op_type != "Pad":
         return None
     begin, end, fill = pads_of(graph, pad)
     source, nodes = pad.input[0], []
@@ -39,16 +42,33 @@ def joined(graph, node):
         order = list(attribute_values(between).get("perm", range(len(begin))[::-1]))
         begin, end = [begin[axis] for axis in order], [end[axis] for axis in order]
         source = f"{between.output[0]}/unpadded"
-        shape = graph.known_shape("input", pad.input[0])
-        graph.set_type(source, graph.element_type(pad.input[0]), [shape[axis] for axis in order])
-        nodes.append(onnx.helper.make_node("Transpose", [pad.input[0]], [source], between.name, perm=order))
+    if node.op_type == "MaxPool" and fill <= 0 and is_not_negative(graph, pad.input[0]):
+        fill = LOWEST
     attributes = padding(graph, node, begin, end, fill)
     if attributes is None:
         return None
+    if between is not None and source not in turned:
+        turned.add(source)
+        shape = graph.known_shape("input", pad.input[0])
+        graph.set_type(source, graph.element_type(pad.input[0]), [shape[axis] for axis in order])
+        nodes.append(onnx.helper.make_node("Transpose", [pad.input[0]], [source], between.name, perm=order))
     whole = onnx.helper.make_node(node.op_type, [source, *node.input[1:]], list(node.output), node.name)
     whole.attribute.extend(item for item in node.attribute if item.name not in attributes and item.name != "auto_pad")
     whole.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
-    return [pad, *filter(None, [between])], [*nodes, whole]
+    return [*nodes, whole]
+
+
+def is_not_negative(graph, name):
+    """Whether a value's elements are 0 or more for certain: none of them is less than a pad of 0."""
+    while (node := graph.makers.get(name)) is not None and is_onnx(node):
+        if node.op_type == "Clip":
+            low = attribute_values(node).get("min", -1) if graph.opset < 11 else \
+                graph.value(node.input[1]) if input_name(node, 1) in graph.constants else -1
+            return np.size(low) > 0 and bool(np.all(np.asarray(low) >= 0))
+        if node.op_type not in SELECTING:
+            return node.op_type in NOT_NEGATIVE
+        name = node.input[0]
+    return False
 
 
 def pads_of(graph, pad):
