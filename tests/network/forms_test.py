@@ -155,6 +155,24 @@ class Forms(NetworkTest):
         self.assertGreater(self.kinds(model("x", "Pow", [-2], False))[0]["operation"], 3)
         self.verify(model("x", "Mul", [-1], True))
 
+    def test_layer_normalization_of_channels(self):
+        """As ConvNeXt has it in front of its convolutions with strides: one kernel where channels lie last; numbers that are not
+        the channels' stay behind it."""
+        rng, node = np.random.default_rng(1), helper.make_node
+        constants = [random_tensor(rng, "k", 8, 3, 2, 2), random_tensor(rng, "gamma", 8, 1, 1), random_tensor(rng, "beta", 1, 8, 1, 1),
+                     random_tensor(rng, "row", 1, 8), numpy_helper.from_array(np.float32(1e-5), "e"),
+                     numpy_helper.from_array(np.float32(2), "two")]
+        for factor, steps in (("gamma", ["layer", "normalize", "layer"]), ("row", ["layer", "normalize", "map", "layer"])):
+            nodes = [node("Conv", ["x", "k"], ["c"], strides=[2, 2]), node("ReduceMean", ["c"], ["m"], axes=[1]),
+                     node("Sub", ["c", "m"], ["d"]), node("Pow", ["d", "two"], ["s"]),
+                     node("ReduceMean", ["s"], ["v"], axes=[1]), node("Add", ["v", "e"], ["w"]), node("Sqrt", ["w"], ["r"]), node("Div", ["d", "r"], ["q"]),
+                     node("Mul", [factor, "q"], ["g"]), node("Add", ["g", "beta"], ["h"]), node("Conv", ["h", "l"], ["y"])]
+            model = model_of(nodes, [value("x", [2, 3, 12, 16])], [value("y", None)],
+                             [*constants, random_tensor(rng, "l", 4, 8, 2, 2)], opset=13)
+            _, network = self.kinds(model)
+            self.assertEqual([step.get("operation", "layer").partition("-")[0] for step in network["steps"]][:len(steps)], steps)
+            self.verify(model)
+
     def test_einsum(self):
         """Sums, transpositions and products of matrices; what has no such form is left to C."""
         shapes = {"x": [2, 3, 4], "y": [2, 4, 5], "v": [4], "q": [2, 3, 4, 6], "k": [2, 5, 4, 6]}

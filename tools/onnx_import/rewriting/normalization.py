@@ -1,10 +1,12 @@
-"""Normalizations as exporters write them: LayerNormalization before operator set 17 as means, differences, squares, a root and
-a quotient; GroupNormalization as an InstanceNormalization between Reshapes."""
+"""Normalizations as exporters write them: LayerNormalization before operator set 17, or of the channels of an image, as means,
+differences, squares, a root and a quotient; GroupNormalization as an InstanceNormalization between Reshapes."""
 
 import numpy as np
 import onnx
 
 from terms import NodeError, attribute_values, input_name, is_onnx
+
+CHANNELS = 1
 
 
 def with_normalizations(graph):
@@ -19,7 +21,7 @@ def with_normalizations(graph):
             found[id(whole.nodes[-1])] = whole
     taken = {id(node) for whole in found.values() for node in whole.nodes}
     graph.set_nodes([part for node in graph.nodes for part in
-                     ([found[id(node)].node()] if id(node) in found else [] if id(node) in taken else [node])])
+                     (found[id(node)].made() if id(node) in found else [] if id(node) in taken else [node])])
 
 
 class NotOne(Exception):
@@ -32,7 +34,8 @@ def require(condition):
 
 
 class Normalization:
-    """(x - mean) / sqrt(variance + epsilon), with a scale and a shift where they follow."""
+    """(x - mean) / sqrt(variance + epsilon), with a scale and a shift where they follow. `axes` are the last ones of x, or the
+    channels alone."""
 
     def __init__(self, graph, quotient):
         self.graph, self.nodes = graph, []
@@ -41,10 +44,10 @@ class Normalization:
         self.x, mean = subtraction.input
         average = self.maker(mean, "ReduceMean")
         require(average.input[0] == self.x)
-        self.axis = self.reduced(average, self.x)
+        self.axes = self.reduced(average, self.x)
         variance = self.with_epsilon(self.made_of(root, "Sqrt"))
         squares = self.made_of(variance, "ReduceMean")
-        require(self.reduced(squares, difference) == self.axis)
+        require(self.reduced(squares, difference) == self.axes)
         square = self.made_of(squares.input[0], "Pow", "Mul")
         require(self.is_difference(square.input[0], difference))
         if square.op_type == "Pow":
@@ -97,7 +100,7 @@ class Normalization:
         return total.input[1 - places[0]]
 
     def reduced(self, node, name):
-        """The first of the axes that a ReduceMean of a value takes, which are the last ones, and stay."""
+        """The axes that a ReduceMean of a value takes, which stay."""
         attributes, shape = attribute_values(node), self.graph.shape(name)
         axes = attributes.get("axes")
         if input_name(node, 1):
@@ -105,8 +108,8 @@ class Normalization:
             axes = self.graph.value(node.input[1]).reshape(-1).tolist()
         require(axes and shape is not None and attributes.get("keepdims", 1))
         axes = sorted(int(axis) % len(shape) for axis in axes)
-        require(axes == list(range(axes[0], len(shape))))
-        return axes[0]
+        require(axes == list(range(axes[0], len(shape))) or axes == [CHANNELS])
+        return axes
 
     def take_affine(self):
         """A product and a sum with constants of the shape that is normalized."""
@@ -120,24 +123,51 @@ class Normalization:
         if reader is None or not is_onnx(reader) or reader.op_type != operator or len(reader.input) != 2:
             return None
         others = [name for name in reader.input if name != self.nodes[-1].output[0]]
-        wanted = self.graph.shape(self.x)[self.axis:]
-        if len(others) != 1 or others[0] not in self.graph.constants or list(self.graph.value(others[0]).shape) != wanted:
+        if len(others) != 1 or others[0] not in self.graph.constants:
+            return None
+        shape, sizes = self.graph.shape(self.x), list(self.graph.value(others[0]).shape)
+        if self.has_channels_first():
+            sizes = [1] * (len(shape) - len(sizes)) + sizes
+            if sizes != [size if axis == CHANNELS else 1 for axis, size in enumerate(shape)]:
+                return None
+        elif sizes != shape[self.axes[0]:]:
             return None
         self.nodes.append(reader)
         return others[0]
 
+    def has_channels_first(self):
+        return self.axes != [len(self.graph.shape(self.x)) - 1] and self.axes == [CHANNELS]
+
     # ---- What it is
 
-    def node(self):
-        end = self.nodes[-1].output[0]
-        scale = self.scale
+    def made(self):
+        """One node, which has the channels last where they alone are normalized, with Transposes around it."""
+        end, x, shape = self.nodes[-1].output[0], self.x, self.graph.shape(self.x)
+        if not self.has_channels_first():
+            return [self.normalization(x, end, self.axes[0], [self.scale, self.shift])]
+        behind = [0, *range(2, len(shape)), CHANNELS]
+        front = [behind.index(axis) for axis in range(len(shape))]
+        turned, normalized = f"{end}/turned", f"{end}/normalized"
+        for name in (turned, normalized):
+            self.graph.set_type(name, self.graph.element_type(x), [shape[axis] for axis in behind])
+        affine = [self.flat(name) if name else None for name in (self.scale, self.shift)]
+        return [onnx.helper.make_node("Transpose", [x], [turned], turned, perm=behind),
+                self.normalization(turned, normalized, len(shape) - 1, affine),
+                onnx.helper.make_node("Transpose", [normalized], [end], end, perm=front)]
+
+    def flat(self, name):
+        new = f"{self.nodes[-1].output[0]}/{name}"
+        self.graph.add_constant(new, self.graph.value(name).reshape(-1))
+        return new
+
+    def normalization(self, x, end, axis, affine):
+        scale, shift = affine
         if scale is None:
             scale = f"{end}/scale"
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(self.graph.types[self.x].tensor_type.elem_type)
-            self.graph.add_constant(scale, np.ones(self.graph.shape(self.x)[self.axis:], dtype))
-        inputs = [self.x, scale, *([self.shift] if self.shift else [])]
-        return onnx.helper.make_node("LayerNormalization", inputs, [end], self.nodes[-1].name or end, axis=self.axis,
-                                     epsilon=self.epsilon)
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(self.graph.types[x].tensor_type.elem_type)
+            self.graph.add_constant(scale, np.ones(self.graph.shape(x)[axis:], dtype))
+        return onnx.helper.make_node("LayerNormalization", [x, scale, *([shift] if shift else [])], [end],
+                                     self.nodes[-1].name or end, axis=axis, epsilon=self.epsilon)
 
 
 # A vector's numbers, at most; where channels lie last, groups of others than whole vectors are slower than transposing x.
@@ -187,14 +217,14 @@ class Groups:
         self.nodes.append(reader)
         return value.reshape(-1)
 
-    def node(self):
+    def made(self):
         end = self.nodes[-1].output[0]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(self.graph.types[self.x].tensor_type.elem_type)
         names = [f"{end}/scale", f"{end}/shift"]
         for name, value in zip(names, (self.scale, self.shift)):
             self.graph.add_constant(name, np.broadcast_to(value, self.shape[1]).astype(dtype))
-        return onnx.helper.make_node("GroupNormalization", [self.x, *names], [end], self.inner.name or end,
-                                     num_groups=self.groups, epsilon=attribute_values(self.inner).get("epsilon", 1e-5))
+        return [onnx.helper.make_node("GroupNormalization", [self.x, *names], [end], self.inner.name or end,
+                                      num_groups=self.groups, epsilon=attribute_values(self.inner).get("epsilon", 1e-5))]
 
 
 KINDS = {"Div": Normalization, "InstanceNormalization": Groups}
