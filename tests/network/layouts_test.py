@@ -6,7 +6,7 @@ import sys
 import unittest
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tools/onnx_import")]
@@ -164,6 +164,24 @@ class Steps(ImportTest):
         nodes[2:4] = [node("Add", ["b", "a"], ["s"])]
         _, network = self.network(nodes, [value("x", [1, 3, 8, 8])], [value("y", None)], weights)
         self.assertEqual([copy["value"] for copy in network["copies"]], ["a"])
+
+    def test_what_follows_channels_last_and_what_does_not(self):
+        """A Pad by what is there follows, along several axes too; the largest of a place's channels is looked for where these do
+        not lie side by side, if the model's order is one."""
+        rng = np.random.default_rng(1)
+        nodes = [node("Conv", ["x", "w"], ["a"], "c1"), node("Pad", ["a", "pads"], ["p"], mode="reflect"),
+                 node("Conv", ["p", "w2"], ["b"], "c2"), node("Resize", ["b", "", "scales"], ["r"], mode="linear"),
+                 node("ArgMax", ["r"], ["y"], axis=1)]
+        constants = [random_tensor(rng, "w", 8, 3, 1, 1), random_tensor(rng, "w2", 4, 8, 3, 3),
+                     integers("pads", [0, 0, 1, 1, 0, 0, 1, 1]),
+                     numpy_helper.from_array(np.float32([1, 1, 2, 2]), "scales")]
+        answer, network = self.network(nodes, [value("x", [1, 3, 8, 8])], [value("y", None, TensorProto.INT64)], constants)
+        self.assertEqual([layer["layouts"] for layer in answer["layers"]], [{"x": "NCX", "y": "NXC"}, {"x": "NXC", "y": "NCX"}])
+        self.assertEqual(network["copies"], [])
+        self.assertEqual(network["steps"][-1]["operation"], "reduce-argmax-f32[1x4x16x16]-s64[1x1x16x16]-a1")
+        _, network = self.network([node("ArgMax", ["x"], ["y"], axis=-1)], [value("x", [2, 3, 8])],
+                                  [value("y", None, TensorProto.INT64)], [])
+        self.assertEqual([step["operation"] for step in network["steps"]], ["reduce-argmax-f32[2x3x8]-s64[2x3x1]-a2"])
 
     def test_matrices_are_convolutions_with_what_is_behind_them(self):
         rng = np.random.default_rng(2)

@@ -4,7 +4,7 @@ import numpy as np
 
 from terms import NodeError, attribute_values
 
-from operations.base import (AlongAxes, Aligned, Behind, Operand, normal_axes, normal_axis, number_text,
+from operations.base import (AlongAxes, Aligned, Behind, Operand, identity, normal_axes, normal_axis, number_text,
                              numbers_text, tensor_text)
 from operations.elementwise import Map
 
@@ -152,10 +152,25 @@ def global_lp_pool(values):
                    (values.node.output[0], values.dtype(0), values.output_shape()), range(2, len(shape)), True)]
 
 
+class ArgExtreme(Reduce):
+    """Along an axis whose elements lie side by side it takes one element at a time, several times as long as a copy and vectors
+    along another axis."""
+
+    def follow(self, orders):
+        inputs, outputs = super().follow(orders)
+        model = identity(len(self.x_shape))
+        if self.lies_last(inputs[0]) and not self.lies_last(model):
+            return [model], [self.output_order(model)]
+        return inputs, outputs
+
+    def lies_last(self, order):
+        return [axis for axis in order if self.x_shape[axis] != 1][-1:] == self.axes
+
+
 def arg_extreme(values):
     attributes, shape = attribute_values(values.node), values.shape(0)
     axis = normal_axis(attributes.get("axis", 0), len(shape))
-    return [Reduce("reduce-" + values.node.op_type.lower(), (values.name(0), values.dtype(0), shape),
+    return [ArgExtreme("reduce-" + values.node.op_type.lower(), (values.name(0), values.dtype(0), shape),
                    (values.node.output[0], np.int64, values.output_shape()), [axis], attributes.get("keepdims", 1),
                    "-l" if attributes.get("select_last_index", 0) else "")]
 

@@ -28,7 +28,7 @@ class Copy(Operation):
         self.x_dtype, self.x_shape = np.dtype(x[1]), list(x[2])
         self.loops, self.begins, self.fill = loops, begins or [0] * len(self.x_shape), fill
         self.table_types = {}
-        self.spans = tables_span_axes or len(self.tables) > 1
+        self.spans = tables_span_axes
 
     def with_table_type(self, dtype):
         self.table_types = {0: np.dtype(dtype)}
@@ -36,7 +36,10 @@ class Copy(Operation):
 
     def follow(self, orders):
         order = tuple(orders[0]) if orders[0] is not None else identity(len(self.x_shape))
-        follows = len(self.shape) == len(self.x_shape) and not self.spans
+        by_tables = [order.index(axis) for axis, loops in enumerate(self.loops) if len(self.tables) > 1 and
+                     any(loop.table is not None for loop in loops)]
+        # Tables come in the axes' order.
+        follows = len(self.shape) == len(self.x_shape) and not self.spans and by_tables == sorted(by_tables)
         tables = [None if isinstance(table, str) else identity(np.ndim(table)) for table in self.tables]
         tables = [identity(self.table_rank) if isinstance(item, str) else known for item, known in zip(self.tables, tables)]
         return [order, *tables], [order if follows else identity(len(self.shape))]
