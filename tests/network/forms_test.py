@@ -88,6 +88,27 @@ class Forms(NetworkTest):
             row, = self.verify(model)
             self.assertLessEqual(row["difference"], 1)
 
+    def test_resized_along_several_axes(self):
+        """One after the other where an element is made of many: of a volume, or of a picture that shrinks; not where it is
+        copied, nor where floats of 16 bits would be rounded between."""
+        half = TensorProto.FLOAT16
+        cases = [([1, 2, 3, 4, 5], TensorProto.FLOAT, [1, 1, 2, 2, 3], {"mode": "linear"}, ["-a2", "-a3", "-a4"]),
+                 ([1, 2, 3, 4, 6], TensorProto.FLOAT, [1, 1, 2, 1, 0.5], {"mode": "linear"}, ["-a2,4"]),
+                 ([1, 2, 3, 4, 6], TensorProto.FLOAT, [1, 2, 2, 1, 0.5], {"mode": "linear"}, ["-a4", "-a1", "-a2"]),
+                 ([1, 2, 3, 4, 5], TensorProto.FLOAT, [1, 1, 2, 2, 3], {"mode": "nearest"}, ["-a2,3,4"]),
+                 ([1, 2, 3, 4, 5], half, [1, 1, 2, 2, 3], {"mode": "linear"}, ["-a2,3,4"]),
+                 ([1, 2, 9, 16], TensorProto.FLOAT, [1, 1, 0.4, 0.25], {"mode": "linear", "antialias": 1}, ["-a3", "-a2"]),
+                 ([1, 2, 9, 16], TensorProto.FLOAT, [1, 1, 2, 1.5], {"mode": "cubic"}, ["-a2,3"])]
+        nodes, inputs, outputs, constants = [], [], [], []
+        for place, (shape, dtype, scales, attributes, wanted) in enumerate(cases):
+            nodes.append(helper.make_node("Resize", [f"x{place}", "", f"s{place}"], [f"y{place}"], **attributes))
+            inputs.append(value(f"x{place}", shape, dtype))
+            outputs.append(value(f"y{place}", None, dtype))
+            constants.append(numpy_helper.from_array(np.float32(scales), f"s{place}"))
+            _, network = self.kinds(model_of(nodes[-1:], inputs[-1:], outputs[-1:], constants[-1:], opset=18))
+            self.assertEqual([step["operation"][step["operation"].rindex("-a"):] for step in network["steps"]], wanted)
+        self.verify(model_of(nodes, inputs, outputs, constants, opset=18))
+
     def test_constants_of_truths(self):
         """A causal mask, as exporters of attention write it."""
         mask = numpy_helper.from_array(np.tril(np.ones([5, 5], bool)), "mask")

@@ -385,7 +385,7 @@ class Wishes:
                 shape = self.graph.shape(name)
                 self.wish(name, layouts.identity(len(shape)) if shape is not None else None)
             return
-        for operation in self.network.operation(unit):
+        for operation in reversed(self.network.operation(unit)):
             self.wishes_of_operation(operation)
 
     def wishes_of_operation(self, operation):

@@ -1,10 +1,17 @@
 """Resize and Upsample: which input elements an output element is made of, and how much of each."""
 
+import math
+
 import numpy as np
 
 from terms import NodeError, attribute_values
 
 from operations.base import AlongAxes, identity, normal_axes, number_text
+
+# Bytes of an element, at least, that is rounded between axes.
+LEAST_ROUNDED = 4
+# Elements that one along two axes is made of, at most: a cubic one's.
+MOST_TAPS = 16
 
 
 class Interpolate(AlongAxes):
@@ -120,8 +127,28 @@ def resize(values):
     outside = number_text(np.float32(attributes.get("extrapolation_value", 0))) if coordinates == "tf_crop_and_resize" else None
     tables = [table_of(Axis(shape[axis], result[axis], scales[axis], regions[axis]), attributes, mode, coordinates, rounding)
               for axis in axes]
-    return [Interpolate((values.name(0), values.dtype(0), shape), (node.output[0], values.dtype(0), result), axes, tables,
-                        outside)]
+    x, dtype = (values.name(0), values.dtype(0), shape), values.dtype(0)
+    if outside is None and dtype.itemsize >= LEAST_ROUNDED and is_worth_parts(tables):
+        return one_after_the_other(values, x, result, list(zip(axes, tables)))
+    return [Interpolate(x, (node.output[0], dtype, result), axes, tables, outside)]
+
+
+def is_worth_parts(tables):
+    """Whether an element is made of so many that one axis after the other takes less; along two axes a kernel keeps rows."""
+    taps = [1 if weights is None else weights.shape[1] for _, weights in tables]
+    return sum(number > 1 for number in taps) > 2 or (sum(number > 1 for number in taps) > 1 and math.prod(taps) > MOST_TAPS)
+
+
+def one_after_the_other(values, x, result, parts):
+    """Interpolations along an axis each, those first that leave fewer elements to the next."""
+    made, (name, dtype, shape) = [], x
+    parts.sort(key=lambda part: result[part[0]] / shape[part[0]])
+    for place, (axis, table) in enumerate(parts):
+        sizes = [result[axis] if other == axis else size for other, size in enumerate(shape)]
+        target = values.node.output[0] if place == len(parts) - 1 else values.intermediate(f"axis{axis}", dtype, sizes)
+        made.append(Interpolate((name, dtype, shape), (target, dtype, sizes), [axis], [table], None))
+        name, shape = target, sizes
+    return made
 
 
 def table_of(axis, attributes, mode, coordinates, rounding):
