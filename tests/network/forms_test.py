@@ -88,6 +88,18 @@ class Forms(NetworkTest):
             row, = self.verify(model)
             self.assertLessEqual(row["difference"], 1)
 
+    def test_nearest_by_scales_that_are_rounded(self):
+        """Where a position is whole but for its scale's rounding, ONNX Runtime's element is taken, which is PyTorch's."""
+        nodes, outputs, constants = [], [], []
+        for place, (scale, coordinates, nearest) in enumerate((scale, *modes) for scale in (0.6, 0.8, 1.2, 1.7, 1 / 3) for modes in (
+                ("asymmetric", "floor"), ("half_pixel", "floor"), ("half_pixel", "round_prefer_floor"), ("asymmetric", "ceil"))):
+            nodes.append(helper.make_node("Resize", ["x", "", f"s{place}"], [f"y{place}"], mode="nearest", nearest_mode=nearest,
+                                          coordinate_transformation_mode=coordinates))
+            outputs.append(value(f"y{place}", None))
+            constants.append(numpy_helper.from_array(np.float32([1, 1, scale, scale]), f"s{place}"))
+        rows = self.verify(model_of(nodes, [value("x", [1, 2, 30, 31])], outputs, constants))
+        self.assertEqual({row["difference"] for row in rows}, {0})
+
     def test_resized_along_several_axes(self):
         """One after the other where an element is made of many: of a volume, or of a picture that shrinks; not where it is
         copied, nor where floats of 16 bits would be rounded between."""

@@ -198,7 +198,9 @@ def resize(draw):
         # The evaluator takes another element where it meets one exactly.
         attributes["coordinate_transformation_mode"] = draw.choose("half_pixel", "align_corners", "asymmetric")
         attributes["nearest_mode"] = draw.choose("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-    scales = np.array([1, 1, *(draw.choose(0.5, 1, 2, 3, 1.7, 0.8) for _ in range(rank))], np.float32)
+    # What is nearest is decided in float32, by the evaluator in doubles: they are one where a scale's bits are few.
+    numbers = (0.5, 1, 2, 4, 1.5, 0.75) if mode == "nearest" else (0.5, 1, 2, 3, 1.7, 0.8)
+    scales = np.array([1, 1, *(draw.choose(*numbers) for _ in range(rank))], np.float32)
     dtype = "uint8" if mode == "nearest" and draw.rng.random() < 0.3 else "float32"
     return draw.model("Resize", [draw.values(shape, dtype), None, scales], [2], opset=19, **attributes)
 

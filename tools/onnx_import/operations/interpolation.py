@@ -38,31 +38,32 @@ class Axis:
     def __init__(self, before, after, scale, region):
         self.before, self.after, self.scale, self.region = before, after, float(scale), region
 
-    def positions(self, mode):
-        """Where output elements lie on the input, as the coordinate transformation says."""
-        x, before, after = np.arange(self.after, dtype=np.float64), self.before, self.after
+    def positions(self, mode, kind=np.float64):
+        """Where output elements lie on the input, as the coordinate transformation says, by arithmetic of a type."""
+        x, before, after = np.arange(self.after, dtype=kind), kind(self.before), kind(self.after)
+        scale, half, one = kind(self.scale), kind(0.5), kind(1)
         # The size that results count by, which need not be whole.
-        exact = before * self.scale
+        exact = before * scale
         if mode == "asymmetric":
-            return x / self.scale
+            return x / scale
         if mode == "align_corners":
-            return x * 0 if exact == 1 or after == 1 else x * (before - 1) / (exact - 1 if exact != after else after - 1)
+            return x * kind(0) if one in (exact, after) else x * (before - one) / (exact - one)
         if mode in ("half_pixel", "tf_half_pixel_for_nn"):
-            return (x + 0.5) / self.scale - (0.5 if mode == "half_pixel" else 0)
+            return (x + half) / scale - (half if mode == "half_pixel" else kind(0))
         if mode == "pytorch_half_pixel":
-            return (x + 0.5) / self.scale - 0.5 if exact > 1 else x * 0
+            return (x + half) / scale - half if exact > 1 else x * kind(0)
         if mode == "half_pixel_symmetric":
-            center = before / 2
-            return center * (1 - after / exact) + (x + 0.5) / self.scale - 0.5
+            return before * half * (one - after / exact) + (x + half) / scale - half
         if mode == "tf_crop_and_resize":
-            start, end = self.region
+            start, end = map(kind, self.region)
             if after == 1:
-                return 0.5 * (start + end) * (before - 1) + x * 0
-            return start * (before - 1) + x * (end - start) * (before - 1) / (exact - 1)
+                return half * (start + end) * (before - one) + x * kind(0)
+            return start * (before - one) + x * (end - start) * (before - one) / (exact - one)
         raise NodeError(f'coordinate_transformation_mode "{mode}"', "unsupported")
 
 
 def nearest(positions, mode, before, scale):
+    positions = positions.astype(np.float64)
     if mode == "round_prefer_floor":
         places = np.ceil(positions - 0.5)
     elif mode == "round_prefer_ceil":
@@ -152,7 +153,8 @@ def one_after_the_other(values, x, result, parts):
 
 
 def table_of(axis, attributes, mode, coordinates, rounding):
-    positions = axis.positions(coordinates)
+    # Which of two is nearest where a position is whole but for rounding is decided as PyTorch and ONNX Runtime do: in float32.
+    positions = axis.positions(coordinates, np.float32 if mode == "nearest" else np.float64)
     antialias, excludes = attributes.get("antialias", 0), attributes.get("exclude_outside", 0)
     is_outside = (positions < 0) | (positions > axis.before - 1) if coordinates == "tf_crop_and_resize" else \
         np.zeros(axis.after, bool)
