@@ -254,6 +254,25 @@ class Forms(NetworkTest):
             self.assertEqual((kinds["layer"], set(kinds)), (3, {"layer", "operation"}))
         self.verify(model)
 
+    def test_bodies_in_bodies_that_run_again(self):
+        """The results of an If and of a Loop in a Loop's body have names of their own in each round."""
+        node = helper.make_node
+        ports = [value("i", [], TensorProto.INT64), value("was", [], TensorProto.BOOL), value("s", None)]
+        branches = [helper.make_graph([node(kind, ["s"], [f"in{kind}"])], kind, [], [value(f"in{kind}", None)])
+                    for kind in ("Relu", "Sigmoid")]
+        inner = helper.make_graph([node("Mul", ["t", "t"], ["square"]), node("Identity", ["again"], ["more"])], "inner",
+                                  [value("j", [], TensorProto.INT64), value("again", [], TensorProto.BOOL), value("t", None)],
+                                  [value("more", [], TensorProto.BOOL), value("square", None)])
+        nodes = [node("Equal", ["i", "one"], ["second"]), node("Identity", ["was"], ["is"]),
+                 node("If", ["second"], ["q"], then_branch=branches[0], else_branch=branches[1]),
+                 node("Loop", ["two", "", "q"], ["p"], body=inner), node("Sub", ["p", "s"], ["next"])]
+        body = helper.make_graph(nodes, "body", ports, [value("is", [], TensorProto.BOOL), value("next", None)])
+        model = model_of([node("Loop", ["three", "", "x"], ["y"], body=body)], [value("x", [2, 3])], [value("y", [2, 3])],
+                         [numpy_helper.from_array(np.int64(number), name)
+                          for name, number in (("one", 1), ("two", 2), ("three", 3))])
+        self.assertEqual(set(self.kinds(model)[0]), {"operation"})
+        self.verify(model)
+
     def test_bodies_that_copy_values(self):
         """A Scan whose body hands on the same value twice, and reads its copy; and a Loop that never runs."""
         nodes = [helper.make_node("Conv", ["s", "w"], ["c"], pads=[1, 1]), helper.make_node("Identity", ["c"], ["same"]),

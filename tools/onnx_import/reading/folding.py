@@ -54,7 +54,7 @@ class Folder:
         self.copies, self.branches = collections.Counter(), collections.Counter()
         self.types = {value.name: value.type for value in self.model.graph.input}
         self.tensors, self.values, self.constants = {}, {}, set()
-        self.defined = set(self.types)
+        self.defined, self.original = set(self.types), {}
         scope = collections.ChainMap()
         self.add_tensors(self.model.graph.initializer, scope, "")
         self.follow(self.source, scope, "")
@@ -79,6 +79,7 @@ class Folder:
         self.defined.add(new)
         if new != name or name in scope:
             scope[name] = new
+            self.original[new] = name
         return new
 
     def follow(self, nodes, scope, prefix):
@@ -115,7 +116,7 @@ class Folder:
             self.nodes.append(onnx.helper.make_node("Identity", [source], [output]))
             self.follow_node(self.nodes[-1])
         else:
-            scope[output] = source
+            scope[output] = scope[self.original.get(output, output)] = source
 
     def is_copy(self, node, scope):
         """Whether it is an Identity, or a Dropout as it is in inference."""
