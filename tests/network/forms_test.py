@@ -91,8 +91,9 @@ class Forms(NetworkTest):
     def test_nearest_by_scales_that_are_rounded(self):
         """Where a position is whole but for its scale's rounding, ONNX Runtime's element is taken, which is PyTorch's."""
         nodes, outputs, constants = [], [], []
-        for place, (scale, coordinates, nearest) in enumerate((scale, *modes) for scale in (0.6, 0.8, 1.2, 1.7, 1 / 3) for modes in (
-                ("asymmetric", "floor"), ("half_pixel", "floor"), ("half_pixel", "round_prefer_floor"), ("asymmetric", "ceil"))):
+        modes = [("asymmetric", "floor"), ("asymmetric", "ceil"), ("half_pixel", "floor"), ("half_pixel", "round_prefer_floor")]
+        cases = [(scale, *mode) for scale in (0.6, 0.8, 1.2, 1.7, 1 / 3) for mode in modes]
+        for place, (scale, coordinates, nearest) in enumerate(cases):
             nodes.append(helper.make_node("Resize", ["x", "", f"s{place}"], [f"y{place}"], mode="nearest", nearest_mode=nearest,
                                           coordinate_transformation_mode=coordinates))
             outputs.append(value(f"y{place}", None))
@@ -253,6 +254,33 @@ class Forms(NetworkTest):
             kinds = self.kinds(model)[0]
             self.assertEqual((kinds["layer"], set(kinds)), (3, {"layer", "operation"}))
         self.verify(model)
+
+    def test_sequences_of_known_lengths(self):
+        """Split, picked from, put together again and joined, in a Loop too: none of it is left to C, and what reads an element is
+        fused with what makes it."""
+        node, sequence = helper.make_node, helper.make_tensor_sequence_value_info
+        nodes = [node("Gather", ["x", "i"], ["g"], axis=2), node("Tanh", ["g"], ["h"]), node("SequenceInsert", ["s", "h"], ["s2"]),
+                 node("Identity", ["was"], ["is"])]
+        body = helper.make_graph(nodes, "body", [value("i", [], TensorProto.INT64), value("was", [], TensorProto.BOOL),
+                                                 sequence("s", TensorProto.FLOAT, None)],
+                                 [value("is", [], TensorProto.BOOL), sequence("s2", TensorProto.FLOAT, None)])
+        nodes = [node("Conv", ["x", "k"], ["c"]), node("SplitToSequence", ["c", "sizes"], ["p"], axis=1),
+                 node("SplitToSequence", ["x", "two"], ["q"], axis=-1), node("SplitToSequence", ["x"], ["r"], axis=2, keepdims=0),
+                 node("SequenceAt", ["p", "last"], ["p1"]), node("SequenceAt", ["q", "zero"], ["q0"]),
+                 node("SequenceAt", ["r", "one"], ["r1"]), node("Relu", ["r1"], ["t"]), node("SequenceConstruct", ["t", "r1"], ["u"]),
+                 node("SequenceInsert", ["u", "t", "one"], ["v"]), node("SequenceErase", ["v", "last"], ["w"]),
+                 node("ConcatFromSequence", ["w"], ["y"], axis=1, new_axis=1), node("SequenceLength", ["v"], ["n"]),
+                 node("Cast", ["n"], ["f"], to=TensorProto.FLOAT), node("Mul", ["p1", "f"], ["z"]), node("SequenceEmpty", [], ["none"]),
+                 node("Loop", ["two", "", "none"], ["rows"], body=body), node("ConcatFromSequence", ["rows"], ["all"], axis=-1)]
+        constants = [random_tensor(np.random.default_rng(1), "k", 4, 4, 1), numpy_helper.from_array(np.int64([1, 3]), "sizes"),
+                     *(numpy_helper.from_array(np.int64(number), name)
+                       for name, number in (("two", 2), ("one", 1), ("zero", 0), ("last", -1)))]
+        model = model_of(nodes, [value("x", [1, 4, 5])], [value(name, None) for name in ("z", "q0", "y", "all")], constants, opset=13)
+        self.assertEqual(set(self.kinds(model)[0]), {"layer", "operation"})
+        self.verify(model)
+        older = [node("SplitToSequence", ["x", "two"], ["p"], axis=1), node("SequenceAt", ["p", "last"], ["a"]),
+                 node("SequenceConstruct", ["a", "a"], ["b"]), node("ConcatFromSequence", ["b"], ["y"], axis=1, new_axis=1)]
+        self.verify(model_of(older, [value("x", [1, 4, 5])], [value("y", None)], constants, opset=11))
 
     def test_bodies_in_bodies_that_run_again(self):
         """The results of an If and of a Loop in a Loop's body have names of their own in each round."""

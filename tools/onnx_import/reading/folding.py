@@ -10,6 +10,7 @@ from evaluating import evaluator
 from expanding import loops
 from expanding.dialects import VERSIONS, expanded, in_onnx_terms, result_type
 from expanding.microsoft import in_onnx_nodes
+from expanding.sequences import Sequences
 from reading import branches, windows
 from reading.order import in_order, names_of
 from terms import (INPUTS, ModelError, attribute_values, copied, input_name, is_foldable, is_layer, is_onnx, outer_names, shape_of,
@@ -53,7 +54,7 @@ class Folder:
         self.guards = []  # of the branches that may not be taken: their conditions, and whether they take them
         self.copies, self.branches = collections.Counter(), collections.Counter()
         self.types = {value.name: value.type for value in self.model.graph.input}
-        self.tensors, self.values, self.constants = {}, {}, set()
+        self.tensors, self.values, self.constants, self.sequences = {}, {}, set(), Sequences(self)
         self.defined, self.original = set(self.types), {}
         scope = collections.ChainMap()
         self.add_tensors(self.model.graph.initializer, scope, "")
@@ -95,9 +96,15 @@ class Folder:
             elif rounds is not None:
                 self.follow_loop(node, bodies[0], rounds, scope)
             else:
-                for part in (in_onnx_nodes(node, self) if self.as_network else expanded(node, self)) or [node]:
+                for part in self.expanded(node) or [node]:
                     self.nodes.append(part)
                     self.follow_node(part)
+
+    def expanded(self, node):
+        """The nodes that a node is taken for, or None."""
+        if not self.as_network:
+            return expanded(node, self)
+        return self.sequences.expanded(node) or in_onnx_nodes(node, self)
 
     def renamed(self, node, scope, prefix):
         """The node with the names that its values have here."""
