@@ -166,8 +166,8 @@ class Steps(ImportTest):
         self.assertEqual([copy["value"] for copy in network["copies"]], ["a"])
 
     def test_what_follows_channels_last_and_what_does_not(self):
-        """A Pad by what is there follows, along several axes too; the largest of a place's channels is looked for where these do
-        not lie side by side, if the model's order is one."""
+        """A Pad by what is there follows, along several axes too; the largest of a place's channels is looked for where these
+        do not lie side by side, in the model's order or in another, of rows that are many and not long."""
         rng = np.random.default_rng(1)
         nodes = [node("Conv", ["x", "w"], ["a"], "c1"), node("Pad", ["a", "pads"], ["p"], mode="reflect"),
                  node("Conv", ["p", "w2"], ["b"], "c2"), node("Resize", ["b", "", "scales"], ["r"], mode="linear"),
@@ -179,9 +179,12 @@ class Steps(ImportTest):
         self.assertEqual([layer["layouts"] for layer in answer["layers"]], [{"x": "NCX", "y": "NXC"}, {"x": "NXC", "y": "NCX"}])
         self.assertEqual(network["copies"], [])
         self.assertEqual(network["steps"][-1]["operation"], "reduce-argmax-f32[1x4x16x16]-s64[1x1x16x16]-a1")
-        _, network = self.network([node("ArgMax", ["x"], ["y"], axis=-1)], [value("x", [2, 3, 8])],
-                                  [value("y", None, TensorProto.INT64)], [])
-        self.assertEqual([step["operation"] for step in network["steps"]], ["reduce-argmax-f32[2x3x8]-s64[2x3x1]-a2"])
+        for shape, steps in (([2, 3, 8], ["reduce-argmax-f32[2x3x8]-s64[2x3x1]-a2"]),
+                             ([2, 30, 8], ["copy-f32[2x30x8]-f32[8x2x30]-n8x2x30-i0,1x240x8", "reduce-argmax-f32[8x2x30]-s64[1x2x30]-a0"]),
+                             ([2, 30, 9999], ["reduce-argmax-f32[2x30x9999]-s64[2x30x1]-a2"])):
+            _, network = self.network([node("ArgMax", ["x"], ["y"], axis=-1)], [value("x", shape)],
+                                      [value("y", None, TensorProto.INT64)], [])
+            self.assertEqual([step["operation"] for step in network["steps"]], steps)
 
     def test_matrices_are_convolutions_with_what_is_behind_them(self):
         rng = np.random.default_rng(2)
