@@ -106,6 +106,30 @@ class Rewriting(NetworkTest):
         self.assertEqual(sorted(text.count("f32") - 1 for text in found), [2, 2, 5, 5, 14])
         self.verify(model)
 
+    def test_what_is_spread_in_vain(self):
+        """As PyTorch writes a vector that is divided by its norm; not where both sides are spread, or others read the result."""
+        constants = [integers("whole", 2, 3, 4), integers("rows", 2, 3, 1), integers("columns", 2, 1, 4)]
+        wide = lambda source, shape, name: node("Expand", [source, shape], [name])
+        norm = node("ReduceL2", ["x"], ["n"], axes=[2])
+        cases = [([norm, wide("n", "whole", "e"), node("Div", ["x", "e"], ["y"])], ["reduce", "map"]),
+                 ([norm, wide("n", "whole", "e"), wide("n", "whole", "f"), node("Greater", ["x", "e"], ["g"]),
+                   node("Where", ["g", "x", "f"], ["y"])], ["reduce", "map"]),
+                 ([norm, wide("n", "whole", "e"), node("Div", ["x", "e"], ["d"]), node("Softmax", ["e"], ["s"]),
+                   node("Add", ["d", "s"], ["y"])], ["reduce", "copy", "softmax", "map"]),
+                 ([node("ReduceMean", ["x"], ["m"], axes=[1]), node("ReduceMean", ["x"], ["n"], axes=[2]), wide("m", "whole", "e"),
+                   wide("n", "whole", "f"), node("Add", ["e", "f"], ["y"])], ["reduce", "reduce", "map"]),
+                 ([norm, wide("n", "whole", "e"), node("Mul", ["e", "e"], ["y"])], ["reduce", "copy", "map"])]
+        joined, outputs = [], []
+        for place, (nodes, wanted) in enumerate(cases):
+            model = model_of(nodes, [value("x", [2, 3, 4])], [value("y", None)], constants)
+            self.assertEqual(sorted(self.texts(self.kinds(model)[1])), sorted(wanted), nodes)
+            for one in nodes:
+                made = [f"{name}{place}" for name in one.output]
+                joined.append(node(one.op_type, [name if name in ("x", "whole") else f"{name}{place}" for name in one.input], made))
+                joined[-1].attribute.extend(one.attribute)
+            outputs.append(value(f"y{place}", None))
+        self.verify(model_of(joined, [value("x", [2, 3, 4])], outputs, constants))
+
     def test_parts_side_by_side_again(self):
         """All of a tensor's are that tensor, neighbours that nobody else reads one part; in another order, or along another
         axis, they stay."""

@@ -8,6 +8,9 @@ from terms import NodeError, attribute_values, copied, input_name, is_onnx, oute
 # Those of whose constants nothing matters where shape and type stay: more elements cannot come of them, nor others.
 SAME_IF_SHAPE_STAYS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile", "Split", "DepthToSpace", "SpaceToDepth",
                        "Identity", "Cast", "CastLike", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}
+# Those of several inputs, each of which is spread to the shape of all.
+SPREADING = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean", "Where", "And", "Or", "Xor", "Equal", "Greater", "Less",
+             "GreaterOrEqual", "LessOrEqual", "Mod"}
 ONE_INPUT = {"Concat", "Sum", "Max", "Min", "Mean"}
 
 
@@ -17,7 +20,8 @@ def without_idle_nodes(graph):
     captured = {name for node in graph.nodes for name in outer_names(node)}
     for node in graph.nodes:
         node = without_empty_parts(graph, renamed(node, names))
-        if is_idle(graph, node) and node.output[0] not in graph.outputs and node.output[0] not in captured:
+        idle = is_idle(graph, node) or spreads_in_vain(graph, node, names)
+        if idle and node.output[0] not in graph.outputs and node.output[0] not in captured:
             names[node.output[0]] = node.input[0]
             graph.copies[node.op_type] += 1
         else:
@@ -81,6 +85,28 @@ def is_idle(graph, node):
         return node.op_type in CHECKS and CHECKS[node.op_type](graph, node, attribute_values(node))
     except NodeError:  # a constant that cannot be computed: whoever takes the node tells it
         return False
+
+
+def spreads_in_vain(graph, node, names):
+    """Whether all that reads an Expand's result would spread what that reads itself. `names` are of what is gone, and its source."""
+    if not is_onnx(node) or node.op_type != "Expand" or not graph.readers[node.output[0]]:
+        return False
+    x, y = node.input[0], node.output[0]
+    for reader in graph.readers[y]:
+        if not is_onnx(reader) or reader.op_type not in SPREADING or len(reader.output) != 1:
+            return False
+        shapes = [graph.shape(x if name == y else names.get(name, name)) for name in reader.input]
+        if None in shapes or spread(shapes) != graph.shape(reader.output[0]):
+            return False
+    return x not in graph.constants
+
+
+def spread(shapes):
+    """The shape of what is computed of such element by element; None where they do not fit."""
+    try:
+        return list(np.broadcast_shapes(*shapes))
+    except ValueError:
+        return None
 
 
 # ---- What attributes and constants must be
