@@ -189,6 +189,22 @@ class Forms(NetworkTest):
         self.assertGreater(self.kinds(model("x", "Pow", [-2], False))[0]["operation"], 3)
         self.verify(model("x", "Mul", [-1], True))
 
+    def test_root_mean_squares(self):
+        """One kernel for all of its nodes, as a quotient or a product with the root's inverse; another tensor's stays."""
+        node = helper.make_node
+        constants = [random_tensor(np.random.default_rng(1), "gamma", 8), numpy_helper.from_array(np.float32(1e-5), "e"),
+                     numpy_helper.from_array(np.float32(1), "one"), numpy_helper.from_array(np.float32(2), "two")]
+        means = [node("Pow", ["x", "two"], ["s"]), node("ReduceMean", ["s"], ["v"], axes=[-1]), node("Add", ["e", "v"], ["w"]),
+                 node("Sqrt", ["w"], ["r"])]
+        for behind in ([node("Div", ["x", "r"], ["q"])], [node("Reciprocal", ["r"], ["i"]), node("Mul", ["i", "x"], ["q"])],
+                       [node("Div", ["one", "r"], ["i"]), node("Mul", ["x", "i"], ["q"])], [node("Div", ["z", "r"], ["q"])]):
+            nodes = [*means, *behind, node("Mul", ["gamma", "q"], ["g"]), node("Neg", ["g"], ["y"])]
+            inputs = [value("x", [2, 5, 8]), *([value("z", [2, 5, 8])] if "z" in behind[0].input else [])]
+            model = model_of(nodes, inputs, [value("y", [2, 5, 8])], constants, opset=13)
+            texts = [step["operation"].partition("-f32")[0] for step in self.kinds(model)[1]["steps"]]
+            self.assertEqual(texts, ["map", "reduce-mean", "map", "map"] if inputs[1:] else ["normalize-rms"])
+            self.verify(model)
+
     def test_layer_normalization_of_channels(self):
         """As ConvNeXt has it in front of its convolutions with strides: one kernel where channels lie last; numbers that are not
         the channels' stay behind it."""

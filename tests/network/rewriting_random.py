@@ -21,7 +21,7 @@ from reading.graph import Graph  # noqa: E402
 from rewriting import rewrite  # noqa: E402
 
 SEED, COUNT = (int(os.environ.get(f"KILN_RANDOM_{name}", default)) for name, default in (("SEED", 1), ("COUNT", 300)))
-OPSET = 21
+OPSET, REWRITTEN_OPSET = 21, 23  # nodes may be put there that the model's has not
 LARGEST = 4096  # elements of a value
 
 
@@ -389,7 +389,8 @@ def rewritten(model):
     constants = [numpy_helper.from_array(np.asarray(graph.value(name)), name) for name in sorted(read)]
     types = [helper.make_tensor_value_info(name, TensorProto.FLOAT, graph.shape(name))
              for node in nodes for name in node.output if graph.element_type(name) == "FLOAT"]
-    whole = model_of(nodes, list(model.graph.input), list(model.graph.output), constants, OPSET)
+    whole = model_of(nodes, list(model.graph.input), list(model.graph.output), constants, REWRITTEN_OPSET)
+    whole.ir_version = 11
     whole.graph.value_info.extend(types)
     whole.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     onnx.checker.check_model(whole)

@@ -116,16 +116,17 @@ class Rewriting(NetworkTest):
                    node("Where", ["g", "x", "f"], ["y"])], ["reduce", "map"]),
                  ([norm, wide("n", "whole", "e"), node("Div", ["x", "e"], ["d"]), node("Softmax", ["e"], ["s"]),
                    node("Add", ["d", "s"], ["y"])], ["reduce", "copy", "softmax", "map"]),
-                 ([node("ReduceMean", ["x"], ["m"], axes=[1]), node("ReduceMean", ["x"], ["n"], axes=[2]), wide("m", "whole", "e"),
-                   wide("n", "whole", "f"), node("Add", ["e", "f"], ["y"])], ["reduce", "reduce", "map"]),
+                 ([node("ReduceMean", ["x"], ["m"], axes=[1]), node("ReduceMean", ["x"], ["n"], axes=[2]),
+                   wide("m", "whole", "e"), wide("n", "whole", "f"), node("Add", ["e", "f"], ["y"])], ["reduce", "reduce", "map"]),
                  ([norm, wide("n", "whole", "e"), node("Mul", ["e", "e"], ["y"])], ["reduce", "copy", "map"])]
         joined, outputs = [], []
         for place, (nodes, wanted) in enumerate(cases):
             model = model_of(nodes, [value("x", [2, 3, 4])], [value("y", None)], constants)
             self.assertEqual(sorted(self.texts(self.kinds(model)[1])), sorted(wanted), nodes)
             for one in nodes:
-                made = [f"{name}{place}" for name in one.output]
-                joined.append(node(one.op_type, [name if name in ("x", "whole") else f"{name}{place}" for name in one.input], made))
+                read, made = ([name if name in ("x", "whole") else f"{name}{place}" for name in names]
+                              for names in (one.input, one.output))
+                joined.append(node(one.op_type, read, made))
                 joined[-1].attribute.extend(one.attribute)
             outputs.append(value(f"y{place}", None))
         self.verify(model_of(joined, [value("x", [2, 3, 4])], outputs, constants))

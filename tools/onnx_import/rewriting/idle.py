@@ -9,8 +9,8 @@ from terms import NodeError, attribute_values, copied, input_name, is_onnx, oute
 SAME_IF_SHAPE_STAYS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile", "Split", "DepthToSpace", "SpaceToDepth",
                        "Identity", "Cast", "CastLike", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}
 # Those of several inputs, each of which is spread to the shape of all.
-SPREADING = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean", "Where", "And", "Or", "Xor", "Equal", "Greater", "Less",
-             "GreaterOrEqual", "LessOrEqual", "Mod"}
+SPREADING = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean", "Where", "And", "Or", "Xor", "Equal", "Greater",
+             "Less", "GreaterOrEqual", "LessOrEqual", "Mod"}
 ONE_INPUT = {"Concat", "Sum", "Max", "Min", "Mean"}
 
 
@@ -88,7 +88,7 @@ def is_idle(graph, node):
 
 
 def spreads_in_vain(graph, node, names):
-    """Whether all that reads an Expand's result would spread what that reads itself. `names` are of what is gone, and its source."""
+    """Whether all that reads an Expand's result would spread what that reads. `names` are of what is gone, and its source."""
     if not is_onnx(node) or node.op_type != "Expand" or not graph.readers[node.output[0]]:
         return False
     x, y = node.input[0], node.output[0]

@@ -1,5 +1,6 @@
 """Normalizations as exporters write them: LayerNormalization before operator set 17, or of the channels of an image, as means,
-differences, squares, a root and a quotient; GroupNormalization as an InstanceNormalization between Reshapes."""
+differences, squares, a root and a quotient; RMSNormalization likewise; GroupNormalization as an InstanceNormalization between
+Reshapes."""
 
 import numpy as np
 import onnx
@@ -37,6 +38,8 @@ class Normalization:
     """(x - mean) / sqrt(variance + epsilon), with a scale and a shift where they follow. `axes` are the last ones of x, or the
     channels alone."""
 
+    operator = "LayerNormalization"
+
     def __init__(self, graph, quotient):
         self.graph, self.nodes = graph, []
         difference, root = quotient.input
@@ -50,10 +53,7 @@ class Normalization:
         require(self.reduced(squares, difference) == self.axes)
         square = self.made_of(squares.input[0], "Pow", "Mul")
         require(self.is_difference(square.input[0], difference))
-        if square.op_type == "Pow":
-            require(self.number(square.input[1]) == 2)
-        else:
-            require(square.input[0] == square.input[1])
+        require(self.is_square(square))
         self.nodes += [average, subtraction, quotient]
         for name in (mean, difference):  # nobody else reads what is gone
             require(name not in graph.outputs)
@@ -75,6 +75,10 @@ class Normalization:
         require(name not in self.graph.outputs and all(reader is readers[0] for reader in readers))
         self.nodes.append(node)
         return node
+
+    def is_square(self, node):
+        """Of its first input."""
+        return self.number(node.input[1]) == 2 if node.op_type == "Pow" else node.input[0] == node.input[1]
 
     def is_difference(self, name, difference):
         """Exporters write one difference twice."""
@@ -166,8 +170,45 @@ class Normalization:
             scale = f"{end}/scale"
             dtype = onnx.helper.tensor_dtype_to_np_dtype(self.graph.types[x].tensor_type.elem_type)
             self.graph.add_constant(scale, np.ones(self.graph.shape(x)[axis:], dtype))
-        return onnx.helper.make_node("LayerNormalization", [x, scale, *([shift] if shift else [])], [end],
+        return onnx.helper.make_node(self.operator, [x, scale, *([shift] if shift else [])], [end],
                                      self.nodes[-1].name or end, axis=axis, epsilon=self.epsilon)
+
+
+class RootMeanSquare(Normalization):
+    """x / sqrt(mean of squares + epsilon), with a scale where it follows."""
+
+    operator = "RMSNormalization"
+
+    def __init__(self, graph, last):
+        self.graph, self.nodes = graph, []
+        self.x, root = self.sides(last)
+        squares = self.made_of(self.with_epsilon(root), "ReduceMean")
+        self.axes = self.reduced(squares, squares.input[0])
+        square = self.made_of(squares.input[0], "Pow", "Mul")
+        require(square.input[0] == self.x and self.is_square(square) and graph.shape(last.output[0]) == graph.shape(self.x))
+        self.nodes.append(last)
+        self.scale, self.shift = self.constant_behind("Mul"), None
+
+    def sides(self, last):
+        """(what is divided, the Sqrt that it is divided by): a quotient, or a product with one of 1."""
+        if last.op_type == "Div":
+            return last.input[0], self.made_of(last.input[1], "Sqrt")
+        places = [place for place in (0, 1) if self.is_inverse(last.input[place])]
+        require(len(places) == 1)
+        inverse = self.made_of(last.input[places[0]], "Reciprocal", "Div")
+        return last.input[1 - places[0]], self.made_of(inverse.input[-1], "Sqrt")
+
+    def is_inverse(self, name):
+        maker = self.graph.makers.get(name)
+        return maker is not None and (maker.op_type == "Reciprocal" or (
+            maker.op_type == "Div" and maker.input[0] in self.graph.constants and self.number(maker.input[0]) == 1))
+
+
+def of_quotient(graph, node):
+    try:
+        return Normalization(graph, node)
+    except NotOne:
+        return RootMeanSquare(graph, node)
 
 
 # A vector's numbers, at most; where channels lie last, groups of others than whole vectors are slower than transposing x.
@@ -227,4 +268,4 @@ class Groups:
                                       num_groups=self.groups, epsilon=attribute_values(self.inner).get("epsilon", 1e-5))]
 
 
-KINDS = {"Div": Normalization, "InstanceNormalization": Groups}
+KINDS = {"Div": of_quotient, "Mul": RootMeanSquare, "InstanceNormalization": Groups}
