@@ -189,6 +189,17 @@ class Forms(NetworkTest):
         self.assertGreater(self.kinds(model("x", "Pow", [-2], False))[0]["operation"], 3)
         self.verify(model("x", "Mul", [-1], True))
 
+    def test_batch_normalization_in_training_mode(self):
+        """It is by the batch's own mean and variance, if nobody reads those that it would go on with."""
+        rng = np.random.default_rng(1)
+        constants = [random_tensor(rng, name, 3) for name in "sbm"] + [numpy_helper.from_array(np.float32([1, 2, 3]), "v")]
+        for shape in ([2, 3, 4, 5], [1, 3, 6]):
+            nodes = [helper.make_node("BatchNormalization", ["x", *"sbmv"], ["n", "m2", "v2"], training_mode=1, epsilon=1e-3),
+                     helper.make_node("Relu", ["n"], ["y"])]
+            model = model_of(nodes, [value("x", shape)], [value("y", shape)], constants, opset=15)
+            self.assertEqual(set(self.kinds(model)[0]), {"operation"})
+            self.verify(model)
+
     def test_root_mean_squares(self):
         """One kernel for all of its nodes, as a quotient or a product with the root's inverse; another tensor's stays."""
         node = helper.make_node

@@ -381,9 +381,26 @@ def recurrent_nodes(writer):
         raise NotTaken from error
 
 
+def batch_normalization(writer):
+    """By the batch's own mean and variance, as in training: an instance's, where the batch is one."""
+    if not writer.attributes.get("training_mode", 0) or writer.folder.read.intersection(writer.node.output[1:]):
+        raise NotTaken
+    x, shape = writer.name(0), writer.shape(writer.name(0))
+    if len(shape) < 3:
+        raise NotTaken
+    affine, epsilon = [writer.name(1), writer.name(2)], writer.kept("epsilon")
+    if shape[0] == 1:
+        writer.end("InstanceNormalization", x, *affine, **epsilon)
+        return
+    order = [1, 0, *range(2, len(shape))]
+    turned = writer.reshape(writer.add("Transpose", x, perm=order), [1, shape[1], -1])
+    normalized = writer.add("InstanceNormalization", turned, *affine, **epsilon)
+    writer.end("Transpose", writer.reshape(normalized, [shape[axis] for axis in order]), perm=order)
+
+
 OWN_HANDLERS = {"Einsum": as_products, "LSTM": recurrent_nodes, "GRU": recurrent_nodes, "RNN": recurrent_nodes,
                 "DynamicQuantizeLinear": dynamic_quantize_linear, "ConvInteger": conv_integer, "QLinearMatMul": qlinear_matmul,
-                "Resize": resize_of_bytes,
+                "Resize": resize_of_bytes, "BatchNormalization": batch_normalization,
                 "SimplifiedLayerNormalization": simplified_layer_normalization}
 HANDLERS = {
     "QLinearAdd": binary("Add"), "QLinearMul": binary("Mul"), "QLinearSigmoid": unary("Sigmoid"),
