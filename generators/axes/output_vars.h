@@ -1,8 +1,9 @@
-// The dimensions of an output whose axes have phases.
+// The dimensions of an output, and of one whose axes have phases.
 #pragma once
 
 #include <Halide.h>
 
+#include <string>
 #include <vector>
 
 #include "axes/axis_map.h"
@@ -22,5 +23,23 @@ inline std::vector<Halide::Var> positions_and_phases(const std::vector<AxisMap> 
     }
     return at;
 }
+
+// y's dimensions: channel, position on each axis, image.
+struct OutputVars {
+    Halide::Var c{"c"}, n{"n"};
+    std::vector<Halide::Var> position;
+
+    explicit OutputVars(size_t rank) {
+        for (size_t a = 0; a < rank; a++) {
+            position.emplace_back("x" + std::to_string(a));
+        }
+    }
+    std::vector<Halide::Var> all() const {
+        std::vector<Halide::Var> at = {c};
+        at.insert(at.end(), position.begin(), position.end());
+        at.push_back(n);
+        return at;
+    }
+};
 
 }  // namespace kiln

@@ -4,47 +4,39 @@
 
 #include "algorithms/winograd/winograd.h"
 #include "axes/axis_map.h"
+#include "axes/output_vars.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
 
 namespace kiln {
-namespace {
 
 using Halide::Expr;
 using Halide::Func;
 using Halide::Var;
 
-// y's dimensions: channel, position on each axis, image.
-struct OutputVars {
-    Var c{"c"}, n{"n"};
-    std::vector<Var> position;
-
-    explicit OutputVars(size_t rank) {
-        for (size_t a = 0; a < rank; a++) {
-            position.emplace_back("x" + std::to_string(a));
-        }
-    }
-    std::vector<Var> all() const {
-        std::vector<Var> at = {c};
-        at.insert(at.end(), position.begin(), position.end());
-        at.push_back(n);
-        return at;
-    }
-};
-
-// Whether the epilogue has something for each of y's elements: it is then left to the crop.
 bool adds_at_outputs(const Problem &problem) {
     return problem.residual || problem.open_epilogue;
 }
 
-// Sums lie as y does, phases side by side, so that a row of y is read as it lies there.
-void store_as_output(const Problem &problem, Func &sums, const std::vector<AxisMap> &axes,
-                     const std::vector<int> &phases, int merged) {
+void leave_epilogue_to_outputs(Problem &sums, const Problem &problem) {
+    if (adds_at_outputs(problem)) {
+        sums.y_type = problem.x_type == DType::f64 ? DType::f64 : DType::f32;
+        sums.bias = sums.residual = sums.open_epilogue = false;
+        sums.activation = Activation::none;
+    }
+}
+
+void store_as_output(const Problem &problem, Func &sums, const SumsOrder &order_of_sums) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    const auto &[phases, merged, groups] = order_of_sums;
     const std::vector<Var> at = sums.args();
-    sums.compute_root().bound(at[0], 0, static_cast<int>(problem.out_channels) * merged);
+    sums.compute_root().bound(at[0], 0, static_cast<int>(problem.out_channels) / groups * merged);
     sums.bound(at.back(), 0, static_cast<int>(problem.batch));
     std::vector<Var> order;
     size_t d = 1;
+    if (groups > 1) {
+        sums.bound(at[d++], 0, groups);
+    }
     for (size_t a = 0; a < axes.size(); a++) {
         const bool is_merged = a == 0 && merged > 1;
         const Var q = at[d++];
@@ -56,12 +48,10 @@ void store_as_output(const Problem &problem, Func &sums, const std::vector<AxisM
         order.push_back(q);
     }
     const bool channels_last = problem.y_layout == Layout::nxc || merged > 1;
-    order.insert(channels_last ? order.begin() : order.end(), at[0]);
+    order.insert(channels_last ? order.begin() : order.end(), at.begin(), at.begin() + (groups > 1 ? 2 : 1));
     order.push_back(at.back());
     sums.reorder_storage(order);
 }
-
-}  // namespace
 
 Problem complete_phases(const Problem &problem) {
     if (!problem.traits().transposed || problem.has_open_sizes()) {
@@ -75,11 +65,7 @@ Problem complete_phases(const Problem &problem) {
     if (completed.out == problem.out) {
         return problem;
     }
-    if (adds_at_outputs(problem)) {
-        completed.y_type = problem.x_type == DType::f64 ? DType::f64 : DType::f32;
-        completed.bias = completed.residual = completed.open_epilogue = false;
-        completed.activation = Activation::none;
-    }
+    leave_epilogue_to_outputs(completed, problem);
     return completed;
 }
 
@@ -102,9 +88,11 @@ Operands operands_of(const Problem &problem, const Problem &completed, const Ope
     return result;
 }
 
-Func crop_to_outputs(const Problem &problem, Func sums, const std::vector<int> &phases, int merged,
-                     const Operands &operands, bool parallel) {
+Func crop_to_outputs(const Problem &problem, Func sums, const SumsOrder &order, const Operands &operands,
+                     bool parallel) {
     const std::vector<AxisMap> axes = axis_maps(problem);
+    const std::vector<int> &phases = order.phases;
+    const int merged = order.merged;
     const OutputVars vars(axes.size());
     const int channels = static_cast<int>(problem.out_channels);
     std::vector<Expr> from = {vars.c};
@@ -131,7 +119,7 @@ Func crop_to_outputs(const Problem &problem, Func sums, const std::vector<int> &
     Func y("y");
     const Expr value = sums(from);
     y(at) = adds_at_outputs(problem) ? epilogue(problem, value, operands, {at.begin(), at.end()}) : value;
-    store_as_output(problem, sums, axes, phases, merged);
+    store_as_output(problem, sums, order);
 
     y.bound(vars.c, 0, channels).bound(vars.n, 0, static_cast<int>(problem.batch));
     for (size_t a = 0; a < axes.size(); a++) {
@@ -145,10 +133,10 @@ Func crop_to_outputs(const Problem &problem, Func sums, const std::vector<int> &
         y.fuse(vars.c, row, element);
         y.vectorize(element, lanes_within(elements, most_lanes), Halide::TailStrategy::GuardWithIf);
     } else {
-        std::vector<Var> order(at.begin() + 1, at.end() - 1);
-        order.push_back(vars.c);
-        order.push_back(vars.n);
-        y.reorder({order.begin(), order.end()});
+        std::vector<Var> loops(at.begin() + 1, at.end() - 1);
+        loops.push_back(vars.c);
+        loops.push_back(vars.n);
+        y.reorder({loops.begin(), loops.end()});
         y.vectorize(row, lanes_within(axes[0].out, most_lanes), Halide::TailStrategy::GuardWithIf);
     }
     if (parallel && (problem.batch > 1 || axes.size() > 1)) {

@@ -4,6 +4,8 @@
 
 #include <Halide.h>
 
+#include <vector>
+
 #include "expressions/operands.h"
 #include "kiln/problem.h"
 #include "operators/implementations.h"
@@ -19,10 +21,25 @@ Problem complete_phases(const Problem &problem);
 // `problem`.
 Problem complete_merged_phases(const Problem &problem);
 
-// y of the problem from `sums`, what an algorithm made of complete_phases() over (c, q and, where axis a has
-// phases[a] > 1, phase of each axis, n), but that of the first axis where those are `merged` > 1 channels. Sums are
-// computed first, as they are scheduled.
-Halide::Func crop_to_outputs(const Problem &problem, Halide::Func sums, const std::vector<int> &phases, int merged,
+// Over what an algorithm's sums are that are not y yet: (c and, where there are several groups, c in its group and the
+// group; q and, where axis a has phases[a] > 1, phase of each axis; n), but that the first axis' phases are channels
+// where they are `merged` > 1.
+struct SumsOrder {
+    std::vector<int> phases;
+    int merged = 1, groups = 1;
+};
+
+// Sums, of `problem`'s sizes or its completed ones, are computed before y, and lie as y does, phases side by side.
+void store_as_output(const Problem &problem, Halide::Func &sums, const SumsOrder &order);
+
+// Whether the epilogue has something for each of y's elements: the sums are then without, and it is left to what makes
+// y of them. leave_epilogue_to_outputs() makes `sums` that of such sums.
+bool adds_at_outputs(const Problem &problem);
+void leave_epilogue_to_outputs(Problem &sums, const Problem &problem);
+
+// y of the problem from `sums`, what an algorithm made of complete_phases(). Sums are computed first, as they are
+// scheduled.
+Halide::Func crop_to_outputs(const Problem &problem, Halide::Func sums, const SumsOrder &order,
                              const Operands &operands, bool parallel);
 
 // Those of the completed problem.
@@ -63,7 +80,7 @@ struct CompletingPhases : A {
         for (const Halide::Expr &of_axis : A::output_phases(completed, schedule, read.sizes)) {
             phases.push_back(static_cast<int>(*Halide::Internal::as_const_int(of_axis)));
         }
-        return crop_to_outputs(problem, sums, phases, merged_phases(completed), operands, schedule.parallel);
+        return crop_to_outputs(problem, sums, {phases, merged_phases(completed)}, operands, schedule.parallel);
     }
     static SharedPrefetches shared_prefetches(const Problem &problem, const Schedule &schedule) {
         if constexpr (requires { A::shared_prefetches(problem, schedule); }) {

@@ -7,6 +7,7 @@
 #include "operators/implementations.h"
 #include "operators/implementations_gpu.h"
 #include "operators/row.h"
+#include "operators/spread_outputs.h"
 
 namespace kiln {
 namespace {
@@ -31,6 +32,14 @@ bool is_fixed_conv(const Problem &problem) {
 
 bool is_fixed_conv_transpose(const Problem &problem) {
     return is_fixed(problem, Operator::conv_transpose);
+}
+
+// What the two algorithms compute of a problem.
+Problem kn2row_problem(const Problem &problem) {
+    return complete_phases(dense_problem(problem));
+}
+Problem winograd_problem(const Problem &problem) {
+    return complete_merged_phases(dense_problem(problem));
 }
 
 constexpr Algorithm list[] = {
@@ -61,21 +70,21 @@ constexpr Algorithm list[] = {
                         .summary = "a register tile of channels and pixels, products summed in float16 at first",
                         .applies = f16_accumulate_applies,
                         .runs_on = f16_accumulate_runs_on}),
-    row<CompletingPhases<Kn2row, complete_phases>>(
+    row<SpreadingOutputs<CompletingPhases<Kn2row, complete_phases>>>(
         {.name = "kn2row",
          .summary = "a row's taps as output channels of products along it, shifted and added up",
-         .applies = [](const Problem &p) { return kn2row_applies(complete_phases(p)); },
+         .applies = [](const Problem &p) { return kn2row_applies(kn2row_problem(p)); },
          .runs_on = is_processor,
          .is_profitable = [](const Problem &p,
-                             const TargetModel &t) { return kn2row_is_profitable(complete_phases(p), t); }}),
-    row<CompletingPhases<Winograd, complete_merged_phases>>(
+                             const TargetModel &t) { return kn2row_is_profitable(kn2row_problem(p), t); }}),
+    row<SpreadingOutputs<CompletingPhases<Winograd, complete_merged_phases>>>(
         {.name = "winograd",
          .revision = 4,
          .summary = "tiles of outputs by fewer products, all tiles batched for each point",
-         .applies = [](const Problem &p) { return winograd_applies(complete_merged_phases(p)); },
+         .applies = [](const Problem &p) { return winograd_applies(winograd_problem(p)); },
          .runs_on = is_processor,
          .is_profitable = [](const Problem &p,
-                             const TargetModel &t) { return winograd_is_profitable(complete_merged_phases(p), t); }}),
+                             const TargetModel &t) { return winograd_is_profitable(winograd_problem(p), t); }}),
     row<Strassen>({.name = "strassen",
                    .summary = "seven products of halves for eight: positions, input and output channels",
                    .applies = strassen_applies,
@@ -85,10 +94,10 @@ constexpr Algorithm list[] = {
                  .summary = "a register tile of channels and pixels, products summed in order",
                  .applies = is_fixed_conv,
                  .runs_on = is_processor}),
-    row<Direct>({.name = "polyphase",
-                 .summary = "one stride-1 direct convolution for each output phase",
-                 .applies = is_fixed_conv_transpose,
-                 .runs_on = is_processor}),
+    row<SpreadingOutputs<Direct>>({.name = "polyphase",
+                                   .summary = "one stride-1 direct convolution for each output phase",
+                                   .applies = is_fixed_conv_transpose,
+                                   .runs_on = is_processor}),
     row<Deformable>({.name = "deformable",
                      .former_name = "sampled",
                      .summary = "samples gathered block by block, times a register tile of channels and pixels",

@@ -125,7 +125,7 @@ constexpr Algorithm row(Algorithm algorithm) {
     algorithm.default_schedule = [](const Problem &problem, const TargetModel &target) {
         return print_schedule(A::default_schedule(problem, target));
     };
-    if constexpr (requires { A::plain_schedule; }) {
+    if constexpr (requires(const Problem &problem, const TargetModel &target) { A::plain_schedule(problem, target); }) {
         algorithm.plain_schedule = [](const Problem &problem, const TargetModel &target) {
             return print_schedule(A::plain_schedule(problem, target));
         };

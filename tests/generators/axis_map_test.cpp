@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "axes/outputs_with_taps.h"
+
 namespace kiln {
 namespace {
 
@@ -121,6 +123,41 @@ TEST(AxisMap, knows_whether_a_phase_has_no_tap) {
                                                  << p.stride[0] << " dilation " << p.dilation[0];
     }
     EXPECT_GT(with_empty_phases, 30);
+}
+
+// The dense problem's outputs are those of the given one that have taps, in order, with the same products; what is left
+// out has none.
+TEST(OutputsWithTaps, have_the_products_of_the_problem) {
+    std::mt19937 random(6);
+    int spread = 0;
+    for (int round = 0; round < 600; round++) {
+        Problem p = random_axis(random);
+        p.op = Operator::conv_transpose;
+        const DenseOutputs dense = outputs_with_taps(p);
+        const OutputsWithTaps &axis = dense.axes[0];
+        if (dense.are_all()) {
+            ASSERT_EQ(dense.problem.out, p.out) << "round " << round;
+            continue;
+        }
+        spread++;
+        ASSERT_LE(axis.count, dense.problem.out[0]) << "round " << round;
+        ASSERT_EQ(dense.problem.out[0] % dense.problem.stride[0], 0) << "round " << round;
+        const AxisMap map = axis_maps(dense.problem)[0];
+        int next = 0;
+        for (int e = 0; e < axis.count; e++, next++) {
+            const int o = value_of(axis.output(e / axis.phases, e % axis.phases));
+            for (; next < o; next++) {
+                ASSERT_TRUE(defined(p, next).empty()) << "round " << round << " output " << next;
+            }
+            ASSERT_EQ(next, o) << "round " << round << " number " << e;
+            ASSERT_LT(o, p.out[0]) << "round " << round << " number " << e;
+            ASSERT_EQ(mapped(map, e), defined(p, o)) << "round " << round << " output " << o;
+        }
+        for (; next < p.out[0]; next++) {
+            ASSERT_TRUE(defined(p, next).empty()) << "round " << round << " output " << next;
+        }
+    }
+    EXPECT_GT(spread, 200);
 }
 
 // What Halide finds by the bounds of q, phase and j, one by one.

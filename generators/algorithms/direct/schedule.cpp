@@ -218,7 +218,9 @@ bool has_row_lanes(const Problem &problem) {
     const bool floats = sums_f32(problem.x_type) && sums_f32(problem.w_type) && sums_f32(problem.y_type) &&
                         problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
     return (floats || may_sum_rows_of_bytes(problem)) && row.kernel % row.phases == 0 && row.offset_is_bounded() &&
-           phases_are_whole(axes) && (problem.groups == 1 || problem.out_channels > problem.groups || row.phases > 1);
+           phases_are_whole(axes) &&
+           (problem.groups == 1 || problem.out_channels > problem.groups || problem.in_channels > problem.groups ||
+            row.phases > 1);
 }
 
 bool copies_rows(const AxisMap &row) {

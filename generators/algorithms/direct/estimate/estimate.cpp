@@ -17,9 +17,6 @@
 
 namespace kiln {
 
-namespace {
-
-// Of all sums, those in the padding too: a ConvTranspose's flops() are of its inputs' taps, wherever they lead.
 double all_products(const Problem &problem, const std::vector<AxisMap> &axes) {
     double products = static_cast<double>(problem.batch * problem.out_channels * problem.in_channels / problem.groups);
     for (const AxisMap &axis : axes) {
@@ -27,8 +24,6 @@ double all_products(const Problem &problem, const std::vector<AxisMap> &axes) {
     }
     return products;
 }
-
-}  // namespace
 
 ProductsInside products_inside(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                                const TargetModel &target) {
@@ -55,9 +50,10 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
     const TargetModel target = for_vectors_of(s.lanes, whole);
     const ProductsInside inside = products_inside(problem, axes, s, target);
     const double products = inside.share * all_products(problem, axes) / static_cast<double>(problem.y_elements());
-    const double besides = (inside.cycles + copied_rows_cycles(problem, axes, s) +
-                            padded_copy_cycles(problem, axes, s, target) + planes_cycles(problem, axes, s, target)) /
-                           static_cast<double>(problem.y_elements());
+    const double besides =
+        (inside.cycles + copied_rows_cycles(problem, axes, s) + padded_copy_cycles(problem, axes, s, target) +
+         planes_cycles(problem, axes, s, target) + gathered_lanes_cycles(problem, s)) /
+        static_cast<double>(problem.y_elements());
     return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(problem, axes, channels, s, target) +
            store_cycles(problem, axes, s, target) + besides;
 }
@@ -75,7 +71,7 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     return inside.share * all_products(problem, axes) /
                (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
            inside.cycles + copied_rows_cycles(problem, axes, schedule) +
-           padded_copy_cycles(problem, axes, schedule, target);
+           padded_copy_cycles(problem, axes, schedule, target) + gathered_lanes_cycles(problem, schedule);
 }
 
 double direct_far_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {

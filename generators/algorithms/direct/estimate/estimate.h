@@ -10,6 +10,9 @@
 
 namespace kiln {
 
+// Of all sums, those in the padding too: a ConvTranspose's flops() are of its inputs' taps, wherever they lead.
+double all_products(const Problem &problem, const std::vector<AxisMap> &axes);
+
 // Below which share of products inside the image those that are left out are counted: smaller paddings are in what the
 // estimates were compared with.
 constexpr double counted_share_inside = 0.67;

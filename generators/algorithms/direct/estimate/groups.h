@@ -24,4 +24,8 @@ double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap>
 double group_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                          const TargetModel &target);
 
+// Cycles to gather what products read of x, where a lane is the only output channel of a group of several input
+// channels: neighbouring lanes' elements lie a group's channels, or as many planes, apart.
+double gathered_lanes_cycles(const Problem &problem, const DirectSchedule &s);
+
 }  // namespace kiln
