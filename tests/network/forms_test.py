@@ -91,7 +91,8 @@ class Forms(NetworkTest):
     def test_nearest_by_scales_that_are_rounded(self):
         """Where a position is whole but for its scale's rounding, ONNX Runtime's element is taken, which is PyTorch's."""
         nodes, outputs, constants = [], [], []
-        modes = [("asymmetric", "floor"), ("asymmetric", "ceil"), ("half_pixel", "floor"), ("half_pixel", "round_prefer_floor")]
+        modes = [("asymmetric", "floor"), ("asymmetric", "ceil"), ("asymmetric", "round_prefer_ceil"), ("half_pixel", "floor"),
+                 ("half_pixel", "round_prefer_floor")]
         cases = [(scale, *mode) for scale in (0.6, 0.8, 1.2, 1.7, 1 / 3) for mode in modes]
         for place, (scale, coordinates, nearest) in enumerate(cases):
             nodes.append(helper.make_node("Resize", ["x", "", f"s{place}"], [f"y{place}"], mode="nearest", nearest_mode=nearest,

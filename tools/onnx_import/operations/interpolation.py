@@ -10,6 +10,8 @@ from operations.base import AlongAxes, identity, normal_axes, number_text
 
 # Bytes of an element, at least, that is rounded between axes.
 LEAST_ROUNDED = 4
+# By how much a half that is rounded down may be less than one, for ONNX Runtime's sake.
+ROUNDED = 1e-6
 # Elements that one along two axes is made of, at most: a cubic one's.
 MOST_TAPS = 16
 
@@ -67,7 +69,7 @@ def nearest(positions, mode, before, scale):
     if mode == "round_prefer_floor":
         places = np.ceil(positions - 0.5)
     elif mode == "round_prefer_ceil":
-        places = np.floor(positions + 0.5)
+        places = np.floor(positions + 0.5 + ROUNDED)
     elif mode in ("floor", "ceil"):
         places = np.floor(positions) if mode == "floor" else np.ceil(positions)
     elif mode == "simple":  # of opsets before nearest_mode
