@@ -26,6 +26,7 @@ void leave_out_steps(Problem &p, int axis, OutputsWithTaps &outputs) {
     if (step == 1 || begin >= p.out[axis]) {
         return;
     }
+    outputs.are_all = false;
     outputs.step = static_cast<int>(step);
     outputs.begin = static_cast<int>(begin);
     p.stride[axis] /= step;
@@ -44,6 +45,7 @@ void leave_out_gaps(Problem &p, int axis, OutputsWithTaps &outputs) {
     if (p.dilation[axis] != 1 || run >= period || count == 0) {
         return;
     }
+    outputs.are_all = false;
     outputs.run = static_cast<int>(run);
     outputs.period = static_cast<int>(period);
     outputs.first = static_cast<int>(first);
@@ -51,6 +53,17 @@ void leave_out_gaps(Problem &p, int axis, OutputsWithTaps &outputs) {
     p.stride[axis] = run;
     p.pad_begin[axis] = first;
     p.out[axis] = count;
+}
+
+// How many outputs there are up to the last that some input is in.
+int64_t outputs_of_inputs(const Problem &p, int axis) {
+    const int64_t end = (p.in[axis] - 1) * p.stride[axis] + p.effective_kernel(axis) - p.pad_begin[axis];
+    return end > 0 ? std::min(end, p.out[axis]) : p.out[axis];
+}
+
+// Whether phases are whole without the outputs behind that one, which output padding adds, and are not with them.
+bool ends_of_phases(const Problem &p, int axis) {
+    return p.out[axis] % p.stride[axis] != 0 && outputs_of_inputs(p, axis) % p.stride[axis] == 0;
 }
 
 }  // namespace
@@ -64,7 +77,7 @@ Expr OutputsWithTaps::output(const Expr &quotient, const Expr &phase) const {
 }
 
 bool DenseOutputs::are_all() const {
-    return std::all_of(axes.begin(), axes.end(), [](const OutputsWithTaps &axis) { return axis.are_all(); });
+    return std::all_of(axes.begin(), axes.end(), [](const OutputsWithTaps &axis) { return axis.are_all; });
 }
 
 DenseOutputs outputs_with_taps(const Problem &problem) {
@@ -77,6 +90,10 @@ DenseOutputs outputs_with_taps(const Problem &problem) {
         OutputsWithTaps &outputs = dense.axes[static_cast<size_t>(p.rank - 1 - axis)];
         leave_out_steps(p, axis, outputs);
         leave_out_gaps(p, axis, outputs);
+        if (!outputs.are_all || ends_of_phases(p, axis)) {
+            p.out[axis] = outputs_of_inputs(p, axis);
+            outputs.are_all = false;
+        }
         outputs.count = static_cast<int>(p.out[axis]);
         outputs.phases = static_cast<int>(p.stride[axis]);
     }

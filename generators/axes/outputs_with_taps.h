@@ -17,7 +17,7 @@ struct OutputsWithTaps {
     int phases = 1;  // of the problem that has them alone
     int count = 0;   // how many there are; it may have more, which y has not
 
-    bool are_all() const { return step == 1 && run == period; }
+    bool are_all = true;
     // Where y has the one that is quotient * phases + phase of them. Where there are runs, phases are as many.
     Halide::Expr output(const Halide::Expr &quotient, const Halide::Expr &phase) const;
 };
@@ -28,7 +28,7 @@ struct DenseOutputs {
     Problem problem;
     std::vector<OutputsWithTaps> axes;
 
-    bool are_all() const;  // whether every output has taps; the problem is then the given one
+    bool are_all() const;  // the problem is then the given one
 };
 DenseOutputs outputs_with_taps(const Problem &problem);
 

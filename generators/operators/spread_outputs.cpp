@@ -70,7 +70,7 @@ struct OutputLoop {
 std::vector<OutputLoop> loops_over_outputs(const Problem &problem, const DenseOutputs &dense, const OutputVars &vars) {
     std::vector<Halide::Range> ranges;
     for (const OutputsWithTaps &axis : dense.axes) {
-        if (!axis.are_all()) {
+        if (!axis.are_all) {
             ranges.emplace_back(0, axis.phases);
             ranges.emplace_back(0, ceil_div(axis.count, axis.phases));
         }
@@ -80,7 +80,7 @@ std::vector<OutputLoop> loops_over_outputs(const Problem &problem, const DenseOu
     std::vector<OutputLoop> result;
     for (size_t a = 0; a < dense.axes.size(); a++) {
         const OutputsWithTaps &axis = dense.axes[a];
-        if (axis.are_all()) {
+        if (axis.are_all) {
             const Var &x = vars.position[a];
             result.push_back({{x}, x % axis.phases, x / axis.phases, x});
             continue;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 #include <utility>
@@ -125,8 +126,14 @@ TEST(AxisMap, knows_whether_a_phase_has_no_tap) {
     EXPECT_GT(with_empty_phases, 30);
 }
 
+bool reads_nothing(const Problem &p, int o) {
+    const Products products = defined(p, o);
+    return std::none_of(products.begin(), products.end(),
+                        [&p](const auto &product) { return product.first >= 0 && product.first < p.in[0]; });
+}
+
 // The dense problem's outputs are those of the given one that have taps, in order, with the same products; what is left
-// out has none.
+// out reads nothing.
 TEST(OutputsWithTaps, have_the_products_of_the_problem) {
     std::mt19937 random(6);
     int spread = 0;
@@ -147,14 +154,14 @@ TEST(OutputsWithTaps, have_the_products_of_the_problem) {
         for (int e = 0; e < axis.count; e++, next++) {
             const int o = value_of(axis.output(e / axis.phases, e % axis.phases));
             for (; next < o; next++) {
-                ASSERT_TRUE(defined(p, next).empty()) << "round " << round << " output " << next;
+                ASSERT_TRUE(reads_nothing(p, next)) << "round " << round << " output " << next;
             }
             ASSERT_EQ(next, o) << "round " << round << " number " << e;
             ASSERT_LT(o, p.out[0]) << "round " << round << " number " << e;
             ASSERT_EQ(mapped(map, e), defined(p, o)) << "round " << round << " output " << o;
         }
         for (; next < p.out[0]; next++) {
-            ASSERT_TRUE(defined(p, next).empty()) << "round " << round << " output " << next;
+            ASSERT_TRUE(reads_nothing(p, next)) << "round " << round << " output " << next;
         }
     }
     EXPECT_GT(spread, 200);
