@@ -243,7 +243,7 @@ class Steps(ImportTest):
         self.read(model, "--network", "--weights", self.folder / "w", "--shape", "x=1x7")
 
     def test_what_is_before_a_shape_that_depends_on_numbers(self):
-        """Its values can be outputs in place of the model's own, as the message says."""
+        """Its values can be outputs in place of the model's own, as the message says, and which numbers those are."""
         nodes = [node("Neg", ["x"], ["a"]), node("Exp", ["a"], ["b"]), node("NonZero", ["b"], ["n"]),
                  node("GatherND", ["a", "n"], ["y"])]
         model = model_of(nodes, [value("x", [4])], [helper.make_empty_tensor_value_info("y")], [])
@@ -252,6 +252,10 @@ class Steps(ImportTest):
         _, network = self.network(nodes, [value("x", [4])], [helper.make_empty_tensor_value_info("y")], [], "--output-name", "b",
                                   "--output-name", "a")
         self.assertEqual(([port["name"] for port in network["outputs"]], len(network["steps"])), (["b", "a"], 2))
+        self.assertIn('the GatherND "y" is not known: the numbers in "b" and "a" decide it', self.refused(model, *options))
+        chosen = model_of([node("TopK", ["x", "k"], ["y", "i"])], [value("x", [9]), value("k", [1], TensorProto.INT64)],
+                          [helper.make_empty_tensor_value_info("y")], [])
+        self.assertIn('the TopK "y" is [?]: the numbers in "k" decide it', self.refused(chosen, *options))
         self.assertIn('has no value "c" to be an output: the nearest that it has are',
                       self.refused(model, *options, "--output-name", "c"))
 

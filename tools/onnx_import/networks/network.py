@@ -97,10 +97,25 @@ class Network:
         for unit in self.units:
             for name in [*unit.inputs, *unit.outputs]:
                 if name not in self.graph.constants and self.graph.shape(name) is None and self.is_tensor(name):
-                    hints = "; ".join([*self.graph.misfits[:1], *self.graph.hints, *self.ends_before_open_shapes()])
+                    hints = "; ".join([*self.graph.misfits[:1], *self.graph.hints, *self.deciding_numbers(unit),
+                                       *self.ends_before_open_shapes()])
                     raise ModelError(f'a network\'s sizes are fixed, and the shape of "{name}" at the {unit.node.op_type} '
-                                     f"{called(unit.node)} is {self.graph.open_shape(name) or self.not_known(name)}"
+                                     f"{called(unit.node)} is {self.open_text(name)}"
                                      + (f": {hints}" if hints else ""))
+
+    def deciding_numbers(self, unit):
+        """What decides a shape that is not known, where the shapes of all that a node reads are: integers, if it reads any."""
+        read = [name for name in unit.inputs if name not in self.graph.constants]
+        if self.graph.misfits or self.graph.hints or any(self.graph.shape(name) is None for name in read):
+            return
+        whole = [name for name in read if (self.graph.element_type(name) or "").startswith(("INT", "UINT", "BOOL"))]
+        if read:
+            yield f"""the numbers in {" and ".join(f'"{name}"' for name in whole or read)} decide it"""
+
+    def open_text(self, name):
+        sizes = self.graph.open_shape(name)
+        texts = ["?" if size is None else str(size) for size in sizes or []]
+        return f"[{', '.join(texts)}]" if texts else self.not_known(name)
 
     def not_known(self, name):
         known = name in self.graph.makers or name in self.graph.types
