@@ -26,8 +26,8 @@ void leave_epilogue_to_outputs(Problem &sums, const Problem &problem) {
     }
 }
 
+// Not bounded along the axes: what a schedule rounds up goes beyond them.
 void store_as_output(const Problem &problem, Func &sums, const SumsOrder &order_of_sums) {
-    const std::vector<AxisMap> axes = axis_maps(problem);
     const auto &[phases, merged, groups] = order_of_sums;
     const std::vector<Var> at = sums.args();
     sums.compute_root().bound(at[0], 0, static_cast<int>(problem.out_channels) / groups * merged);
@@ -37,12 +37,10 @@ void store_as_output(const Problem &problem, Func &sums, const SumsOrder &order_
     if (groups > 1) {
         sums.bound(at[d++], 0, groups);
     }
-    for (size_t a = 0; a < axes.size(); a++) {
-        const bool is_merged = a == 0 && merged > 1;
+    for (const int of_axis : phases) {
         const Var q = at[d++];
-        sums.bound(q, 0, phases[a] > 1 || is_merged ? axes[a].phase_extent : round_up(axes[a].out, axes[a].phases));
-        if (phases[a] > 1) {
-            sums.bound(at[d], 0, phases[a]);
+        if (of_axis > 1) {
+            sums.bound(at[d], 0, of_axis);
             order.push_back(at[d++]);
         }
         order.push_back(q);
