@@ -134,7 +134,9 @@ Expr input_position(DirectStages &s, size_t a, const Expr &j) {
     if (axis.reads_outside() && !s.pads[a]) {
         const Expr inside = in >= 0 && in < axis.in;
         s.r.where(s.keeps_loops ? keeps_loops(inside) : inside);
-        in = s.padded_input && s.padded_input->by_tile_rows ? in : Halide::clamp(in, 0, axis.in - 1);
+        AxisMap::Range range = axis.reads_inside();
+        range = range.first <= range.last ? range : AxisMap::Range{0, axis.in - 1};
+        in = s.padded_input && s.padded_input->by_tile_rows ? in : Halide::clamp(in, range.first, range.last);
     }
     return in;
 }
