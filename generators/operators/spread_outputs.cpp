@@ -160,7 +160,7 @@ void schedule_outputs_without_taps(Func &y, const Problem &problem, const Output
 }
 
 void schedule_outputs_with_taps(Halide::Stage y, const Problem &problem, const OutputVars &vars,
-                                const std::vector<OutputLoop> &outputs, int lanes) {
+                                const std::vector<OutputLoop> &outputs, int phases, int lanes) {
     constexpr int most_unrolled = 8;  // channels or phases
     y.allow_race_conditions();        // no two positions of a loop are the same output, which Halide cannot see
     std::vector<VarOrRVar> loops;
@@ -175,7 +175,7 @@ void schedule_outputs_with_taps(Halide::Stage y, const Problem &problem, const O
     } else if (!loops[0].is_rvar) {
         y.vectorize(loops[0].var, lanes_within(extent_of_row(problem), lanes), TailStrategy::GuardWithIf);
     }
-    if (loops[0].is_rvar && problem.stride[problem.rank - 1] <= most_unrolled) {
+    if (loops[0].is_rvar && phases <= most_unrolled) {
         y.unroll(loops[0].rvar);
     }
 }
@@ -213,7 +213,7 @@ Func spread_outputs(const Problem &problem, Func sums, const SumsOrder &order, c
         y.bound(vars.position[a], 0, static_cast<int>(problem.out[problem.rank - 1 - static_cast<int>(a)]));
     }
     schedule_outputs_without_taps(y, problem, vars, lanes);
-    schedule_outputs_with_taps(y.update(), problem, vars, outputs, lanes);
+    schedule_outputs_with_taps(y.update(), problem, vars, outputs, dense.axes[0].phases, lanes);
     if (parallel) {
         share_among_threads(Halide::Stage(y), problem, vars, vars.position.back());
         share_among_threads(y.update(), problem, vars, outputs.back().loops.back());
