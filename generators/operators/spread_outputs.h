@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "axes/outputs_with_taps.h"
 #include "expressions/operands.h"
 #include "kiln/problem.h"
 #include "operators/complete_phases.h"
@@ -35,7 +36,7 @@ struct SpreadingOutputs : A {
             }
         }
     };
-    static bool spreads(const Problem &problem) { return dense_problem(problem).out != problem.out; }
+    static bool spreads(const Problem &problem) { return !outputs_with_taps(problem).are_all(); }
 
     static Schedule default_schedule(const Problem &problem, const TargetModel &target) {
         return {A::default_schedule(dense_problem(problem), target)};
