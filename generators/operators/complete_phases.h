@@ -47,56 +47,81 @@ Operands operands_of(const Problem &problem, const Problem &completed, const Ope
 
 namespace implementations {
 
-// An algorithm A that takes whole phases, for problems that `complete` makes such.
-template <class A, auto complete>
-struct CompletingPhases : A {
+// An algorithm A that makes the sums of another problem, `other` of the given one, where that is another; `finish`
+// makes y of them, as crop_to_outputs() does.
+template <class A, auto other, auto finish>
+struct OfOtherProblem : A {
     struct Schedule : A::Schedule {
-        void check(const Problem &problem) const { A::Schedule::check(complete(problem)); }
+        void check(const Problem &problem) const {
+            if constexpr (requires { A::Schedule::check(problem); }) {
+                A::Schedule::check(other(problem));
+            }
+        }
     };
-    static bool has_more(const Problem &problem) { return complete(problem).out != problem.out; }
+    static bool is_other(const Problem &problem) { return other(problem) != problem; }
 
     static Schedule default_schedule(const Problem &problem, const TargetModel &target) {
-        return {A::default_schedule(complete(problem), target)};
+        return {A::default_schedule(other(problem), target)};
+    }
+    static Schedule plain_schedule(const Problem &problem, const TargetModel &target)
+        requires requires { A::plain_schedule(problem, target); }
+    {
+        return {A::plain_schedule(other(problem), target)};
     }
     static ScheduleSpace space(const Problem &problem, const TargetModel &target) {
-        return A::space(complete(problem), target);
+        return A::space(other(problem), target);
     }
     static double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target) {
-        return A::cycles(complete(problem), schedule, target);
+        return A::cycles(other(problem), schedule, target);
     }
     static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
-        return has_more(problem) ? one_phase(problem) : A::output_phases(problem, schedule, sizes);
+        return is_other(problem) ? one_phase(problem) : A::output_phases(problem, schedule, sizes);
     }
-    static int phases_as_channels(const Problem &problem) { return has_more(problem) ? 1 : merged_phases(problem); }
+    static bool splits_groups(const Problem &problem, const Schedule &schedule) {
+        return !is_other(problem) && splits_sums(problem, schedule);
+    }
+    static int phases_as_channels(const Problem &problem) { return is_other(problem) ? 1 : merged_phases(problem); }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
-        if (!has_more(problem)) {
+        if (!is_other(problem)) {
             return A::build(problem, schedule, operands, target);
         }
-        const Problem completed = complete(problem);
-        const Operands read = operands_of(problem, completed, operands);
-        const Halide::Func sums = A::build(completed, schedule, read, target);
-        std::vector<int> phases;
-        for (const Halide::Expr &of_axis : A::output_phases(completed, schedule, read.sizes)) {
-            phases.push_back(static_cast<int>(*Halide::Internal::as_const_int(of_axis)));
+        const Problem summed = other(problem);
+        const Operands read = operands_of(problem, summed, operands);
+        SumsOrder order = {
+            {}, merged_phases(summed), splits_sums(summed, schedule) ? static_cast<int>(summed.groups) : 1};
+        for (const Halide::Expr &of_axis : A::output_phases(summed, schedule, read.sizes)) {
+            order.phases.push_back(static_cast<int>(*Halide::Internal::as_const_int(of_axis)));
         }
-        return crop_to_outputs(problem, sums, {phases, merged_phases(completed)}, operands, schedule.parallel);
+        return finish(problem, A::build(summed, schedule, read, target), order, operands, schedule.parallel);
     }
     static SharedPrefetches shared_prefetches(const Problem &problem, const Schedule &schedule) {
         if constexpr (requires { A::shared_prefetches(problem, schedule); }) {
-            return A::shared_prefetches(complete(problem), schedule);
+            return A::shared_prefetches(other(problem), schedule);
         }
         return {};
     }
+    static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
+        if constexpr (requires { A::packed_type(problem, schedule); }) {
+            return A::packed_type(other(problem), schedule);
+        }
+        return operand_type(problem);
+    }
     static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
-        return A::packed_extents(complete(problem), schedule, sizes);
+        return A::packed_extents(other(problem), schedule, sizes);
     }
     static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
                              const Halide::Func &w) {
-        return A::pack(complete(problem), schedule, sizes, w);
+        return A::pack(other(problem), schedule, sizes, w);
     }
 
   private:
+    static bool splits_sums(const Problem &problem, const Schedule &schedule) {
+        if constexpr (requires { A::splits_groups(problem, schedule); }) {
+            return A::splits_groups(problem, schedule);
+        }
+        return false;
+    }
     static int merged_phases(const Problem &problem) {
         if constexpr (requires { A::phases_as_channels(problem); }) {
             return A::phases_as_channels(problem);
@@ -104,6 +129,10 @@ struct CompletingPhases : A {
         return 1;
     }
 };
+
+// An algorithm A that takes whole phases, for problems that `complete` makes such.
+template <class A, auto complete>
+using CompletingPhases = OfOtherProblem<A, complete, crop_to_outputs>;
 
 }  // namespace implementations
 }  // namespace kiln
