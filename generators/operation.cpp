@@ -9,6 +9,7 @@
 #include "expressions/arithmetic.h"
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
+#include "lowering/float16_conversions.h"
 #include "lowering/lanes/interleaves.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
@@ -56,6 +57,7 @@ Halide::Module lower(const NetworkOperation &operation, const OperationRequest &
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
         function.body = lower_interleaves(function.body, *request.target);
     }
+    lower_float16_conversions(module);
     return module;
 }
 

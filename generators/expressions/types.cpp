@@ -139,19 +139,20 @@ Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::T
 
 Halide::Expr float16_bits(const Halide::Expr &value) {
     using Halide::Expr;
-    const Halide::Type u32 = Halide::UInt(32), u16 = Halide::UInt(16);
+    const int lanes = value.type().lanes();
+    const Halide::Type u32 = Halide::UInt(32, lanes), u16 = Halide::UInt(16, lanes);
     const auto bits_of = [&](const Expr &e) { return Halide::reinterpret(u32, e); };
     const auto number = [&](uint32_t n) { return Halide::Internal::make_const(u32, n); };
     const Expr bits = bits_of(value), magnitude = bits & number(0x7fffffff);
     // Below 2^-14 float16 has whole multiples of 2^-24, which the last digit of 0.5 is worth: a sum with it is rounded.
-    const Expr half = Halide::Internal::make_const(Halide::Float(32), 0.5);
-    const Expr subnormal = bits_of(Halide::reinterpret(Halide::Float(32), magnitude) + half) - number(0x3f000000);
+    const Expr half = Halide::Internal::make_const(value.type(), 0.5);
+    const Expr subnormal = bits_of(Halide::reinterpret(value.type(), magnitude) + half) - number(0x3f000000);
     // Elsewhere 13 digits are rounded off, and exponents count from 15 rather than 127.
-    const Expr is_odd = (magnitude >> 13) & number(1);
-    const Expr normal = (magnitude - number(112u << 23) + number(0xfff) + is_odd) >> 13;
+    const Expr is_odd = (magnitude >> number(13)) & number(1);
+    const Expr normal = (magnitude - number(112u << 23) + number(0xfff) + is_odd) >> number(13);
     const Expr finite = Halide::select(magnitude < number(0x38800000), subnormal, Halide::min(normal, number(0x7c00)));
     const Expr is_nan = magnitude > number(0x7f800000);
-    return Halide::cast(u16, Halide::select(is_nan, number(0x7e00), finite) | ((bits >> 16) & number(0x8000)));
+    return Halide::cast(u16, Halide::select(is_nan, number(0x7e00), finite) | ((bits >> number(16)) & number(0x8000)));
 }
 
 }  // namespace kiln

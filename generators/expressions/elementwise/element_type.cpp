@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "expressions/types.h"
+#include "lowering/float16_conversions.h"
 
 namespace kiln {
 namespace {
@@ -60,7 +60,7 @@ Halide::Type compute_type(ElementType type) {
 Halide::Expr load_element(ElementType type, const Halide::Expr &stored) {
     switch (type) {
         case ElementType::f16:
-            return Halide::Internal::float16_to_float32(stored);
+            return float16_value(stored);
         case ElementType::boolean:
             return stored != Halide::Internal::make_zero(stored.type());
         default:
@@ -71,7 +71,7 @@ Halide::Expr load_element(ElementType type, const Halide::Expr &stored) {
 Halide::Expr store_element(ElementType type, const Halide::Expr &value) {
     switch (type) {
         case ElementType::f16:
-            return float16_bits(value);
+            return nearest_float16(value);
         case ElementType::boolean:
             return Halide::select(value, Halide::Internal::make_one(Halide::UInt(8)),
                                   Halide::Internal::make_zero(Halide::UInt(8)));
