@@ -71,8 +71,8 @@ void lower_float16_conversions(Halide::Module &module) {
 
 }  // namespace kiln
 
-// Halide's own definition of this function, that its library calls through its table of symbols where an instruction may
-// assume that its numbers are finite, does so for conversions as well.
+// Halide's own definition of this function, that its library calls through its table of symbols where an instruction
+// may assume that its numbers are finite, does so for conversions as well.
 Halide::Internal::CodeGen_LLVM::ScopedFastMath::ScopedFastMath(CodeGen_LLVM *codegen) : codegen(codegen) {
     const auto is_last_value = [codegen](const std::string &name) {
         return codegen->value != nullptr && codegen->value == codegen->sym_get(name, false);
