@@ -3,6 +3,7 @@
 from rewriting.behind_views import with_ends_at_layers
 from rewriting.concats import with_joined_concats
 from rewriting.cropping import with_own_crops
+from rewriting.halves import with_halves
 from rewriting.idle import without_idle_nodes
 from rewriting.linear import with_convolutions
 from rewriting.normalization import with_normalizations
@@ -13,8 +14,8 @@ from rewriting.repeated import without_repeated_nodes, without_unread_nodes
 from rewriting.scatter import without_known_scatters
 
 PASSES = (without_unread_nodes, with_joined_concats, without_idle_nodes, without_repeated_nodes, without_known_scatters,
-          with_own_pads, with_own_crops, with_normalizations, with_convolutions, with_ends_at_layers, with_own_factors,
-          with_quantized_moves)
+          with_halves, with_own_pads, with_own_crops, with_normalizations, with_halves, with_convolutions, with_ends_at_layers,
+          with_own_factors, with_quantized_moves)
 
 
 def rewrite(graph):
