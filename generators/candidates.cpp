@@ -95,10 +95,11 @@ std::optional<ScheduleNumbers> CandidateSpace::draw(const Problem &problem, std:
 
 std::optional<double> estimated_cycles(const Problem &problem, const Decision &decision, const TargetModel &target) {
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
-    if (algorithm.cycles == nullptr || problem.has_open_sizes()) {
+    const Problem simplified = simplify_problem(problem);
+    if (algorithm.cycles == nullptr || simplified.has_open_sizes()) {
         return std::nullopt;
     }
-    return algorithm.cycles(simplify_problem(problem), decision.schedule, target);
+    return algorithm.cycles(simplified, decision.schedule, target);
 }
 
 Decision drawn_decision(const Problem &problem, const TargetModel &target, uint64_t seed) {

@@ -16,7 +16,8 @@ namespace kiln {
 namespace {
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
-std::string unsupported_part(const Problem &problem, const TargetModel &target) {
+std::string unsupported_part(const Problem &given, const TargetModel &target) {
+    const Problem problem = target.is_gpu() ? given : of_one_open_image(given);
     if (target.is_gpu() && problem.x_type == DType::f64) {
         return std::string("type ") + to_string(problem.x_type) + " has no kernels on " + target.name +
                ": float32, float16, bfloat16, int8 and uint8 have";

@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <map>
 #include <memory>
 #include <stdexcept>
 
@@ -11,6 +12,7 @@
 #include "expressions/lets.h"
 #include "expressions/types.h"
 #include "function_arguments.h"
+#include "function_parts.h"
 #include "kiln/kernel.h"
 #include "kiln/tensor.h"
 #include "lowering/amx/matrix_tiles.h"
@@ -227,6 +229,35 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     return module;
 }
 
+// Has `symbol` run the kernel `of_image`, of the same arguments, for each image of a batch, which is the one size left
+// open. Workers share an image's work.
+void append_loop_over_images(Halide::Module &module, const std::string &symbol, const std::string &of_image,
+                             const Problem &image) {
+    using namespace Halide::Internal;
+    const std::string counter = "image";
+    const Halide::Expr number = Halide::cast<int64_t>(Variable::make(Halide::Int(32), counter));
+    const auto at_image = [&](const char *name, int64_t elements, DType type) {
+        return moved(pointer(name), number * make_const(Halide::Int(64), elements * size_of(type)));
+    };
+    std::map<std::string, Halide::Expr> moving;
+    for (const TensorTraits &row : tensor_traits) {
+        if (!row.packs && row.shape != TensorShape::list && row.has(image)) {
+            moving[row.name] = at_image(row.name, elements_of(image, row.tensor), row.type(image));
+        }
+    }
+    std::vector<Halide::Expr> arguments;
+    const std::vector<std::string> names = names_of(run_arguments());
+    for (const std::string &name : names) {
+        const auto moved_to = moving.find(name);
+        arguments.push_back(moved_to == moving.end() ? pointer(name) : moved_to->second);
+    }
+    const Halide::Expr images = Load::make(Halide::Int(32), "sizes", 0, Halide::Buffer<>(), Halide::Parameter(),
+                                           const_true(), ModulusRemainder());
+    append(module, symbol, names,
+           For::make(counter, 0, images, ForType::Serial, Halide::Partition::Never, Halide::DeviceAPI::None,
+                     pass_on(call(of_image, arguments))));
+}
+
 // Whether y may lie where the residual does. An element of y is a sum with one of the residual, which is therefore read
 // before y is written: if it is read once, nothing needs it afterwards.
 bool adds_residual_in_place(const Problem &problem, const Halide::Module &kernel) {
@@ -284,9 +315,13 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     PlaceInWorkspace in_workspace;
     const Halide::Module kernel =
         lower(request, "kernel", request.symbol, request.target->is_gpu() ? &in_workspace : nullptr);
-    const Scratch scratch =
-        append_flat(module, kernel, request.symbol,
-                    kernel_signature(simplified, kernel_tensors(simplified, *implementation, sizes)));
+    const std::string symbol = request.symbol + (simplification.is_of_one_image ? "_image" : "");
+    const Scratch scratch = append_flat(
+        module, kernel, symbol, kernel_signature(simplified, kernel_tensors(simplified, *implementation, sizes)));
+    if (simplification.is_of_one_image) {
+        module.functions().back().linkage = Halide::LinkageType::Internal;
+        append_loop_over_images(module, request.symbol, symbol, of_one_open_image(request.problem));
+    }
     append_flat(module, lower(request, "pack", pack), pack,
                 pack_signature(simplification, pack_tensors(simplification, *implementation, sizes)));
     const Halide::Expr packed = packed_bytes(simplified, *implementation);

@@ -132,8 +132,16 @@ void fold_pointwise_axes(Problem &p) {
 
 }  // namespace
 
-Simplification simplification_of(const Problem &problem) {
+Problem of_one_open_image(const Problem &problem) {
+    Problem image = problem;
+    image.batch = problem.batch == open_size ? 1 : problem.batch;
+    return image.has_open_sizes() ? problem : image;
+}
+
+Simplification simplification_of(const Problem &given) {
+    const Problem problem = of_one_open_image(given);
     Simplification result = {problem, problem, {}, std::vector<int64_t>(static_cast<size_t>(problem.rank), 0)};
+    result.is_of_one_image = problem != given;
     Problem &p = result.problem;
     if (!can_be_simplified(p)) {
         return result;

@@ -15,7 +15,7 @@ namespace kiln {
 // innermost. The taps of an innermost axis of patches, which share nothing and leave out nothing, are channels there;
 // so are those of planes of 8 or 16 bits, where there are no fewer than channels, which become an axis outside all
 // others. Bytes of one channel, in x and in y, lie channels first. A ConvTranspose of a single input has strides by
-// which no two taps meet.
+// which no two taps meet. Where the batch alone is left to run time, the problem is that of one image.
 Problem simplify_problem(const Problem &problem);
 
 // The same, with what packing the given problem's weights for it takes.
@@ -24,7 +24,11 @@ struct Simplification {
     Problem of_weights;  // whose weights are read: `problem`, or where taps became channels, what has lost taps alone
     Patches patches;     // what became of taps
     std::vector<int64_t> first_taps;  // how many first taps of each of the given problem's axes were left out
+    bool is_of_one_image = false;     // of as many as a run says: all else is known
 };
 Simplification simplification_of(const Problem &problem);
+
+// The problem of one image where the batch alone is left to run time; else the given one.
+Problem of_one_open_image(const Problem &problem);
 
 }  // namespace kiln
