@@ -495,6 +495,35 @@ class Rewriting(NetworkTest):
                 self.assertTrue(np.array_equal(np.load(layer["bias_values"]), bias))
             self.verify(model)
 
+    def test_weights_of_bytes_without_zero_points(self):
+        """Weights whose differences from their zero points fit are int8, whatever reads them; others stay as they are."""
+        rng, constants, nodes = np.random.default_rng(1), [], [self.pair("Dequantize", "a", "qx", "x")]
+
+        def weights(name, low, high, points, shape):
+            values = {name: rng.integers(low, high, shape).astype(np.uint8), f"{name}_points": np.uint8(points),
+                      f"{name}_scales": np.full(np.shape(points), 0.02, np.float32)}
+            constants.extend(numpy_helper.from_array(value, key) for key, value in values.items())
+            return [name, f"{name}_scales", f"{name}_points"]
+
+        def layer(operator, name, *more, axis, **attributes):
+            nodes.extend([node("DequantizeLinear", weights(name, *more), [f"{name}_wide"], axis=axis),
+                          node(operator, ["x", f"{name}_wide"], [f"{name}_y"], name, **attributes)])
+
+        layer("Conv", "one", 0, 256, 128, [4, 2, 3, 3], axis=0, group=2)
+        layer("Conv", "many", 100, 200, [120, 130, 140, 90], [4, 4, 1, 1], axis=0)
+        layer("ConvTranspose", "turned", 100, 200, [120, 130, 140], [4, 3, 2, 2], axis=1)
+        layer("Conv", "wide", 0, 2, 130, [4, 4, 1, 1], axis=0)
+        w = weights("q", 10, 250, 128, [4, 4, 3, 3])
+        nodes += [node("QLinearConv", ["qx", "a", "a0", *w, "b", "b0"], ["qy"], "q"),
+                  node("ConvInteger", ["qx", "q", "a0", "q_points"], ["sums"], "whole"), node("Cast", ["sums"], ["s"], to=1),
+                  node("MatMulInteger", ["qx", weights("m", 10, 250, [128, 127, 126], [6, 3])[0], "a0", "m_points"], ["product"], "m"),
+                  node("Cast", ["product"], ["p"], to=1)]
+        model = self.quantised(nodes, [("qx", [1, 4, 5, 6])], ["one_y", "many_y", "turned_y", "wide_y", "qy", "s", "p"], constants)
+        tables = self.read(model, "--network", "--weights", self.folder / "w")["layers"]
+        self.assertEqual({table["name"]: table["quantization"]["w_dtype"] for table in tables},
+                         {"one": "int8", "many": "int8", "turned": "int8", "wide": "uint8", "q": "int8", "whole": "int8", "m": "int8"})
+        self.verify(model)
+
     def test_matrices_of_bytes_that_stay_floats(self):
         """Scales of rows do not come out of a product's sums; a transposed matrix's columns do."""
         rng = np.random.default_rng(4)

@@ -9,13 +9,13 @@ from rewriting.linear import with_convolutions
 from rewriting.normalization import with_normalizations
 from rewriting.padding import with_own_pads
 from rewriting.products import with_own_factors
-from rewriting.quantized import with_quantized_moves
+from rewriting.quantized import with_quantized_moves, with_signed_weights
 from rewriting.repeated import without_repeated_nodes, without_unread_nodes
 from rewriting.scatter import without_known_scatters
 
 PASSES = (without_unread_nodes, with_joined_concats, without_idle_nodes, without_repeated_nodes, without_known_scatters,
           with_halves, with_own_pads, with_own_crops, with_normalizations, with_halves, with_convolutions, with_ends_at_layers,
-          with_own_factors, with_quantized_moves)
+          with_own_factors, with_signed_weights, with_quantized_moves)
 
 
 def rewrite(graph):

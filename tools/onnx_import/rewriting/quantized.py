@@ -1,5 +1,5 @@
 """Nodes that only move or select elements, between a DequantizeLinear and a QuantizeLinear: they do so with bytes as well as
-with floats, which are four times as large. Quantisers put the pair around every node of a model."""
+with floats, which are four times as large. Quantisers put the pair around every node of a model. And weights of bytes."""
 
 import collections
 import itertools
@@ -17,6 +17,50 @@ MOVES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Sp
          "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "MaxPool"}
 # How a tensor is quantised as a whole; schemes that are equal give the same bytes.
 Scheme = collections.namedtuple("Scheme", "scale zero_point element_type")
+
+
+# Where nodes have weights of bytes, and their zero points; and the axis of these where the node does not say.
+WEIGHTS = {"DequantizeLinear": (0, 2, 1), "QLinearConv": (3, 5, 0), "ConvInteger": (1, 3, 0)}
+
+
+def with_signed_weights(graph):
+    """Makes weights of bytes int8 without zero points, where they fit: by others numbers of 16 bits are multiplied."""
+    made, nodes = {}, []
+    for node in graph.nodes:
+        place, point, axis = WEIGHTS[node.op_type] if is_onnx(node) and node.op_type in WEIGHTS else (0, 0, 0)
+        key = input_name(node, place), input_name(node, point), attribute_values(node).get("axis", axis)
+        if point and all(name in graph.constants for name in key[:2]):
+            if key not in made:
+                made[key] = signed(graph, *key)
+            if made[key]:
+                inputs = list(node.input)
+                inputs[place], inputs[point] = made[key]
+                node = copied(node, inputs)
+        nodes.append(node)
+    if any(made.values()):
+        graph.set_nodes(nodes)
+
+
+def signed(graph, name, point_name, axis):
+    """The names of bytes less their zero points, as int8, and of points that are 0; None where they do not fit or have none."""
+    if graph.element_type(name) not in BYTES:
+        return None
+    try:
+        values, points = (np.asarray(graph.value(item)).astype(np.int16) for item in (name, point_name))
+    except NodeError:  # whoever takes the node tells it
+        return None
+    if points.ndim == 1 and points.size > 1:
+        if not -values.ndim <= axis < values.ndim or values.shape[axis] != points.size:
+            return None
+        values = np.moveaxis(np.moveaxis(values, axis, -1) - points, -1, axis)
+    elif points.size == 1:
+        values = values - points.reshape(-1)[0]
+    if not points.any() or (points.ndim > 1 and points.size > 1) or not values.size or values.min() < -128 or values.max() > 127:
+        return None
+    new = f"{name}/signed/{point_name}/{axis}", f"{point_name}/none"
+    graph.add_constant(new[0], np.ascontiguousarray(values.astype(np.int8)))
+    graph.add_constant(new[1], np.zeros(points.shape, np.int8))
+    return new
 
 
 def with_quantized_moves(graph):
