@@ -513,16 +513,22 @@ class Rewriting(NetworkTest):
         layer("Conv", "many", 100, 200, [120, 130, 140, 90], [4, 4, 1, 1], axis=0)
         layer("ConvTranspose", "turned", 100, 200, [120, 130, 140], [4, 3, 2, 2], axis=1)
         layer("Conv", "wide", 0, 2, 130, [4, 4, 1, 1], axis=0)
-        w = weights("q", 10, 250, 128, [4, 4, 3, 3])
-        nodes += [node("QLinearConv", ["qx", "a", "a0", *w, "b", "b0"], ["qy"], "q"),
-                  node("ConvInteger", ["qx", "q", "a0", "q_points"], ["sums"], "whole"), node("Cast", ["sums"], ["s"], to=1),
-                  node("MatMulInteger", ["qx", weights("m", 10, 250, [128, 127, 126], [6, 3])[0], "a0", "m_points"], ["product"], "m"),
-                  node("Cast", ["product"], ["p"], to=1)]
-        model = self.quantised(nodes, [("qx", [1, 4, 5, 6])], ["one_y", "many_y", "turned_y", "wide_y", "qy", "s", "p"], constants)
-        tables = self.read(model, "--network", "--weights", self.folder / "w")["layers"]
-        self.assertEqual({table["name"]: table["quantization"]["w_dtype"] for table in tables},
-                         {"one": "int8", "many": "int8", "turned": "int8", "wide": "uint8", "q": "int8", "whole": "int8", "m": "int8"})
+        kinds = self.weight_kinds(self.quantised(nodes, [("qx", [1, 4, 5, 6])], ["one_y", "many_y", "turned_y", "wide_y"], constants))
+        self.assertEqual(kinds, {"one": "int8", "many": "int8", "turned": "int8", "wide": "uint8"})
+        constants = [numpy_helper.from_array(np.float32(0.1), "s"), numpy_helper.from_array(np.uint8(120), "z")]
+        w = weights("w", 10, 250, 128, [4, 4, 3, 3])
+        nodes = [node("QLinearConv", ["x", "s", "z", *w, "s", "z"], ["y"], "linear"),
+                 node("ConvInteger", ["x", "w", "z", "w_points"], ["sums"], "whole"),
+                 node("MatMulInteger", ["x", weights("m", 10, 120, [3, 2, 1], [6, 3])[0], "z", "m_points"], ["product"], "matrix")]
+        outputs = [value("y", None, TensorProto.UINT8), *(value(name, None, TensorProto.INT32) for name in ("sums", "product"))]
+        model = model_of(nodes, [value("x", [1, 4, 5, 6], TensorProto.UINT8)], outputs, constants)
+        self.assertEqual(self.weight_kinds(model), dict.fromkeys(("linear", "whole", "matrix"), "int8"))
+
+    def weight_kinds(self, model):
+        """The types of weights that a network's layers have, by their names. The network is verified."""
         self.verify(model)
+        tables = self.read(model, "--network", "--weights", self.folder / "w")["layers"]
+        return {table["name"]: table["quantization"]["w_dtype"] for table in tables}
 
     def test_matrices_of_bytes_that_stay_floats(self):
         """Scales of rows do not come out of a product's sums; a transposed matrix's columns do."""
