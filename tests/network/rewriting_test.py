@@ -495,6 +495,42 @@ class Rewriting(NetworkTest):
                 self.assertTrue(np.array_equal(np.load(layer["bias_values"]), bias))
             self.verify(model)
 
+    def test_pads_of_bytes(self):
+        """They are the layer's that reads them, or of bytes, if their number is one; a MaxPool's where it is the least."""
+        rng = np.random.default_rng(1)
+        zero = self.SCHEMES["a"][1]
+        least = (-128 - zero) * self.SCHEMES["a"][0]
+        constants = [integers("pads", 0, 0, 1, 0, 0, 0, 1, 2), numpy_helper.from_array(rng.integers(-9, 9, [4, 4, 2, 2], np.int8), "qw"),
+                     *(numpy_helper.from_array(np.float32(number), name)
+                       for name, number in (("zero", 0), ("least", least), ("third", self.SCHEMES["a"][0] / 3)))]
+        pad = lambda name, *more, **attributes: [node("Pad", ["x", "pads", *more], [f"{name}p"], **attributes),
+                                                 self.pair("Quantize", "a", f"{name}p", f"{name}q"),
+                                                 self.pair("Dequantize", "a", f"{name}q", f"{name}d")]
+        layer = lambda name: [node("Conv", [f"{name}d", "w"], [f"{name}c"], name), self.pair("Quantize", "b", f"{name}c", f"q{name}")]
+        nodes = [self.pair("Dequantize", "a", "qx", "x"), self.pair("Dequantize", "b", "qw", "w"), *pad("one"), *layer("one"),
+                 *pad("two", "zero"), *layer("two"), *pad("turned", mode="reflect"), *layer("turned"), *pad("more", "third"), *layer("more"),
+                 *pad("pool", "least"), node("MaxPool", ["poold"], ["poolm"], kernel_shape=[3, 3]),
+                 self.pair("Quantize", "a", "poolm", "qpool")]
+        model = self.quantised(nodes, [("qx", [1, 4, 5, 6])], ["qone", "qtwo", "qturned", "qmore", "qpool"], constants)
+        network = self.kinds(model)[1]
+        self.assertEqual(self.texts(network), ["layer", "layer", "copy", "layer", "layer", "pool"])
+        self.verify(model)
+
+    def test_bytes_that_are_cast(self):
+        """They are turned and cut as bytes, and become floats in the kernel that reads them; each kernel's own."""
+        nodes = [node("Cast", ["image"], ["floats"], to=TensorProto.FLOAT), node("Transpose", ["floats"], ["planes"], perm=[0, 3, 1, 2]),
+                 node("Div", ["planes", "whole"], ["x"]), node("Conv", ["x", "w"], ["y"]), node("Slice", ["floats", "one", "two"], ["s"]),
+                 node("Mul", ["s", "s"], ["squares"]), node("Cast", ["image"], ["halves"], to=TensorProto.FLOAT16),
+                 node("Reshape", ["halves", "flat"], ["h"]), node("Relu", ["h"], ["z"])]
+        constants = [random_tensor(np.random.default_rng(1), "w", 4, 3, 3, 3), numpy_helper.from_array(np.float32(255), "whole"),
+                     integers("one", 1), integers("two", 2), integers("flat", -1)]
+        model = model_of(nodes, [value("image", [2, 8, 9, 3], TensorProto.UINT8)],
+                         [value("y", None), value("squares", None), value("z", None, TensorProto.FLOAT16)], constants)
+        texts = [step.get("operation", "layer") for step in self.kinds(model)[1]["steps"]]
+        self.assertEqual(texts, ["map-u8[2x8x9x3]-f32[2x8x9x3]-div(cast_f32(a),255)", "layer",
+                                 "map-u8[8x9x3]-f32[1x8x9x3]-cast_f32(a):mul(t0,t0)", "map-u8[432]-f16[432]-relu(cast_f16(a))"])
+        self.verify(model)
+
     def test_weights_of_bytes_without_zero_points(self):
         """Weights whose differences from their zero points fit are int8, whatever reads them; others stay as they are."""
         rng, constants, nodes = np.random.default_rng(1), [], [self.pair("Dequantize", "a", "qx", "x")]

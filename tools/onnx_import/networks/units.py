@@ -111,7 +111,8 @@ def chain_of(units):
 def widens(graph, unit):
     """Whether a node makes floats of bytes: chains that each read these and make floats of their own cost less than floats that
     are stored."""
-    return is_onnx(unit.node) and unit.node.op_type == "DequantizeLinear" and graph.element_type(unit.node.input[0]) in BYTES
+    return is_onnx(unit.node) and unit.node.op_type in ("DequantizeLinear", "Cast") \
+        and graph.element_type(unit.node.input[0]) in BYTES and graph.element_type(unit.outputs[0]) in ("FLOAT", "FLOAT16")
 
 
 def with_chains(graph, units, takes):

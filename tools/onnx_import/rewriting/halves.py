@@ -9,10 +9,10 @@ from terms import copied, is_onnx, outer_names
 
 # Nodes that compute in float32 whatever type their tensors have, and read no others but constants that may have another one.
 WHOLE = {"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "InstanceNormalization", "GroupNormalization",
-         "LpNormalization", "AveragePool", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "ReduceMean",
-         "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum",
-         "ReduceLogSumExp", "Resize", "Upsample", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice",
-         "Gather", "Concat", "Pad", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"}
+         "LpNormalization", "AveragePool", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool",
+         "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
+         "ReduceLogSum", "ReduceLogSumExp", "Resize", "Upsample", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose",
+         "Slice", "Gather", "Concat", "Pad", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"}
 # Nodes whose results' types follow from more than what they read.
 CONVERTING = {"Cast", "CastLike", "QuantizeLinear", "DequantizeLinear"}
 # No more are one expression for certain, in which nothing is rounded before its end.

@@ -4,16 +4,18 @@ import numpy as np
 import onnx
 
 from rewriting.repeated import without_unread_nodes
-from terms import LOWEST, MOVING, NodeError, attribute_values, input_name, is_onnx
+from terms import BYTES, LOWEST, MOVING, NodeError, attribute_values, copied, input_name, is_onnx
 
 READERS = ("Conv", "MaxPool", "AveragePool")
+# What may stand between: a turn, or floats being made of bytes that are padded.
+BETWEEN = ("Transpose", "DequantizeLinear")
 # Operators whose results are never below 0, and such as give elements of what they read, or means of them.
 NOT_NEGATIVE = {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Softplus", "Abs", "Exp", "Sqrt"}
 SELECTING = {*MOVING, "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "Slice", "Split"}
 
 
 def with_own_pads(graph):
-    """Lets convolutions and pools pad what Pads in front of them do, a Transpose between or not."""
+    """Lets convolutions and pools pad what Pads in front of them do, a Transpose or a DequantizeLinear between or not."""
     replaced, turned = {}, set()
     for node in graph.nodes:
         if not is_onnx(node) or node.op_type not in READERS or not node.input:
@@ -32,17 +34,20 @@ def with_own_pads(graph):
 def joined(graph, node, turned):
     """The nodes in the place of one that reads a Pad, or None. `turned` are results of Transposes that are there already."""
     between, pad = None, graph.makers.get(node.input[0])
-    if pad is not None and is_onnx(pad) and pad.op_type == "Transpose":
+    if pad is not None and is_onnx(pad) and pad.op_type in BETWEEN:
         between, pad = pad, graph.makers.get(pad.input[0])
     if pad is None or not is_onnx(pad) or pad.op_type != "Pad":
         return None
     begin, end, fill = pads_of(graph, pad)
-    source, nodes = pad.input[0], []
+    source, nodes, order, is_least = pad.input[0], [], list(range(len(begin))), is_least_byte(graph, pad, fill)
     if between is not None:
-        order = list(attribute_values(between).get("perm", range(len(begin))[::-1]))
-        begin, end = [begin[axis] for axis in order], [end[axis] for axis in order]
         source = f"{between.output[0]}/unpadded"
-    if node.op_type == "MaxPool" and fill <= 0 and is_not_negative(graph, pad.input[0]):
+        if between.op_type == "Transpose":
+            order = list(attribute_values(between).get("perm", order[::-1]))
+            begin, end = [begin[axis] for axis in order], [end[axis] for axis in order]
+        else:
+            fill = dequantised(graph, between, fill)
+    if node.op_type == "MaxPool" and (is_least or (fill <= 0 and is_not_negative(graph, pad.input[0]))):
         fill = LOWEST
     attributes = padding(graph, node, begin, end, fill)
     if attributes is None:
@@ -50,12 +55,23 @@ def joined(graph, node, turned):
     if between is not None and source not in turned:
         turned.add(source)
         shape = graph.known_shape("input", pad.input[0])
-        graph.set_type(source, graph.element_type(pad.input[0]), [shape[axis] for axis in order])
-        nodes.append(onnx.helper.make_node("Transpose", [pad.input[0]], [source], between.name, perm=order))
+        graph.set_type(source, graph.element_type(between.output[0]), [shape[axis] for axis in order])
+        nodes.append(copied(between, [pad.input[0], *between.input[1:]], [source]))
     whole = onnx.helper.make_node(node.op_type, [source, *node.input[1:]], list(node.output), node.name)
     whole.attribute.extend(item for item in node.attribute if item.name not in attributes and item.name != "auto_pad")
     whole.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in attributes.items())
     return [*nodes, whole]
+
+
+def dequantised(graph, node, byte):
+    """What a DequantizeLinear makes of a byte: 0 or some other number."""
+    points = graph.value(node.input[2]) if input_name(node, 2) else np.zeros(1)
+    return 0.0 if np.size(points) == 1 and np.all(points == byte) else np.nan
+
+
+def is_least_byte(graph, pad, fill):
+    kind = graph.element_type(pad.input[0])
+    return kind in BYTES and fill == (-128 if kind == "INT8" else 0)
 
 
 def is_not_negative(graph, name):

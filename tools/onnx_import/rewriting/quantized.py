@@ -8,15 +8,29 @@ import numpy as np
 import onnx
 
 from operations import is_map
+from operations.base import NUMPY_TYPES
 from operations.gathering import Windows
 from rewriting.idle import make_outputs_at_once, renamed
 from terms import BYTES, NodeError, attribute_values, copied, input_name, is_layer, is_onnx, outer_names
 
-# Those whose results are elements of their first input: all else that they read says which.
+# Those whose results are elements of their first input: all else that they read says which, but for a Pad's number.
 MOVES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity", "Expand", "Tile",
-         "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "MaxPool"}
-# How a tensor is quantised as a whole; schemes that are equal give the same bytes.
-Scheme = collections.namedtuple("Scheme", "scale zero_point element_type")
+         "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "MaxPool", "Pad"}
+# Nodes that make bytes of floats, or floats of bytes: a Cast of bytes is a DequantizeLinear by 1, of a scheme of its own.
+QUANTIZING = ("QuantizeLinear", "DequantizeLinear", "Cast")
+
+
+class Scheme(collections.namedtuple("Scheme", "scale zero_point element_type wide")):
+    """How a tensor is quantised as a whole, and the type of its floats; schemes that are equal give the same bytes."""
+
+    def byte_of(self, number):
+        """What a float is quantised to."""
+        limits = np.iinfo(NUMPY_TYPES[self.element_type])
+        quotient = np.rint(np.float32(number) / np.float32(self.scale)) if np.isfinite(number) else number
+        return int(min(max(quotient + self.zero_point, limits.min), limits.max))
+
+    def float_of(self, byte):
+        return float(np.float32(byte - self.zero_point) * np.float32(self.scale))
 
 
 # Where nodes have weights of bytes, and their zero points; and the axis of these where the node does not say.
@@ -81,7 +95,7 @@ class Moves:
         """Without those that quantise, or the other way around, what nobody reads any more."""
         kept, read = [], {*self.graph.outputs, *(name for node in nodes for name in outer_names(node))}
         for node in reversed(nodes):
-            if is_onnx(node) and node.op_type in ("QuantizeLinear", "DequantizeLinear") and not read.intersection(node.output):
+            if is_onnx(node) and node.op_type in QUANTIZING and not read.intersection(node.output):
                 continue
             read.update(node.input)
             kept.append(node)
@@ -102,7 +116,7 @@ class Moves:
         for node in self.graph.nodes:
             node = renamed(node, names)
             scheme = scheme_of(self.graph, node)
-            if scheme and node.op_type == "DequantizeLinear":
+            if scheme and node.op_type != "QuantizeLinear":
                 floats[node.output[0]] = (node, scheme)
             elif scheme:
                 same = self.bytes_of(node, scheme, floats, known)
@@ -116,7 +130,7 @@ class Moves:
                     known[node.input[0], scheme] = node.output[0]
             elif data := self.data_of(node):
                 found = [floats.get(node.input[place], (None, None)) for place in data]
-                if None not in found[0] and all(other == found[0][1] for _, other in found):
+                if None not in found[0] and all(other == found[0][1] for _, other in found) and self.fits(node, found[0][1]):
                     made = self.moved_down(node, data, [maker for maker, _ in found], found[0][1])
                     floats.update((part.output[0], (part, found[0][1])) for part in made[1:])
                     nodes += made
@@ -138,6 +152,7 @@ class Moves:
         inputs, outputs, behind = list(node.input), list(node.output), []
         for place, maker in zip(data, makers):
             inputs[place] = maker.input[0]
+        self.fill(node, inputs, scheme)
         for place, name in enumerate(node.output):
             if name:
                 outputs[place] = self.new_bytes(name, scheme.element_type, self.graph.shape(name))
@@ -188,10 +203,32 @@ class Moves:
                 if x in self.graph.constants:
                     self.graph.constants.add(name)
             inputs[place] = made[x].output[0]
+        self.fill(node, inputs, scheme_of(self.graph, readers[0]))
         results = iter(reader.output[0] for reader in readers)
         return [*made.values(), copied(node, inputs, [next(results) if name else name for name in node.output])]
 
     # ---- What moves
+
+    def number_of(self, node):
+        """What a Pad puts there, or None where it is what is there, or no Pad."""
+        if node.op_type != "Pad" or attribute_values(node).get("mode", b"constant") != b"constant":
+            return None
+        name = input_name(node, 2)
+        value = np.asarray(self.graph.value(name)) if name else np.zeros(1)
+        return float(value.reshape(-1)[0]) if value.size else 0.0
+
+    def fits(self, node, scheme):
+        """Whether a byte stands for what a Pad puts there."""
+        number = self.number_of(node)
+        return number is None or scheme.float_of(scheme.byte_of(number)) == number
+
+    def fill(self, node, inputs, scheme):
+        """Has a Pad put a byte there."""
+        number = self.number_of(node)
+        if number is not None:
+            inputs.extend([""] * (3 - len(inputs)))
+            inputs[2] = f"{node.output[0]}/byte"
+            self.graph.add_constant(inputs[2], np.asarray(scheme.byte_of(number), NUMPY_TYPES[scheme.element_type]))
 
     def data_of(self, node):
         """The places of the inputs whose elements a node moves; None where it computes something, or is known."""
@@ -202,7 +239,8 @@ class Moves:
         if node.op_type == "Concat":
             return list(range(len(node.input))) if all(graph.shape(name) for name in node.input) else None
         known = node.op_type == "Gather" or all(name in graph.constants for name in node.input[1:] if name)
-        if node.op_type not in MOVES or not known or (node.op_type != "Split" and any(node.output[1:])):
+        if node.op_type not in MOVES or not known or (node.op_type != "Split" and any(node.output[1:])) \
+                or (node.op_type == "Pad" and graph.opset < 11):  # whose number is an attribute
             return None
         attributes = attribute_values(node)
         if node.op_type in ("Resize", "Upsample"):
@@ -215,14 +253,18 @@ class Moves:
 def scheme_of(graph, node):
     """How a node quantises its tensor, or what it dequantises; None where it does neither, or by more than two numbers that are
     known."""
-    if not is_onnx(node) or node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
+    if not is_onnx(node) or node.op_type not in QUANTIZING:
         return None
-    values = [node.input[0], node.output[0]]
-    small, wide = values[::-1] if node.op_type == "QuantizeLinear" else values
+    small, wide = (node.output[0], node.input[0]) if node.op_type == "QuantizeLinear" else (node.input[0], node.output[0])
+    element_type, wide_type = (graph.element_type(name) for name in (small, wide))
+    if element_type not in BYTES or not graph.shape(wide) \
+            or (wide in graph.constants and node.op_type != "DequantizeLinear"):
+        return None
+    if node.op_type == "Cast":
+        return Scheme(1.0, 0, element_type, wide_type) if wide_type in ("FLOAT", "FLOAT16") else None
     names, attributes = [name for name in node.input[1:3] if name], attribute_values(node)
-    if graph.element_type(small) not in BYTES or graph.element_type(wide) != "FLOAT" or not graph.shape(wide) \
-            or wide in graph.constants and node.op_type == "QuantizeLinear" or attributes.get("block_size", 0) \
-            or attributes.get("precision", 0) or not all(name in graph.constants for name in names):
+    if wide_type != "FLOAT" or attributes.get("block_size", 0) or attributes.get("precision", 0) \
+            or not all(name in graph.constants for name in names):
         return None
     try:
         numbers = [np.asarray(graph.value(name)) for name in names]
@@ -233,7 +275,7 @@ def scheme_of(graph, node):
     scale, zero_point = float(numbers[0].reshape(-1)[0]), int(numbers[1].reshape(-1)[0]) if input_name(node, 2) else 0
     # Else products by it, and quotients of these, are not near the integers.
     is_usual = float(np.finfo(np.float32).tiny) <= scale <= 1e30
-    return Scheme(scale, zero_point, graph.element_type(small)) if is_usual else None
+    return Scheme(scale, zero_point, element_type, wide_type) if is_usual else None
 
 
 def has_whole_windows(graph, node, attributes):
