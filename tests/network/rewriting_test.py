@@ -495,6 +495,41 @@ class Rewriting(NetworkTest):
                 self.assertTrue(np.array_equal(np.load(layer["bias_values"]), bias))
             self.verify(model)
 
+    def test_limits_between_bytes(self):
+        """A Relu or Clip behind bytes that a layer makes is the layer's, where no limit is between bytes, and nothing else is the
+        layer's activation already; an operator of bytes has it too."""
+        rng, nodes, constants, outputs = np.random.default_rng(1), [self.pair("Dequantize", "a", "qx", "x")], [], []
+        limits = {"low": 0, "high": 8 * self.SCHEMES["b"][0], "above": 1e3, "between": 8.4 * self.SCHEMES["b"][0]}
+        constants += [numpy_helper.from_array(np.float32(number), name) for name, number in limits.items()]
+        constants += [numpy_helper.from_array(rng.integers(-9, 9, [4, 4, 1, 1], np.int8), "qw"),
+                      numpy_helper.from_array(rng.integers(-99, 99, 4, np.int32), "bias")]
+
+        def add(name, *limit, behind=(), schemes="bb"):
+            constants.append(numpy_helper.from_array(rng.integers(-9, 9, [4, 4, 1, 1], np.int8), f"{name}w8"))
+            floats = [self.pair("Dequantize", "b", f"{name}w8", f"{name}w"), node("Conv", ["x", f"{name}w"], [f"{name}0"], name)]
+            floats += [node(operator, [f"{name}{place}"], [f"{name}{place + 1}"]) for place, operator in enumerate(behind)]
+            nodes.extend([*floats, self.pair("Quantize", schemes[0], f"{name}{len(behind)}", f"{name}8"),
+                          self.pair("Dequantize", schemes[0], f"{name}8", f"{name}9"), node(limit[0], [f"{name}9", *limit[1:]], [f"{name}r"]),
+                          self.pair("Quantize", schemes[1], f"{name}r", f"q{name}")])
+            outputs.append(f"q{name}")
+
+        add("relu", "Relu")
+        add("clip", "Clip", "low", "high")
+        add("open", "Clip", "", "above")
+        add("other", "Relu", schemes="ba")
+        nodes += [node("QLinearConv", ["qx", "a", "a0", "qw", "b", "b0", "b", "b0", "bias"], ["linear8"], "linear"),
+                  self.pair("Dequantize", "b", "linear8", "linear9"), node("Relu", ["linear9"], ["linear"]),
+                  self.pair("Quantize", "b", "linear", "qlinear")]
+        model = self.quantised(nodes, [("qx", [1, 4, 5, 6])], [*outputs, "qlinear"], constants)
+        self.assertEqual(self.texts(self.kinds(model)[1]), ["layer"] * 4 + ["map"] + ["layer"])
+        self.verify(model)
+        del outputs[:], nodes[1:]
+        add("tanh", "Relu", behind=["Tanh"])
+        add("inside", "Clip", "low", "between")
+        model = self.quantised(nodes, [("qx", [1, 4, 5, 6])], outputs, constants)
+        self.assertEqual(self.texts(self.kinds(model)[1]), ["layer", "map"] * 2)
+        self.verify(model)
+
     def test_pads_of_bytes(self):
         """They are the layer's that reads them, or of bytes, if their number is one; a MaxPool's where it is the least."""
         rng = np.random.default_rng(1)

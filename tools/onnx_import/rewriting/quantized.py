@@ -11,13 +11,15 @@ from operations import is_map
 from operations.base import NUMPY_TYPES
 from operations.gathering import Windows
 from rewriting.idle import make_outputs_at_once, renamed
-from terms import BYTES, NodeError, attribute_values, copied, input_name, is_layer, is_onnx, outer_names
+from terms import AFFINE, BYTES, NodeError, attribute_values, copied, input_name, is_layer, is_onnx, outer_names
 
 # Those whose results are elements of their first input: all else that they read says which, but for a Pad's number.
 MOVES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity", "Expand", "Tile",
          "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "MaxPool", "Pad"}
 # Nodes that make bytes of floats, or floats of bytes: a Cast of bytes is a DequantizeLinear by 1, of a scheme of its own.
 QUANTIZING = ("QuantizeLinear", "DequantizeLinear", "Cast")
+# No more nodes that change channels are looked through in search of a layer.
+MOST_FACTORS = 8
 
 
 class Scheme(collections.namedtuple("Scheme", "scale zero_point element_type wide")):
@@ -77,10 +79,92 @@ def signed(graph, name, point_name, axis):
     return new
 
 
+def has_limits_in_front(graph):
+    """Whether a Relu or Clip was moved in front of the QuantizeLinear and DequantizeLinear that it reads: what makes their tensor
+    may be a layer, which has it as its activation. Where the limits are bytes, or beyond these, it makes the same of either."""
+    moved = {}
+    for node in graph.nodes:
+        dequantize = graph.makers.get(node.input[0]) if is_onnx(node) and node.op_type in ("Relu", "Clip") else None
+        maker = graph.makers.get(dequantize.input[0]) if dequantize is not None and dequantize.input else None
+        scheme = scheme_of(graph, dequantize) if maker is not None else None
+        if scheme is None or graph.only_reader(dequantize.input[0]) is not dequantize \
+                or graph.only_reader(node.input[0]) is not node or not are_bytes(graph, node, scheme):
+            continue
+        *nodes, quantize = opened(graph, maker) if maker.op_type == "QLinearConv" else [maker]
+        if scheme_of(graph, quantize) != scheme or not (nodes or is_of_layer(graph, quantize)):
+            continue
+        made, x = f"{node.output[0]}/limited", quantize.input[0]
+        graph.set_type(made, scheme.wide, graph.shape(x))
+        moved[id(maker)] = [*nodes, copied(node, [x, *node.input[1:]], [made]), copied(quantize, [made, *quantize.input[1:]])]
+        moved[id(dequantize)] = [copied(dequantize, outputs=list(node.output))]
+        moved[id(node)] = []
+    if moved:
+        graph.set_nodes([part for node in graph.nodes for part in moved.get(id(node), [node])])
+    return bool(moved)
+
+
+def is_of_layer(graph, quantize):
+    """Whether a QuantizeLinear alone reads a layer's result, or what factors and sums make of one: what is in front of it may be
+    the layer's activation."""
+    name = quantize.input[0]
+    for _ in range(MOST_FACTORS):
+        node = graph.makers.get(name)
+        if node is None or graph.only_reader(name) is None or not (is_layer(node) or (is_onnx(node) and node.op_type in AFFINE)):
+            return False
+        if is_layer(node):
+            return True
+        name = next((other for other in node.input if other not in graph.constants), "")
+    return False
+
+
+def opened(graph, node):
+    """A QLinearConv as a Conv of floats between nodes that make these of bytes, and a QuantizeLinear, which is the last."""
+    x, w = list(node.input[:3]), list(node.input[3:6])
+    end = node.output[0]
+    if node.domain not in ("", "ai.onnx") or not all(name in graph.constants for name in [*x[1:], *node.input[3:]]):
+        return [node]
+    sides, inputs = [("x", x), ("w", w)], []
+    if input_name(node, 8):
+        scale = np.float32(np.asarray(graph.value(x[1])).reshape(-1)[0]) * np.asarray(graph.value(w[1]), np.float32)
+        graph.add_constant(f"{end}/bias_scale", scale)
+        sides.append(("bias", [node.input[8], f"{end}/bias_scale"]))
+    nodes = []
+    for side, names in sides:
+        inputs.append(f"{end}/{side}")
+        nodes.append(onnx.helper.make_node("DequantizeLinear", names, inputs[-1:], axis=0))
+        graph.set_type(inputs[-1], "FLOAT", graph.shape(names[0]))
+        if side != "x":
+            graph.constants.add(inputs[-1])
+    graph.set_type(f"{end}/floats", "FLOAT", graph.shape(end))
+    nodes.append(onnx.helper.make_node("Conv", inputs, [f"{end}/floats"], node.name))
+    nodes[-1].attribute.extend(node.attribute)
+    return [*nodes, onnx.helper.make_node("QuantizeLinear", [f"{end}/floats", *node.input[6:8]], [end])]
+
+
+def are_bytes(graph, node, scheme):
+    """Whether a Relu's or Clip's limits are what some bytes stand for, or are beyond all of them."""
+    if node.op_type == "Relu":
+        limits = [0.0]
+    elif graph.opset < 11:
+        limits = [attribute_values(node).get(name) for name in ("min", "max")]
+    else:
+        names = [name for name in node.input[1:3] if name]
+        if not all(name in graph.constants for name in names):
+            return False
+        limits = [float(graph.value(name)) for name in names]
+    return all(is_byte(scheme, limit) for limit in limits if limit is not None)
+
+
+def is_byte(scheme, number):
+    """A byte stands for a number, or it is beyond all of them."""
+    ends = [scheme.float_of(byte) for byte in (scheme.byte_of(-np.inf), scheme.byte_of(np.inf))]
+    return not ends[0] < number < ends[1] or bool(np.isclose(scheme.float_of(scheme.byte_of(number)), number, rtol=1e-6, atol=0))
+
+
 def with_quantized_moves(graph):
     """Moves each DequantizeLinear behind such nodes and each QuantizeLinear in front of them, until none can go on."""
     moves = Moves(graph)
-    while moves.down() | moves.up():
+    while has_limits_in_front(graph) | moves.down() | moves.up():
         pass
     make_outputs_at_once(graph, {name for node in graph.nodes for name in outer_names(node)})
 
