@@ -566,6 +566,23 @@ class Rewriting(NetworkTest):
                                  "map-u8[8x9x3]-f32[1x8x9x3]-cast_f32(a):mul(t0,t0)", "map-u8[432]-f16[432]-relu(cast_f16(a))"])
         self.verify(model)
 
+    def test_constants_of_few_channels(self):
+        """Where channels that lie last are fewer than lanes, constants of them are repeated along a row, with which they are one
+        loop; but none where a tensor that the model computes stands on channels alone."""
+        rng = np.random.default_rng(1)
+        nodes = [node("Sub", ["x", "mean"], ["s"]), node("Mul", ["s", "factor"], ["m"]), node("Mul", ["m", "columns"], ["y"]),
+                 node("ReduceMax", ["x"], ["largest"], axes=[1, 2]), node("Sub", ["x", "largest"], ["d"]),
+                 node("Mul", ["d", "factor"], ["z"]), node("Transpose", ["x"], ["planes"], perm=[0, 3, 1, 2]),
+                 node("PRelu", ["planes", "slopes"], ["p"]), node("Transpose", ["p"], ["turned"], perm=[0, 2, 3, 1])]
+        constants = [random_tensor(rng, "mean", 3), random_tensor(rng, "factor", 1, 1, 1, 3), random_tensor(rng, "columns", 7, 1),
+                     random_tensor(rng, "slopes", 3, 1, 1)]
+        model = model_of(nodes, [value("x", [1, 5, 7, 3])], [value("y", None), value("z", None), value("turned", None)], constants)
+        texts = [step["operation"] for step in self.kinds(model)[1]["steps"]]
+        self.assertEqual(texts, ["map-f32[5x7x3],f32[7x3],f32[7x3],f32[7x3]-f32[1x5x7x3]-mul(mul(sub(a,b),c),d)",
+                                 "reduce-max-f32[1x5x7x3]-f32[1x1x1x3]-a1,2", "map-f32[5x7x3],f32[3],f32[3]-f32[1x5x7x3]-mul(sub(a,b),c)",
+                                 "map-f32[5x7x3],f32[7x3]-f32[1x5x7x3]-leaky_relu(a,b)"])
+        self.verify(model)
+
     def test_weights_of_bytes_without_zero_points(self):
         """Weights whose differences from their zero points fit are int8, whatever reads them; others stay as they are."""
         rng, constants, nodes = np.random.default_rng(1), [], [self.pair("Dequantize", "a", "qx", "x")]

@@ -313,6 +313,7 @@ class Network:
 
     def add_operation(self, unit, operation):
         orders = [self.lies(item) if isinstance(item, str) else None for item in operation.inputs]
+        operation = operation.laid(operation.follow(orders)[1][0])
         inputs, outputs = operation.follow(orders)
         numbers = []
         for item, order in zip(operation.inputs, inputs):

@@ -20,6 +20,8 @@ NUMPY_TYPES = {"FLOAT": "float32", "FLOAT16": "float16", "DOUBLE": "float64", "I
 LETTERS = "abcdefghijklmnop"
 # Kernels count a tensor's places in 32 bits.
 MOST_ELEMENTS = (2 ** 31 - 1) // 8
+# Of constants that are repeated so that two axes are one loop.
+MOST_REPEATED = 2 ** 14
 
 
 def identity(rank):
@@ -58,6 +60,20 @@ class Operand:
     def __init__(self, item, dtype, shape, axes):
         self.item, self.dtype, self.shape, self.axes = item, np.dtype(dtype), list(shape), list(axes)
 
+    def repeated(self, axes, shape):
+        """Itself where it stands on all or none of these axes of a result of this shape, a constant repeated along those that it
+        lacks; None where that cannot be, or is large."""
+        sizes = {axis: size for axis, size in zip(self.axes, self.shape)}
+        if len({sizes.get(axis, 1) > 1 for axis in axes}) == 1:
+            return self
+        whole = sorted({*self.axes, *axes})
+        wanted = [shape[axis] if axis in axes else sizes[axis] for axis in whole]
+        if isinstance(self.item, str) or np.prod(wanted) > MOST_REPEATED:
+            return None
+        value = np.asarray(self.item).reshape(self.shape).transpose(np.argsort(self.axes))
+        value = np.broadcast_to(value.reshape([sizes.get(axis, 1) for axis in whole]), wanted)
+        return Operand(np.ascontiguousarray(value), self.dtype, wanted, whole)
+
     def order(self, order):
         """How it lies where the result lies in this order."""
         return tuple(self.axes.index(axis) for axis in order if axis in self.axes)
@@ -88,6 +104,10 @@ class Operation:
     def text(self, inputs, outputs):
         """The operation's text where inputs and outputs lie in these orders."""
         raise NotImplementedError
+
+    def laid(self, order):
+        """The operation where its result lies in this order: what it knows may be there in another form."""
+        return self
 
     def with_behind(self, chain):
         """Takes a Map that reads its result, whose result is then its own. NodeError: it cannot."""

@@ -7,6 +7,7 @@ from terms import NodeError, attribute_values, is_onnx
 from operations.base import LETTERS, Aligned, Operand, Values, dtype_of, normal_axis, number_text, type_text
 
 MOST_OPERANDS = 16
+FEW_CHANNELS = 8
 FLOATS = ("float16", "float32", "float64")
 
 
@@ -16,6 +17,15 @@ class Map(Aligned):
     def __init__(self, expression, operands, output, dtype, shape):
         super().__init__(operands, output, dtype, shape)
         self.expression = expression
+
+    def laid(self, order):
+        """Channels last that are fewer than a vector's lanes are one loop with the axis in front of them, in which constants of
+        channels are repeated."""
+        axes = order[-2:]
+        if len(axes) < 2 or not 1 < self.shape[axes[1]] < FEW_CHANNELS:
+            return self
+        operands = [operand.repeated(axes, self.shape) for operand in self.operands]
+        return self if None in operands else Map(self.expression, operands, self.outputs[0], self.dtype, self.shape)
 
     def text(self, inputs, outputs):
         order = outputs[0]
