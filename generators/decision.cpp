@@ -17,7 +17,7 @@ namespace {
 
 // What no kernel can do yet, in the user's words; empty if there is nothing.
 std::string unsupported_part(const Problem &given, const TargetModel &target) {
-    const Problem problem = target.is_gpu() ? given : of_one_open_image(given);
+    const Problem problem = target.is_gpu() ? given : of_known_sizes(given);
     if (target.is_gpu() && problem.x_type == DType::f64) {
         return std::string("type ") + to_string(problem.x_type) + " has no kernels on " + target.name +
                ": float32, float16, bfloat16, int8 and uint8 have";

@@ -1,5 +1,5 @@
 // What functions are made of that are written in Halide's IR rather than lowered from a pipeline: those that a program
-// calls, which check pointers and pass on.
+// calls, which check pointers and pass on, and those that run kernels again and again.
 #pragma once
 
 #include <Halide.h>
@@ -12,6 +12,17 @@
 #include "kiln/kernel.h"
 
 namespace kiln {
+
+// The arguments of a kernel and of the function that packs its weights (kiln/kernel.h), from the table of tensors.
+struct FunctionArgument {
+    std::string name;
+    std::string c_type;
+};
+
+std::vector<FunctionArgument> run_arguments();   // of a kiln_run_function
+std::vector<FunctionArgument> pack_arguments();  // of a kiln_pack_function
+
+std::vector<std::string> names_of(const std::vector<FunctionArgument> &arguments);
 
 using IrStmt = Halide::Internal::Stmt;  // Halide::Stmt is another thing
 

@@ -3,16 +3,18 @@
 
 #include <Halide.h>
 
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
 #include "algorithms/algorithm.h"
+#include "axes/image_parts.h"
 #include "axes/simplify_problem.h"
+#include "candidates.h"
 #include "expressions/lets.h"
 #include "expressions/types.h"
-#include "function_arguments.h"
 #include "function_parts.h"
+#include "image_functions.h"
 #include "kiln/kernel.h"
 #include "kiln/tensor.h"
 #include "lowering/amx/matrix_tiles.h"
@@ -229,35 +231,6 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     return module;
 }
 
-// Has `symbol` run the kernel `of_image`, of the same arguments, for each image of a batch, which is the one size left
-// open. Workers share an image's work.
-void append_loop_over_images(Halide::Module &module, const std::string &symbol, const std::string &of_image,
-                             const Problem &image) {
-    using namespace Halide::Internal;
-    const std::string counter = "image";
-    const Halide::Expr number = Halide::cast<int64_t>(Variable::make(Halide::Int(32), counter));
-    const auto at_image = [&](const char *name, int64_t elements, DType type) {
-        return moved(pointer(name), number * make_const(Halide::Int(64), elements * size_of(type)));
-    };
-    std::map<std::string, Halide::Expr> moving;
-    for (const TensorTraits &row : tensor_traits) {
-        if (!row.packs && row.shape != TensorShape::list && row.has(image)) {
-            moving[row.name] = at_image(row.name, elements_of(image, row.tensor), row.type(image));
-        }
-    }
-    std::vector<Halide::Expr> arguments;
-    const std::vector<std::string> names = names_of(run_arguments());
-    for (const std::string &name : names) {
-        const auto moved_to = moving.find(name);
-        arguments.push_back(moved_to == moving.end() ? pointer(name) : moved_to->second);
-    }
-    const Halide::Expr images = Load::make(Halide::Int(32), "sizes", 0, Halide::Buffer<>(), Halide::Parameter(),
-                                           const_true(), ModulusRemainder());
-    append(module, symbol, names,
-           For::make(counter, 0, images, ForType::Serial, Halide::Partition::Never, Halide::DeviceAPI::None,
-                     pass_on(call(of_image, arguments))));
-}
-
 // Whether y may lie where the residual does. An element of y is a sum with one of the residual, which is therefore read
 // before y is written: if it is read once, nothing needs it afterwards.
 bool adds_residual_in_place(const Problem &problem, const Halide::Module &kernel) {
@@ -267,6 +240,68 @@ bool adds_residual_in_place(const Problem &problem, const Halide::Module &kernel
     }
     const auto accesses = most_accesses(kernel, {y, residual}, y);
     return accesses[0] == problem.y_elements() && accesses[1] == problem.y_elements();
+}
+
+// Appends a kernel for the problem, of the request's decision.
+Scratch append_kernel(Halide::Module &module, const KernelRequest &request, const Halide::Module &lowered,
+                      const std::string &symbol) {
+    const Problem problem = simplify_problem(request.problem);
+    const std::vector<TensorLayout> tensors = kernel_tensors(problem, *read(request.decision), Sizes(problem));
+    return append_flat(module, lowered, symbol, kernel_signature(problem, tensors));
+}
+
+// The parts whose kernels can be made as decided, and read the weights that are packed for the largest.
+std::vector<Problem> parts_by(const KernelRequest &request) {
+    std::vector<Problem> parts = image_parts(request.problem);
+    const std::unique_ptr<const Implementation> implementation = read(request.decision);
+    const int revision = algorithm_revision(request.decision.algorithm);
+    const Problem largest = simplify_problem(parts[0]);
+    const auto is_another_way = [&](const Problem &part) {
+        const Problem problem = simplify_problem(part);
+        try {
+            check_decision(part, request.decision, revision, request.target);
+        } catch (const std::invalid_argument &) {
+            return true;
+        }
+        return implementation->packed_type(problem) != implementation->packed_type(largest) ||
+               constant_value(packed_bytes(problem, *implementation)) !=
+                   constant_value(packed_bytes(largest, *implementation));
+    };
+    parts.erase(std::remove_if(parts.begin() + 1, parts.end(), is_another_way), parts.end());
+    if (implementation->patches_object()) {  // in a way that suits one of them
+        parts.resize(1);
+    }
+    return parts;
+}
+
+// Appends what computes images in parts, and the parts' kernels.
+Scratch append_parts(Halide::Module &module, const KernelRequest &request) {
+    std::vector<PartKernel> kernels;
+    for (const Problem &part : parts_by(request)) {
+        KernelRequest of_part = request;
+        of_part.problem = part;
+        const std::string symbol = request.symbol + "_part" + std::to_string(kernels.size());
+        const Scratch scratch = append_kernel(module, of_part, lower(of_part, "kernel", symbol), symbol);
+        kernels.push_back({part, symbol, constant_value(scratch.bytes) + constant_value(scratch.worker_bytes),
+                           estimated_cycles(part, request.decision, *request.target)});
+    }
+    const int64_t bytes = append_run_of_parts(module, request.symbol, request.problem, kernels);
+    return {Halide::Internal::make_zero(Halide::Int(64)), Halide::Internal::make_const(Halide::Int(64), bytes)};
+}
+
+// Appends the function that a request is for, `kernel` being its problem's, or one image's.
+Scratch append_run(Halide::Module &module, const KernelRequest &request, const Halide::Module &kernel) {
+    const Simplification simplification = simplification_of(request.problem);
+    if (simplification.is_of_part) {
+        return append_parts(module, request);
+    }
+    if (!simplification.is_of_one_image) {
+        return append_kernel(module, request, kernel, request.symbol);
+    }
+    const std::string of_image = request.symbol + "_image";
+    const Scratch scratch = append_kernel(module, request, kernel, of_image);
+    append_loop_over_images(module, request.symbol, of_image, of_one_open_image(request.problem));
+    return scratch;
 }
 
 // What a lowered module launches.
@@ -315,13 +350,7 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     PlaceInWorkspace in_workspace;
     const Halide::Module kernel =
         lower(request, "kernel", request.symbol, request.target->is_gpu() ? &in_workspace : nullptr);
-    const std::string symbol = request.symbol + (simplification.is_of_one_image ? "_image" : "");
-    const Scratch scratch = append_flat(
-        module, kernel, symbol, kernel_signature(simplified, kernel_tensors(simplified, *implementation, sizes)));
-    if (simplification.is_of_one_image) {
-        module.functions().back().linkage = Halide::LinkageType::Internal;
-        append_loop_over_images(module, request.symbol, symbol, of_one_open_image(request.problem));
-    }
+    const Scratch scratch = append_run(module, request, kernel);
     append_flat(module, lower(request, "pack", pack), pack,
                 pack_signature(simplification, pack_tensors(simplification, *implementation, sizes)));
     const Halide::Expr packed = packed_bytes(simplified, *implementation);

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "function_arguments.h"
 #include "function_parts.h"
 #include "kiln/kernel.h"
 #include "lowering/native_code.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "axes/image_parts.h"
 #include "expressions/arithmetic.h"
 
 namespace kiln {
@@ -138,10 +139,16 @@ Problem of_one_open_image(const Problem &problem) {
     return image.has_open_sizes() ? problem : image;
 }
 
+Problem of_known_sizes(const Problem &problem) {
+    const std::vector<Problem> parts = image_parts(problem);
+    return parts.empty() ? of_one_open_image(problem) : parts[0];
+}
+
 Simplification simplification_of(const Problem &given) {
-    const Problem problem = of_one_open_image(given);
+    const Problem problem = of_known_sizes(given);
     Simplification result = {problem, problem, {}, std::vector<int64_t>(static_cast<size_t>(problem.rank), 0)};
-    result.is_of_one_image = problem != given;
+    result.is_of_part = problem != of_one_open_image(given);
+    result.is_of_one_image = problem != given && !result.is_of_part;
     Problem &p = result.problem;
     if (!can_be_simplified(p)) {
         return result;

@@ -15,7 +15,8 @@ namespace kiln {
 // innermost. The taps of an innermost axis of patches, which share nothing and leave out nothing, are channels there;
 // so are those of planes of 8 or 16 bits, where there are no fewer than channels, which become an axis outside all
 // others. Bytes of one channel, in x and in y, lie channels first. A ConvTranspose of a single input has strides by
-// which no two taps meet. Where the batch alone is left to run time, the problem is that of one image.
+// which no two taps meet. Where the batch alone is left to run time, the problem is that of one image, and where the
+// image's sizes are, that of its largest part (image_parts()), if there are any.
 Problem simplify_problem(const Problem &problem);
 
 // The same, with what packing the given problem's weights for it takes.
@@ -25,10 +26,14 @@ struct Simplification {
     Patches patches;     // what became of taps
     std::vector<int64_t> first_taps;  // how many first taps of each of the given problem's axes were left out
     bool is_of_one_image = false;     // of as many as a run says: all else is known
+    bool is_of_part = false;          // of images whose sizes a run says
 };
 Simplification simplification_of(const Problem &problem);
 
 // The problem of one image where the batch alone is left to run time; else the given one.
 Problem of_one_open_image(const Problem &problem);
+
+// That, or the problem of an image's largest part.
+Problem of_known_sizes(const Problem &problem);
 
 }  // namespace kiln

@@ -114,10 +114,10 @@ class OpenSizes(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_resumed_and_replayed(self):
-        self.tuned("--budget", "5c/layer", "--runner", self.runner)
+        self.tuned("--budget", "8c/layer", "--runner", self.runner)
         decided, tried = self.decisions.read_text(), {key(record) for record in self.records()}
-        answer = self.tuned("--budget", "5c/layer", "--runner", self.runner, "--resume")  # all five are there
-        self.assertEqual(answer["problems"][0]["tried"], 5)
+        answer = self.tuned("--budget", "8c/layer", "--runner", self.runner, "--resume")  # all eight are there
+        self.assertEqual(answer["problems"][0]["tried"], 8)
         self.assertEqual({key(record) for record in self.records()}, tried)
         self.assertEqual(self.decisions.read_text(), decided)
         finals = [record for record in self.records() if record.get("final")]
@@ -126,11 +126,11 @@ class OpenSizes(unittest.TestCase):
         # A comparison that was cut off is.
         kept = [record for record in self.records() if record != finals[-1]]
         self.timings.write_text("".join(json.dumps(record) + "\n" for record in kept))
-        self.tuned("--budget", "5c/layer", "--runner", self.runner, "--resume")
+        self.tuned("--budget", "8c/layer", "--runner", self.runner, "--resume")
         self.assertEqual(len([record for record in self.records() if record.get("final")]), len(finals) - 1 + len(finals))
         self.assertEqual(self.decisions.read_text(), decided)
         recorded = self.timings.rename(self.folder / "recorded.jsonl")
-        answer = self.tuned("--budget", "5c/layer", "--replay", recorded)
+        answer = self.tuned("--budget", "8c/layer", "--replay", recorded)
         self.assertEqual(answer["pool"]["drawn"], 0)
         self.assertEqual(self.decisions.read_text(), decided)
         self.assertEqual({key(record) for record in self.records()}, tried)

@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "function_arguments.h"
+#include "function_parts.h"
 #include "kiln/tensor.h"
 #include "nlohmann/json.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
-#include "function_arguments.h"
+#include "function_parts.h"
 #include "kiln/kernel.h"
 #include "kiln/tensor.h"
 

@@ -124,6 +124,53 @@ int32_t kiln_parallel_for(const kiln_threads *threads, kiln_kernel_task task, ui
 int32_t kiln_parallel_for_outer(const kiln_threads *threads, kiln_kernel_task task, uint8_t *closure, int32_t begin,
                                 int32_t count, int32_t within, void *scratch, int64_t scratch_stride);
 
+/* Used by kernels of images of any size: how they are computed in parts of sizes that are known. */
+
+enum { kiln_part_axes = 3, kiln_part_kernels = 3 };
+
+/* A number, or where `index` is not negative, sizes[index]. */
+typedef struct kiln_size {
+    int64_t value, index;
+} kiln_size;
+
+typedef struct kiln_part_axis {
+    kiln_size in, out, pad_begin;
+    int64_t stride;
+    int64_t reach; /* (kernel - 1) * dilation */
+} kiln_part_axis;
+
+/* A kernel of parts, all of one size. */
+typedef struct kiln_part_kernel {
+    int64_t in[kiln_part_axes], out[kiln_part_axes];
+    int64_t cycles; /* an estimate */
+} kiln_part_kernel;
+
+typedef struct kiln_image_parts {
+    int64_t rank, transposed;
+    int64_t x_channels, y_channels, x_element_bytes, y_element_bytes, x_channels_last, y_channels_last;
+    int64_t fill; /* each byte of the padding */
+    int64_t has_residual;
+    int64_t x_bytes, y_bytes; /* that the largest part takes in the scratch, which begins with x, y and residual */
+    int64_t scratch_bytes;    /* of a worker */
+    kiln_size batch;
+    kiln_part_axis axes[kiln_part_axes];
+    int64_t kernel_count;
+    kiln_part_kernel kernels[kiln_part_kernels];
+} kiln_image_parts;
+
+typedef struct kiln_part_tensors {
+    const void *x, *packed, *bias, *residual;
+    const float *scale;
+    void *y;
+} kiln_part_tensors;
+
+/* Computes all images in the parts that are estimated to take the least time, each by a worker: its scratch is the
+ * workspace's at worker * scratch_bytes. Kernels that there are not are null. Defined by the Kiln runtime. */
+int32_t kiln_run_parts(const kiln_image_parts *parts, kiln_run_function large, kiln_run_function middle,
+                       kiln_run_function small, const void *x, const void *packed, const void *bias,
+                       const void *residual, const float *scale, void *y, const int32_t *sizes, void *workspace,
+                       const kiln_threads *threads);
+
 /* NOLINTEND(modernize-use-using) */
 
 #ifdef __cplusplus

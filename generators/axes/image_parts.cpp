@@ -1,0 +1,105 @@
+#include "axes/image_parts.h"
+
+#include <algorithm>
+#include <array>
+
+#include "expressions/arithmetic.h"
+#include "kiln/kernel.h"
+
+namespace kiln {
+namespace {
+
+// Positions of a part along each axis, by the number of axes, the innermost last. Half the size along two axes leaves a
+// quarter of what a part at an image's end computes in vain.
+using Extents = std::array<int64_t, kiln_part_axes>;
+constexpr std::array<std::array<Extents, kiln_part_kernels>, kiln_part_axes> extents_by_rank = {{
+    {{{512, 0, 0}, {128, 0, 0}, {32, 0, 0}}},
+    {{{28, 28, 0}, {14, 14, 0}, {7, 7, 0}}},
+    {{{8, 14, 14}, {4, 14, 14}, {4, 7, 7}}},
+}};
+
+// Above which a part's x and y fall out of the caches that kernels and copies meet in.
+constexpr int64_t most_bytes = 2 << 20;
+
+// Multiplications for each element that is copied, below which the dynamic algorithm is as fast.
+constexpr int64_t least_products = 25;
+
+int64_t floor_div(int64_t a, int64_t b) {
+    return a / b - (a % b < 0 ? 1 : 0);
+}
+
+bool leaves_only_images_open(const Problem &problem) {
+    Problem p = problem;
+    p.batch = 1;
+    bool has_open_axes = false;
+    for (int axis = 0; axis < p.rank; axis++) {
+        has_open_axes = has_open_axes || p.in[axis] == open_size || p.out[axis] == open_size;
+        p.in[axis] = p.out[axis] = 1;
+        p.pad_end[axis] = 0;
+        if (!p.traits().transposed) {
+            p.pad_begin[axis] = 0;
+        }
+    }
+    return has_open_axes && !p.traits().deformable && !p.has_open_sizes();
+}
+
+Problem part_of(const Problem &problem, const Extents &extents) {
+    Problem p = problem;
+    p.batch = 1;
+    for (int axis = 0; axis < p.rank; axis++) {
+        const int64_t stride = p.stride[axis], reach = p.effective_kernel(axis) - 1;
+        const int64_t outputs =
+            p.out[axis] == open_size ? extents[axis] : std::min<int64_t>(extents[axis], p.out[axis]);
+        if (p.traits().transposed) {
+            // A part begins where x's first tap is as far from its first output as in all others.
+            p.out[axis] = (outputs + stride - 1) / stride * stride;
+            p.pad_begin[axis] -= stride * floor_div(p.pad_begin[axis] - reach, stride);
+            p.in[axis] = (p.out[axis] - 1 + p.pad_begin[axis]) / stride + 1;
+        } else {
+            p.out[axis] = outputs;
+            p.in[axis] = (outputs - 1) * stride + reach + 1;
+            p.pad_begin[axis] = 0;
+        }
+        p.pad_end[axis] = 0;
+    }
+    return canonicalize(p);
+}
+
+bool is_worth_copying(const Problem &part) {
+    const int64_t inputs = part.x_elements(), outputs = part.y_elements();
+    const int64_t positions = part.traits().transposed ? part.in_points() : part.out_points();
+    const int64_t outputs_of_group =
+        part.groups > 1 ? part.out_channels / part.groups : ceil_div<int64_t>(part.out_channels, 8) * 8;
+    const int64_t products = part.in_channels * outputs_of_group * part.taps() * positions;
+    int64_t steps = 1;
+    for (int axis = 0; axis < part.rank; axis++) {
+        steps *= part.stride[axis];
+    }
+    return part.taps() > steps && products >= least_products * (inputs + outputs);
+}
+
+bool fits_caches(const Problem &part) {
+    return part.x_elements() * size_of(part.x_type) + part.y_elements() * size_of(part.y_type) <= most_bytes;
+}
+
+}  // namespace
+
+std::vector<Problem> image_parts(const Problem &problem) {
+    if (problem.rank > kiln_part_axes || !leaves_only_images_open(problem)) {
+        return {};
+    }
+    std::vector<Problem> parts;
+    for (const Extents &extents : extents_by_rank[problem.rank - 1]) {
+        const Problem part = part_of(problem, extents);
+        const bool is_new = parts.empty() || part != parts.back();
+        if (validate(part).ok() && is_new && is_worth_copying(part)) {
+            parts.push_back(part);
+        }
+    }
+    while (parts.size() > 1 && !fits_caches(parts[0])) {
+        parts.erase(parts.begin());
+    }
+    return parts;
+}
+
+}  // namespace kiln

@@ -1,0 +1,16 @@
+// Images whose sizes are left to run time as parts of sizes that are known, so that every algorithm is there for them.
+#pragma once
+
+#include <vector>
+
+#include "kiln/problem.h"
+
+namespace kiln {
+
+// The problems of such parts, the largest first, a run taking the size that suits its image. Theirs are outputs without
+// padding, of a ConvTranspose with as much as makes all parts alike. None where all sizes are known, or where more is
+// left open than the batch, sizes of the image and a Conv's pads; nor where so little is computed that copying parts
+// together takes longer than is gained.
+std::vector<Problem> image_parts(const Problem &problem);
+
+}  // namespace kiln

@@ -1,0 +1,157 @@
+// Images in parts, with a kernel of the test's own: what parts are given of x and residual, where y's parts go, by one
+// worker and by several.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "kiln/kernel.h"
+
+namespace {
+
+constexpr int64_t channels = 2, reach = 2, fill = 3;
+
+// What a kernel of parts is told of itself here, for it is a plain function.
+struct Part {
+    int64_t in[2], out[2], stride;
+    bool channels_last;
+};
+Part part_of_kernel[2];
+
+int64_t at(bool channels_last, int64_t c, int64_t row, int64_t column, int64_t rows, int64_t columns) {
+    return channels_last ? (row * columns + column) * channels + c : (c * rows + row) * columns + column;
+}
+
+// y's element is the sum of 3x3 of x's at the stride, and of the residual's. The workspace is written from end to end.
+template <int kernel>
+int32_t sum_up(const void *x, const void *packed, const void *, const void *residual, const void *, const void *,
+               const float *, void *y, const int32_t *, void *workspace, const kiln_threads *threads) {
+    const Part &part = part_of_kernel[kernel];
+    EXPECT_EQ(packed, &channels);
+    EXPECT_EQ(threads, nullptr);
+    std::memset(workspace, 0x77, 64);
+    const auto *const bytes = static_cast<const uint8_t *>(x), *const added = static_cast<const uint8_t *>(residual);
+    for (int64_t c = 0; c < channels; c++) {
+        for (int64_t i = 0; i < part.out[0]; i++) {
+            for (int64_t j = 0; j < part.out[1]; j++) {
+                const int64_t place = at(part.channels_last, c, i, j, part.out[0], part.out[1]);
+                int sum = added[place];
+                for (int64_t tap = 0; tap < 9; tap++) {
+                    sum += bytes[at(part.channels_last, c, i * part.stride + tap / 3, j * part.stride + tap % 3,
+                                    part.in[0], part.in[1])];
+                }
+                static_cast<uint8_t *>(y)[place] = static_cast<uint8_t>(sum);
+            }
+        }
+    }
+    return kiln_ok;
+}
+
+int32_t fail(const void *, const void *, const void *, const void *, const void *, const void *, const float *, void *,
+             const int32_t *, void *, const kiln_threads *) {
+    return kiln_unsupported;
+}
+
+kiln_image_parts parts_of(bool channels_last, int64_t stride) {
+    kiln_image_parts parts = {};
+    parts.rank = 2;
+    parts.x_channels = parts.y_channels = channels;
+    parts.x_element_bytes = parts.y_element_bytes = 1;
+    parts.x_channels_last = parts.y_channels_last = channels_last ? 1 : 0;
+    parts.fill = fill;
+    parts.has_residual = 1;
+    parts.batch = {0, 0};
+    // sizes: batch, two of x, two of y, the rows' pad; the columns' pad is known.
+    parts.axes[0] = {{0, 1}, {0, 3}, {0, 5}, stride, reach};
+    parts.axes[1] = {{0, 2}, {0, 4}, {1, -1}, stride, reach};
+    parts.kernel_count = 2;
+    const int64_t outs[2][2] = {{5, 6}, {2, 3}}, cycles[2] = {30, 10};
+    for (int k = 0; k < 2; k++) {
+        parts.kernels[k].cycles = cycles[k];
+        part_of_kernel[k] = {{}, {}, stride, channels_last};
+        for (int axis = 0; axis < 2; axis++) {
+            parts.kernels[k].out[axis] = part_of_kernel[k].out[axis] = outs[k][axis];
+            parts.kernels[k].in[axis] = part_of_kernel[k].in[axis] = (outs[k][axis] - 1) * stride + reach + 1;
+        }
+    }
+    parts.x_bytes = 512;
+    parts.y_bytes = 64;
+    parts.scratch_bytes = parts.x_bytes + 2 * parts.y_bytes + 64;
+    return parts;
+}
+
+std::vector<uint8_t> numbers(int64_t count, int step) {
+    std::vector<uint8_t> result;
+    for (int64_t i = 0; i < count; i++) {
+        result.push_back(static_cast<uint8_t>(i * step + 1));
+    }
+    return result;
+}
+
+// Runs pieces backwards, worker after worker.
+int32_t run_backwards(void *, kiln_task task, void *closure, int32_t count) {
+    for (int32_t index = count - 1; index >= 0; index--) {
+        if (const int32_t code = task(closure, index, index % 3); code != kiln_ok) return code;
+    }
+    return kiln_ok;
+}
+
+void check(bool channels_last, int64_t stride, const int32_t (&sizes)[6], const kiln_threads *threads) {
+    const kiln_image_parts parts = parts_of(channels_last, stride);
+    const int64_t in[2] = {sizes[1], sizes[2]}, out[2] = {sizes[3], sizes[4]}, pads[2] = {sizes[5], 1};
+    const int64_t x_image = channels * in[0] * in[1], y_image = channels * out[0] * out[1];
+    const std::vector<uint8_t> x = numbers(sizes[0] * x_image, 7), residual = numbers(sizes[0] * y_image, 11);
+    std::vector<uint8_t> y(residual.size()), expected(residual.size());
+    for (int64_t n = 0; n < sizes[0]; n++) {
+        for (int64_t c = 0; c < channels; c++) {
+            for (int64_t i = 0; i < out[0]; i++) {
+                for (int64_t j = 0; j < out[1]; j++) {
+                    const int64_t place = n * y_image + at(channels_last, c, i, j, out[0], out[1]);
+                    int sum = residual[static_cast<size_t>(place)];
+                    for (int64_t tap = 0; tap < 9; tap++) {
+                        const int64_t row = i * stride + tap / 3 - pads[0], column = j * stride + tap % 3 - pads[1];
+                        const bool inside = row >= 0 && row < in[0] && column >= 0 && column < in[1];
+                        sum +=
+                            inside
+                                ? x[static_cast<size_t>(n * x_image + at(channels_last, c, row, column, in[0], in[1]))]
+                                : static_cast<uint8_t>(fill);
+                    }
+                    expected[static_cast<size_t>(place)] = static_cast<uint8_t>(sum);
+                }
+            }
+        }
+    }
+    std::vector<uint64_t> workspace(static_cast<size_t>(parts.scratch_bytes) * 3 / sizeof(uint64_t));
+    ASSERT_EQ(kiln_run_parts(&parts, sum_up<0>, sum_up<1>, nullptr, x.data(), &channels, nullptr, residual.data(),
+                             nullptr, y.data(), sizes, workspace.data(), threads),
+              kiln_ok);
+    EXPECT_EQ(y, expected) << channels_last << " " << stride << ": " << in[0] << "x" << in[1] << " to " << out[0] << "x"
+                           << out[1];
+}
+
+TEST(ImageParts, are_the_whole_image) {
+    const int32_t shapes[][6] = {{1, 5, 6, 5, 6, 1},  {3, 11, 13, 11, 13, 1}, {2, 2, 1, 2, 1, 1}, {1, 3, 3, 9, 12, 4},
+                                 {1, 9, 9, 4, 5, -2}, {0, 4, 4, 4, 4, 1},     {1, 4, 4, 0, 4, 1}, {2, 0, 4, 3, 4, 1}};
+    kiln_threads threads = {nullptr, 3, run_backwards};
+    for (const bool channels_last : {false, true}) {
+        for (const int64_t stride : {1, 2}) {
+            for (const auto &sizes : shapes) {
+                check(channels_last, stride, sizes, nullptr);
+                check(channels_last, stride, sizes, &threads);
+            }
+        }
+    }
+}
+
+TEST(ImageParts, pass_a_kernels_code_on) {
+    const kiln_image_parts parts = parts_of(true, 1);
+    const int32_t sizes[] = {1, 5, 6, 5, 6, 1};
+    const std::vector<uint8_t> x = numbers(channels * 30, 1);
+    std::vector<uint8_t> y(x.size());
+    std::vector<uint64_t> workspace(static_cast<size_t>(parts.scratch_bytes) / sizeof(uint64_t));
+    EXPECT_EQ(kiln_run_parts(&parts, fail, fail, nullptr, x.data(), &channels, nullptr, x.data(), nullptr, y.data(),
+                             sizes, workspace.data(), nullptr),
+              kiln_unsupported);
+}
+
+}  // namespace
