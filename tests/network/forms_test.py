@@ -166,6 +166,16 @@ class Forms(NetworkTest):
         self.assertEqual(set(self.kinds(model)[0]), {"operation"})
         self.verify(model)
 
+    def test_optimised_halves(self):
+        """The numbers that its operators have as attributes are float16 where the tensors are, constants too."""
+        nodes = [helper.make_node("QuickGelu", ["x"], ["g"], domain="com.microsoft"),
+                 helper.make_node("FusedMatMul", ["w", "g"], ["y"], domain="com.microsoft", transB=1, alpha=0.5)]
+        w = numpy_helper.from_array(np.linspace(-1, 1, 24).reshape(4, 6).astype(np.float16), "w")
+        model = model_of(nodes, [value("x", [2, 5, 6], TensorProto.FLOAT16)], [value("y", None, TensorProto.FLOAT16)], [w])
+        model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        self.assertEqual(set(self.kinds(model)[0]), {"operation"})
+        self.verify(model)
+
     def test_layer_normalization_before_it_was_an_operator(self):
         """One kernel for all of its nodes, with differences written once or twice, and squares as powers or products; another
         mean's axis is another thing."""

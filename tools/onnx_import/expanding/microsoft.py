@@ -58,6 +58,11 @@ class Writer:
     def number(self, value, dtype=np.float32):
         return self.add("Constant", value=onnx.numpy_helper.from_array(np.asarray(value, dtype)))
 
+    def number_beside(self, name, value):
+        """A number of a value's type."""
+        kind = onnx.TensorProto.DataType.Value(self.folder.element_type(name) or "FLOAT")
+        return self.add("Constant", value=onnx.helper.make_tensor("", kind, [], [value]))
+
     def rank(self, name):
         rank = self.folder.rank(name)
         if rank is None:
@@ -246,7 +251,7 @@ def fused_matmul(writer):
     if alpha == 1:
         writer.end("MatMul", *sides)
     else:
-        writer.end("Mul", writer.add("MatMul", *sides), writer.number(alpha))
+        writer.end("Mul", writer.add("MatMul", *sides), writer.number_beside(writer.name(0), alpha))
 
 
 # ---- Elementwise, and normalizations
@@ -262,7 +267,7 @@ def gelu(**attributes):
 
 def quick_gelu(writer):
     x, alpha = writer.name(0), writer.attributes.get("alpha", 1.702)
-    scaled = x if alpha == 1 else writer.add("Mul", x, writer.number(alpha))
+    scaled = x if alpha == 1 else writer.add("Mul", x, writer.number_beside(x, alpha))
     writer.end("Mul", x, writer.add("Sigmoid", scaled))
 
 
