@@ -368,7 +368,8 @@ class Rewriting(NetworkTest):
         half = lambda source, name: cast(source, TensorProto.FLOAT16, name)
         norm = [f"n{place}" for place in range(4)]
         nodes = [cast("x", TensorProto.FLOAT16, "h"), node("Conv", ["h", "k"], ["c"]), wide("c"),
-                 node("BatchNormalization", ["c_wide", *norm], ["b"]), node("Sigmoid", ["b"], ["s"]), node("Mul", ["b", "s"], ["a"]),
+                 node("BatchNormalization", ["c_wide", *norm], ["b"]), node("Sigmoid", ["b"], ["s"]),
+                 node("Mul", ["b", "s"], ["a"]),
                  half("a", "d"), node("Conv", ["d", "k"], ["e"]), wide("e"), node("Pad", ["e_wide", "pads", "two"], ["p"]),
                  half("p", "q"), wide("q"), node("LayerNormalization", ["q_wide", "scale", "scale"], ["l"]), half("l", "m"),
                  node("Conv", ["m", "k"], ["f"]), wide("f"), node("Mul", ["f_wide", "scale"], ["g"]),
@@ -380,7 +381,8 @@ class Rewriting(NetworkTest):
                  node("Add", ["o_wide", "places"], ["r"]), half("r", "residual")]
         constants = [numpy_helper.from_array(rng.standard_normal((4, 4, 1, 1)).astype(np.float16), "k"),
                      *(numpy_helper.from_array(rng.uniform(0.5, 1.5, 4).astype(np.float32), name) for name in norm),
-                     random_tensor(rng, "scale", 8), random_tensor(rng, "places", 2, 4, 5, 6), numpy_helper.from_array(np.float32(2), "two"),
+                     random_tensor(rng, "scale", 8), random_tensor(rng, "places", 2, 4, 5, 6),
+                     numpy_helper.from_array(np.float32(2), "two"),
                      numpy_helper.from_array(np.float32(1e-5), "tiny"), integers("pads", 0, 0, 1, 1, 0, 0, 1, 1)]
         outputs = [value(name, None, TensorProto.FLOAT16) for name in ("y", "z", "residual")] + [value("wide", None)]
         model = model_of(nodes, [value("x", [2, 4, 5, 6])], outputs, constants)
@@ -496,8 +498,8 @@ class Rewriting(NetworkTest):
             self.verify(model)
 
     def test_limits_between_bytes(self):
-        """A Relu or Clip behind bytes that a layer makes is the layer's, where no limit is between bytes, and nothing else is the
-        layer's activation already; an operator of bytes has it too."""
+        """A Relu or Clip behind bytes that a layer makes is the layer's, where no limit is between bytes, and nothing else is
+        the layer's activation already; an operator of bytes has it too."""
         rng, nodes, constants, outputs = np.random.default_rng(1), [self.pair("Dequantize", "a", "qx", "x")], [], []
         limits = {"low": 0, "high": 8 * self.SCHEMES["b"][0], "above": 1e3, "between": 8.4 * self.SCHEMES["b"][0]}
         constants += [numpy_helper.from_array(np.float32(number), name) for name, number in limits.items()]
@@ -506,10 +508,12 @@ class Rewriting(NetworkTest):
 
         def add(name, *limit, behind=(), schemes="bb"):
             constants.append(numpy_helper.from_array(rng.integers(-9, 9, [4, 4, 1, 1], np.int8), f"{name}w8"))
-            floats = [self.pair("Dequantize", "b", f"{name}w8", f"{name}w"), node("Conv", ["x", f"{name}w"], [f"{name}0"], name)]
+            floats = [self.pair("Dequantize", "b", f"{name}w8", f"{name}w"),
+                      node("Conv", ["x", f"{name}w"], [f"{name}0"], name)]
             floats += [node(operator, [f"{name}{place}"], [f"{name}{place + 1}"]) for place, operator in enumerate(behind)]
             nodes.extend([*floats, self.pair("Quantize", schemes[0], f"{name}{len(behind)}", f"{name}8"),
-                          self.pair("Dequantize", schemes[0], f"{name}8", f"{name}9"), node(limit[0], [f"{name}9", *limit[1:]], [f"{name}r"]),
+                          self.pair("Dequantize", schemes[0], f"{name}8", f"{name}9"),
+                          node(limit[0], [f"{name}9", *limit[1:]], [f"{name}r"]),
                           self.pair("Quantize", schemes[1], f"{name}r", f"q{name}")])
             outputs.append(f"q{name}")
 
@@ -535,15 +539,18 @@ class Rewriting(NetworkTest):
         rng = np.random.default_rng(1)
         zero = self.SCHEMES["a"][1]
         least = (-128 - zero) * self.SCHEMES["a"][0]
-        constants = [integers("pads", 0, 0, 1, 0, 0, 0, 1, 2), numpy_helper.from_array(rng.integers(-9, 9, [4, 4, 2, 2], np.int8), "qw"),
+        constants = [integers("pads", 0, 0, 1, 0, 0, 0, 1, 2),
+                     numpy_helper.from_array(rng.integers(-9, 9, [4, 4, 2, 2], np.int8), "qw"),
                      *(numpy_helper.from_array(np.float32(number), name)
                        for name, number in (("zero", 0), ("least", least), ("third", self.SCHEMES["a"][0] / 3)))]
         pad = lambda name, *more, **attributes: [node("Pad", ["x", "pads", *more], [f"{name}p"], **attributes),
                                                  self.pair("Quantize", "a", f"{name}p", f"{name}q"),
                                                  self.pair("Dequantize", "a", f"{name}q", f"{name}d")]
-        layer = lambda name: [node("Conv", [f"{name}d", "w"], [f"{name}c"], name), self.pair("Quantize", "b", f"{name}c", f"q{name}")]
+        layer = lambda name: [node("Conv", [f"{name}d", "w"], [f"{name}c"], name),
+                              self.pair("Quantize", "b", f"{name}c", f"q{name}")]
         nodes = [self.pair("Dequantize", "a", "qx", "x"), self.pair("Dequantize", "b", "qw", "w"), *pad("one"), *layer("one"),
-                 *pad("two", "zero"), *layer("two"), *pad("turned", mode="reflect"), *layer("turned"), *pad("more", "third"), *layer("more"),
+                 *pad("two", "zero"), *layer("two"), *pad("turned", mode="reflect"), *layer("turned"),
+                 *pad("more", "third"), *layer("more"),
                  *pad("pool", "least"), node("MaxPool", ["poold"], ["poolm"], kernel_shape=[3, 3]),
                  self.pair("Quantize", "a", "poolm", "qpool")]
         model = self.quantised(nodes, [("qx", [1, 4, 5, 6])], ["qone", "qtwo", "qturned", "qmore", "qpool"], constants)
@@ -553,11 +560,14 @@ class Rewriting(NetworkTest):
 
     def test_bytes_that_are_cast(self):
         """They are turned and cut as bytes, and become floats in the kernel that reads them; each kernel's own."""
-        nodes = [node("Cast", ["image"], ["floats"], to=TensorProto.FLOAT), node("Transpose", ["floats"], ["planes"], perm=[0, 3, 1, 2]),
-                 node("Div", ["planes", "whole"], ["x"]), node("Conv", ["x", "w"], ["y"]), node("Slice", ["floats", "one", "two"], ["s"]),
+        nodes = [node("Cast", ["image"], ["floats"], to=TensorProto.FLOAT),
+                 node("Transpose", ["floats"], ["planes"], perm=[0, 3, 1, 2]),
+                 node("Div", ["planes", "whole"], ["x"]), node("Conv", ["x", "w"], ["y"]),
+                 node("Slice", ["floats", "one", "two"], ["s"]),
                  node("Mul", ["s", "s"], ["squares"]), node("Cast", ["image"], ["halves"], to=TensorProto.FLOAT16),
                  node("Reshape", ["halves", "flat"], ["h"]), node("Relu", ["h"], ["z"])]
-        constants = [random_tensor(np.random.default_rng(1), "w", 4, 3, 3, 3), numpy_helper.from_array(np.float32(255), "whole"),
+        constants = [random_tensor(np.random.default_rng(1), "w", 4, 3, 3, 3),
+                     numpy_helper.from_array(np.float32(255), "whole"),
                      integers("one", 1), integers("two", 2), integers("flat", -1)]
         model = model_of(nodes, [value("image", [2, 8, 9, 3], TensorProto.UINT8)],
                          [value("y", None), value("squares", None), value("z", None, TensorProto.FLOAT16)], constants)
@@ -567,19 +577,21 @@ class Rewriting(NetworkTest):
         self.verify(model)
 
     def test_constants_of_few_channels(self):
-        """Where channels that lie last are fewer than lanes, constants of them are repeated along a row, with which they are one
-        loop; but none where a tensor that the model computes stands on channels alone."""
+        """Where channels that lie last are fewer than lanes, constants of them are repeated along a row, with which they are
+        one loop; but none where a tensor that the model computes stands on channels alone."""
         rng = np.random.default_rng(1)
         nodes = [node("Sub", ["x", "mean"], ["s"]), node("Mul", ["s", "factor"], ["m"]), node("Mul", ["m", "columns"], ["y"]),
                  node("ReduceMax", ["x"], ["largest"], axes=[1, 2]), node("Sub", ["x", "largest"], ["d"]),
                  node("Mul", ["d", "factor"], ["z"]), node("Transpose", ["x"], ["planes"], perm=[0, 3, 1, 2]),
                  node("PRelu", ["planes", "slopes"], ["p"]), node("Transpose", ["p"], ["turned"], perm=[0, 2, 3, 1])]
-        constants = [random_tensor(rng, "mean", 3), random_tensor(rng, "factor", 1, 1, 1, 3), random_tensor(rng, "columns", 7, 1),
+        constants = [random_tensor(rng, "mean", 3), random_tensor(rng, "factor", 1, 1, 1, 3),
+                     random_tensor(rng, "columns", 7, 1),
                      random_tensor(rng, "slopes", 3, 1, 1)]
-        model = model_of(nodes, [value("x", [1, 5, 7, 3])], [value("y", None), value("z", None), value("turned", None)], constants)
+        model = model_of(nodes, [value("x", [1, 5, 7, 3])], [value(name, None) for name in ("y", "z", "turned")], constants)
         texts = [step["operation"] for step in self.kinds(model)[1]["steps"]]
         self.assertEqual(texts, ["map-f32[5x7x3],f32[7x3],f32[7x3],f32[7x3]-f32[1x5x7x3]-mul(mul(sub(a,b),c),d)",
-                                 "reduce-max-f32[1x5x7x3]-f32[1x1x1x3]-a1,2", "map-f32[5x7x3],f32[3],f32[3]-f32[1x5x7x3]-mul(sub(a,b),c)",
+                                 "reduce-max-f32[1x5x7x3]-f32[1x1x1x3]-a1,2",
+                                 "map-f32[5x7x3],f32[3],f32[3]-f32[1x5x7x3]-mul(sub(a,b),c)",
                                  "map-f32[5x7x3],f32[7x3]-f32[1x5x7x3]-leaky_relu(a,b)"])
         self.verify(model)
 
@@ -601,13 +613,19 @@ class Rewriting(NetworkTest):
         layer("Conv", "many", 100, 200, [120, 130, 140, 90], [4, 4, 1, 1], axis=0)
         layer("ConvTranspose", "turned", 100, 200, [120, 130, 140], [4, 3, 2, 2], axis=1)
         layer("Conv", "wide", 0, 2, 130, [4, 4, 1, 1], axis=0)
-        kinds = self.weight_kinds(self.quantised(nodes, [("qx", [1, 4, 5, 6])], ["one_y", "many_y", "turned_y", "wide_y"], constants))
-        self.assertEqual(kinds, {"one": "int8", "many": "int8", "turned": "int8", "wide": "uint8"})
+        constants.append(helper.make_tensor("four", TensorProto.INT4, [6, 3], rng.integers(-8, 8, 18)))
+        nodes += [node("DequantizeLinear", ["four", "a"], ["four_wide"]),
+                  node("MatMul", ["x", "four_wide"], ["four_y"], "four")]
+        model = self.quantised(nodes, [("qx", [1, 4, 5, 6])], ["one_y", "many_y", "turned_y", "wide_y", "four_y"], constants)
+        model.opset_import[0].version = 21
+        self.assertEqual(self.weight_kinds(model),
+                         {"one": "int8", "many": "int8", "turned": "int8", "wide": "uint8", "four": "int8"})
         constants = [numpy_helper.from_array(np.float32(0.1), "s"), numpy_helper.from_array(np.uint8(120), "z")]
         w = weights("w", 10, 250, 128, [4, 4, 3, 3])
         nodes = [node("QLinearConv", ["x", "s", "z", *w, "s", "z"], ["y"], "linear"),
                  node("ConvInteger", ["x", "w", "z", "w_points"], ["sums"], "whole"),
-                 node("MatMulInteger", ["x", weights("m", 10, 120, [3, 2, 1], [6, 3])[0], "z", "m_points"], ["product"], "matrix")]
+                 node("MatMulInteger", ["x", weights("m", 10, 120, [3, 2, 1], [6, 3])[0], "z", "m_points"], ["product"],
+                      "matrix")]
         outputs = [value("y", None, TensorProto.UINT8), *(value(name, None, TensorProto.INT32) for name in ("sums", "product"))]
         model = model_of(nodes, [value("x", [1, 4, 5, 6], TensorProto.UINT8)], outputs, constants)
         self.assertEqual(self.weight_kinds(model), dict.fromkeys(("linear", "whole", "matrix"), "int8"))

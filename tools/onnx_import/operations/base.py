@@ -61,8 +61,8 @@ class Operand:
         self.item, self.dtype, self.shape, self.axes = item, np.dtype(dtype), list(shape), list(axes)
 
     def repeated(self, axes, shape):
-        """Itself where it stands on all or none of these axes of a result of this shape, a constant repeated along those that it
-        lacks; None where that cannot be, or is large."""
+        """Itself where it stands on all or none of these axes of a result of this shape, a constant repeated along those that
+        it lacks; None where that cannot be, or is large."""
         sizes = {axis: size for axis, size in zip(self.axes, self.shape)}
         if len({sizes.get(axis, 1) > 1 for axis in axes}) == 1:
             return self

@@ -14,8 +14,8 @@ from rewriting.repeated import without_repeated_nodes, without_unread_nodes
 from rewriting.scatter import without_known_scatters
 
 PASSES = (without_unread_nodes, with_joined_concats, without_idle_nodes, without_repeated_nodes, without_known_scatters,
-          with_halves, with_own_pads, with_own_crops, with_normalizations, with_halves, with_convolutions, with_ends_at_layers,
-          with_own_factors, with_signed_weights, with_quantized_moves, with_own_pads)
+          with_halves, with_own_pads, with_own_crops, with_normalizations, with_halves, with_signed_weights, with_convolutions,
+          with_ends_at_layers, with_own_factors, with_quantized_moves, with_own_pads)
 
 
 def rewrite(graph):

@@ -1,5 +1,5 @@
-"""Nodes of float32 between Casts from float16 and back, as converters to float16 write those that they will not convert: kernels
-compute float16 in float32, so that they read and make float16 at once, and are fused with what is around them."""
+"""Nodes of float32 between Casts from float16 and back, as converters to float16 write those that they will not convert:
+kernels compute float16 in float32, so that they read and make float16 at once, and are fused with what is around them."""
 
 import math
 

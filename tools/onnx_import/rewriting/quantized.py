@@ -36,21 +36,24 @@ class Scheme(collections.namedtuple("Scheme", "scale zero_point element_type wid
 
 
 # Where nodes have weights of bytes, and their zero points; and the axis of these where the node does not say.
-WEIGHTS = {"DequantizeLinear": (0, 2, 1), "QLinearConv": (3, 5, 0), "ConvInteger": (1, 3, 0)}
+WEIGHTS = {"DequantizeLinear": (0, 2, 1), "QLinearConv": (3, 5, 0), "ConvInteger": (1, 3, 0), "MatMulInteger": (1, 3, -1)}
+WEIGHT_TYPES = (*BYTES, "INT4", "UINT4")
 
 
 def with_signed_weights(graph):
-    """Makes weights of bytes int8 without zero points, where they fit: by others numbers of 16 bits are multiplied."""
+    """Makes weights of bytes, or of halves of them, int8 without zero points, where they fit: by others numbers of 16 bits are
+    multiplied."""
     made, nodes = {}, []
     for node in graph.nodes:
         place, point, axis = WEIGHTS[node.op_type] if is_onnx(node) and node.op_type in WEIGHTS else (0, 0, 0)
         key = input_name(node, place), input_name(node, point), attribute_values(node).get("axis", axis)
-        if point and all(name in graph.constants for name in key[:2]):
+        if point and all(name in graph.constants for name in key[:2] if name):
             if key not in made:
                 made[key] = signed(graph, *key)
             if made[key]:
                 inputs = list(node.input)
-                inputs[place], inputs[point] = made[key]
+                inputs[place] = made[key][0]
+                inputs[point:point + 1] = [made[key][1]] if key[1] else inputs[point:point + 1]
                 node = copied(node, inputs)
         nodes.append(node)
     if any(made.values()):
@@ -58,20 +61,23 @@ def with_signed_weights(graph):
 
 
 def signed(graph, name, point_name, axis):
-    """The names of bytes less their zero points, as int8, and of points that are 0; None where they do not fit or have none."""
-    if graph.element_type(name) not in BYTES:
+    """The names of integers less their zero points, as int8, and of points that are 0; None where they do not fit, or are
+    so already."""
+    if graph.element_type(name) not in WEIGHT_TYPES:
         return None
     try:
-        values, points = (np.asarray(graph.value(item)).astype(np.int16) for item in (name, point_name))
+        values = np.asarray(graph.value(name)).astype(np.int16)
+        points = np.asarray(graph.value(point_name)).astype(np.int16) if point_name else np.zeros([], np.int16)
     except NodeError:  # whoever takes the node tells it
         return None
-    if points.ndim == 1 and points.size > 1:
-        if not -values.ndim <= axis < values.ndim or values.shape[axis] != points.size:
-            return None
-        values = np.moveaxis(np.moveaxis(values, axis, -1) - points, -1, axis)
-    elif points.size == 1:
+    if points.size == 1:
         values = values - points.reshape(-1)[0]
-    if not points.any() or (points.ndim > 1 and points.size > 1) or not values.size or values.min() < -128 or values.max() > 127:
+    elif points.ndim == 1 and -values.ndim <= axis < values.ndim and values.shape[axis] == points.size:
+        values = np.moveaxis(np.moveaxis(values, axis, -1) - points, -1, axis)
+    else:
+        return None
+    is_so = graph.element_type(name) in BYTES and not points.any()
+    if is_so or not values.size or values.min() < -128 or values.max() > 127:
         return None
     new = f"{name}/signed/{point_name}/{axis}", f"{point_name}/none"
     graph.add_constant(new[0], np.ascontiguousarray(values.astype(np.int8)))
@@ -80,8 +86,8 @@ def signed(graph, name, point_name, axis):
 
 
 def has_limits_in_front(graph):
-    """Whether a Relu or Clip was moved in front of the QuantizeLinear and DequantizeLinear that it reads: what makes their tensor
-    may be a layer, which has it as its activation. Where the limits are bytes, or beyond these, it makes the same of either."""
+    """Whether a Relu or Clip was moved in front of the QuantizeLinear and DequantizeLinear that it reads: what makes their
+    tensor is a layer, which has it as its activation. Where its limits are bytes, or beyond these, it makes the same."""
     moved = {}
     for node in graph.nodes:
         dequantize = graph.makers.get(node.input[0]) if is_onnx(node) and node.op_type in ("Relu", "Clip") else None
@@ -104,15 +110,17 @@ def has_limits_in_front(graph):
 
 
 def is_of_layer(graph, quantize):
-    """Whether a QuantizeLinear alone reads a layer's result, or what factors and sums make of one: what is in front of it may be
-    the layer's activation."""
+    """Whether a QuantizeLinear alone reads a layer's result, or what factors and sums make of one: what is in front of it
+    may be the layer's activation."""
     name = quantize.input[0]
     for _ in range(MOST_FACTORS):
         node = graph.makers.get(name)
-        if node is None or graph.only_reader(name) is None or not (is_layer(node) or (is_onnx(node) and node.op_type in AFFINE)):
+        if node is None or graph.only_reader(name) is None:
             return False
         if is_layer(node):
             return True
+        if not is_onnx(node) or node.op_type not in AFFINE:
+            return False
         name = next((other for other in node.input if other not in graph.constants), "")
     return False
 
@@ -157,8 +165,9 @@ def are_bytes(graph, node, scheme):
 
 def is_byte(scheme, number):
     """A byte stands for a number, or it is beyond all of them."""
-    ends = [scheme.float_of(byte) for byte in (scheme.byte_of(-np.inf), scheme.byte_of(np.inf))]
-    return not ends[0] < number < ends[1] or bool(np.isclose(scheme.float_of(scheme.byte_of(number)), number, rtol=1e-6, atol=0))
+    low, high = (scheme.float_of(scheme.byte_of(end)) for end in (-np.inf, np.inf))
+    nearest = scheme.float_of(scheme.byte_of(number))
+    return not low < number < high or bool(np.isclose(nearest, number, rtol=1e-6, atol=0))
 
 
 def with_quantized_moves(graph):
