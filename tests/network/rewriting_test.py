@@ -557,6 +557,11 @@ class Rewriting(NetworkTest):
         network = self.kinds(model)[1]
         self.assertEqual(self.texts(network), ["layer", "layer", "copy", "layer", "layer", "pool"])
         self.verify(model)
+        # By NaN, which no byte stands for, floats are padded.
+        nodes = [self.pair("Dequantize", "a", "qx", "x"), *pad("nan", "nan")[:1], node("Clip", ["nanp", "nan"], ["y"])]
+        constants = [constants[0], numpy_helper.from_array(np.float32(np.nan), "nan")]
+        model = self.quantised(nodes, [("qx", [1, 4, 5, 6])], ["y"], constants)
+        self.assertEqual(self.texts(self.kinds(model)[1]), ["map", "copy", "map"])
 
     def test_bytes_that_are_cast(self):
         """They are turned and cut as bytes, and become floats in the kernel that reads them; each kernel's own."""

@@ -26,8 +26,10 @@ class Scheme(collections.namedtuple("Scheme", "scale zero_point element_type wid
     """How a tensor is quantised as a whole, and the type of its floats; schemes that are equal give the same bytes."""
 
     def byte_of(self, number):
-        """What a float is quantised to."""
+        """What a float is quantised to; NaN, as by kernels, to the least number."""
         limits = np.iinfo(NUMPY_TYPES[self.element_type])
+        if np.isnan(number):
+            return int(limits.min)
         quotient = np.rint(np.float32(number) / np.float32(self.scale)) if np.isfinite(number) else number
         return int(min(max(quotient + self.zero_point, limits.min), limits.max))
 
@@ -167,7 +169,7 @@ def is_byte(scheme, number):
     """A byte stands for a number, or it is beyond all of them."""
     low, high = (scheme.float_of(scheme.byte_of(end)) for end in (-np.inf, np.inf))
     nearest = scheme.float_of(scheme.byte_of(number))
-    return not low < number < high or bool(np.isclose(nearest, number, rtol=1e-6, atol=0))
+    return number <= low or number >= high or bool(np.isclose(nearest, number, rtol=1e-6, atol=0))
 
 
 def with_quantized_moves(graph):
