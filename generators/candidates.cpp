@@ -62,9 +62,9 @@ Decision serial_decision(const Decision &decision) {
 
 std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const TargetModel &target) {
     const Decision taken = default_decision(problem, target);
-    const Problem simplified = simplify_problem(problem);
     std::vector<CandidateSpace> spaces;
     for (const Algorithm &algorithm : algorithms()) {
+        const Problem simplified = simplification_by(algorithm.name, problem).problem;
         if (algorithm.is_definition || !algorithm.applies_on(simplified, target)) {
             continue;
         }
@@ -95,7 +95,7 @@ std::optional<ScheduleNumbers> CandidateSpace::draw(const Problem &problem, std:
 
 std::optional<double> estimated_cycles(const Problem &problem, const Decision &decision, const TargetModel &target) {
     const Algorithm &algorithm = find_algorithm(decision.algorithm);
-    const Problem simplified = simplify_problem(problem);
+    const Problem simplified = simplification_by(decision.algorithm, problem).problem;
     if (algorithm.cycles == nullptr || simplified.has_open_sizes()) {
         return std::nullopt;
     }

@@ -45,14 +45,22 @@ std::string unsupported_part(const Problem &given, const TargetModel &target) {
     return "";
 }
 
+Problem problem_by(const Algorithm &algorithm, const Problem &problem) {
+    return algorithm.reads_open_sizes ? problem : simplify_problem(problem);
+}
+
 }  // namespace
+
+Simplification simplification_by(const std::string &algorithm, const Problem &problem) {
+    return find_algorithm(algorithm).reads_open_sizes ? without_simplification(problem) : simplification_of(problem);
+}
 
 Decision default_decision(const Problem &problem, const TargetModel &target) {
     if (const std::string part = unsupported_part(problem, target); !part.empty()) {
         throw std::invalid_argument(part);
     }
-    const Problem simplified = simplify_problem(problem);
     for (const Algorithm &algorithm : algorithms()) {
+        const Problem simplified = problem_by(algorithm, problem);
         if (algorithm.applies_on(simplified, target) &&
             (algorithm.is_profitable == nullptr || algorithm.is_profitable(simplified, target))) {
             return {algorithm.name, algorithm.default_schedule(simplified, target)};
@@ -63,7 +71,7 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
 
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target, const std::string &name) {
     const Algorithm &algorithm = find_algorithm(name);
-    const Problem simplified = simplify_problem(problem);
+    const Problem simplified = problem_by(algorithm, problem);
     if (!unsupported_part(problem, target).empty() || !algorithm.applies_on(simplified, target)) {
         return std::nullopt;
     }
@@ -84,7 +92,7 @@ std::optional<Decision> fallback_decision(const Problem &problem, const TargetMo
         } else {
             const std::string plain = algorithm.plain_schedule == nullptr
                                           ? failed.schedule
-                                          : algorithm.plain_schedule(simplify_problem(problem), target);
+                                          : algorithm.plain_schedule(problem_by(algorithm, problem), target);
             return plain == failed.schedule ? definition : Decision{algorithm.name, plain};
         }
     }
@@ -98,7 +106,7 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
                                     std::to_string(algorithm.revision) + ", the decision at " +
                                     std::to_string(revision));
     }
-    const Problem simplified = simplify_problem(problem);
+    const Problem simplified = problem_by(algorithm, problem);
     if (target != nullptr && algorithm.applies(simplified) && !algorithm.applies_on(simplified, *target)) {
         throw std::invalid_argument("algorithm " + decision.algorithm + " is not for " + target->name);
     }
@@ -109,8 +117,9 @@ void check_decision(const Problem &problem, const Decision &decision, int revisi
 }
 
 std::string emulation_note(const Problem &problem, const Decision &decision) {
-    const Halide::Type packed =
-        find_algorithm(decision.algorithm).read(decision.schedule)->packed_type(simplify_problem(problem));
+    const Halide::Type packed = find_algorithm(decision.algorithm)
+                                    .read(decision.schedule)
+                                    ->packed_type(simplification_by(decision.algorithm, problem).problem);
     if (problem.is_quantized()) {
         return packed.bits() == 16 ? "8-bit products are computed in 16 bits" : "";
     }
@@ -155,8 +164,9 @@ std::string complete_schedule(const Decision &decision) {
 }
 
 std::optional<int64_t> packed_weight_bytes(const Problem &problem, const Decision &decision) try {
-    const auto bytes = Halide::Internal::as_const_int(
-        packed_bytes(simplify_problem(problem), *find_algorithm(decision.algorithm).read(decision.schedule)));
+    const auto bytes =
+        Halide::Internal::as_const_int(packed_bytes(simplification_by(decision.algorithm, problem).problem,
+                                                    *find_algorithm(decision.algorithm).read(decision.schedule)));
     return bytes ? std::optional<int64_t>(*bytes) : std::nullopt;
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "axes/simplify_problem.h"
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -47,6 +48,9 @@ std::string emulation_note(const Problem &problem, const Decision &decision);
 // A decision in today's names: decisions and records of one release before call some algorithms, and numbers of
 // schedules, otherwise. `renamed`, where it is not null, is told of each: "algorithm tiles is called amx now".
 Decision current_names(const Decision &decision, std::vector<std::string> *renamed = nullptr);
+
+// The problem as the algorithm's kernels compute it: simplified, but for one that reads open sizes when it runs.
+Simplification simplification_by(const std::string &algorithm, const Problem &problem);
 
 // The revision of an algorithm, for decisions and manifests.
 int algorithm_revision(const std::string &algorithm);

@@ -136,7 +136,7 @@ bool read_weights(const Halide::Module &module) {
 void patch_functions(Halide::Module &module, const KernelRequest &request, const std::string &part) {
     const char *byte_dot = request.target->byte_dot;
     const std::unique_ptr<const Implementation> implementation = read(request.decision);
-    const Problem problem = simplify_problem(request.problem);
+    const Problem problem = simplification_by(request.decision.algorithm, request.problem).problem;
     const SharedPrefetches shared = implementation->shared_prefetches(problem);
     int tiles = 0, byte_dots = 0, fetching_tiles = 0;
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
@@ -245,7 +245,7 @@ bool adds_residual_in_place(const Problem &problem, const Halide::Module &kernel
 // Appends a kernel for the problem, of the request's decision.
 Scratch append_kernel(Halide::Module &module, const KernelRequest &request, const Halide::Module &lowered,
                       const std::string &symbol) {
-    const Problem problem = simplify_problem(request.problem);
+    const Problem problem = simplification_by(request.decision.algorithm, request.problem).problem;
     const std::vector<TensorLayout> tensors = kernel_tensors(problem, *read(request.decision), Sizes(problem));
     return append_flat(module, lowered, symbol, kernel_signature(problem, tensors));
 }
@@ -291,7 +291,7 @@ Scratch append_parts(Halide::Module &module, const KernelRequest &request) {
 
 // Appends the function that a request is for, `kernel` being its problem's, or one image's.
 Scratch append_run(Halide::Module &module, const KernelRequest &request, const Halide::Module &kernel) {
-    const Simplification simplification = simplification_of(request.problem);
+    const Simplification simplification = simplification_by(request.decision.algorithm, request.problem);
     if (simplification.is_of_part) {
         return append_parts(module, request);
     }
@@ -342,7 +342,7 @@ std::string halide_version() {
 KernelFacts generate_kernel(const KernelRequest &request, const std::string &object_file) try {
     // Without the lowering's no_asserts, so that a failed parallel_for is passed on.
     Halide::Module module(request.symbol, host_target(*request.target).with_feature(Target::NoRuntime));
-    const Simplification simplification = simplification_of(request.problem);
+    const Simplification simplification = simplification_by(request.decision.algorithm, request.problem);
     const Problem &simplified = simplification.problem;
     const std::unique_ptr<const Implementation> implementation = read(request.decision);
     const std::string pack = request.symbol + "_pack";

@@ -9,6 +9,7 @@
 
 #include "algorithms/algorithm.h"
 #include "axes/simplify_problem.h"
+#include "decision.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
 #include "kiln/kernel.h"
@@ -42,7 +43,7 @@ class Kernel : public Halide::Generator<Kernel> {
     GeneratorParam<std::string> part{"part", "kernel"};
 
     void configure() {
-        simplification = kiln::simplification_of(parse_problem(problem_text));
+        simplification = kiln::simplification_by(algorithm_name, parse_problem(problem_text));
         problem = simplification.problem;
         implementation = kiln::find_algorithm(algorithm_name).read(schedule_text);
         for (int i = 0; i < kiln::open_sizes(problem); i++) {

@@ -29,7 +29,7 @@ WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, con
                            bool has_zero_points) try
     : function_(std::make_unique<Function>()) {
     Function &function = *function_;
-    const Simplification simplification = simplification_of(problem);
+    const Simplification simplification = simplification_by(decision.algorithm, problem);
     const Problem &simplified = simplification.problem, &of_weights = simplification.of_weights;
     for (size_t d = 0; d < 2; d++) {
         function.shape.emplace_back(0, static_cast<int>(problem.w_channels()[d]), static_cast<int>(strides[d]));

@@ -71,6 +71,8 @@ struct Algorithm {
     const char *former_name = "";  // in decisions and records of one release before; "" where that is no other
     int revision = 1;              // a decision made for another revision no longer counts
     const char *summary = "";
+    // Whether its kernels read all that is left open when they run: others have images, or their parts, of known sizes.
+    bool reads_open_sizes = false;
     // Whether it is the operator's own definition: it only stands in, where all others fail, and is not tuned.
     bool is_definition = false;
     bool (*applies)(const Problem &problem) = nullptr;

@@ -21,8 +21,9 @@ constexpr std::array<std::array<Extents, kiln_part_kernels>, kiln_part_axes> ext
 // Above which a part's x and y fall out of the caches that kernels and copies meet in.
 constexpr int64_t most_bytes = 2 << 20;
 
-// Multiplications for each element that is copied, below which the dynamic algorithm is as fast.
-constexpr int64_t least_products = 25;
+// Multiplications for each element that is copied, below which the dynamic algorithm is as fast: its vectors are full
+// of depthwise channels, and half empty where there are few.
+constexpr int64_t least_products = 9, least_depthwise_products = 25;
 
 int64_t floor_div(int64_t a, int64_t b) {
     return a / b - (a % b < 0 ? 1 : 0);
@@ -75,7 +76,9 @@ bool is_worth_copying(const Problem &part) {
     for (int axis = 0; axis < part.rank; axis++) {
         steps *= part.stride[axis];
     }
-    return part.taps() > steps && products >= least_products * (inputs + outputs);
+    const bool is_depthwise = part.in_channels == part.groups;
+    const int64_t least = is_depthwise ? least_depthwise_products : least_products;
+    return part.taps() > steps && products >= least * (inputs + outputs);
 }
 
 bool fits_caches(const Problem &part) {

@@ -144,9 +144,13 @@ Problem of_known_sizes(const Problem &problem) {
     return parts.empty() ? of_one_open_image(problem) : parts[0];
 }
 
+Simplification without_simplification(const Problem &problem) {
+    return {problem, problem, {}, std::vector<int64_t>(static_cast<size_t>(problem.rank), 0)};
+}
+
 Simplification simplification_of(const Problem &given) {
     const Problem problem = of_known_sizes(given);
-    Simplification result = {problem, problem, {}, std::vector<int64_t>(static_cast<size_t>(problem.rank), 0)};
+    Simplification result = without_simplification(problem);
     result.is_of_part = problem != of_one_open_image(given);
     result.is_of_one_image = problem != given && !result.is_of_part;
     Problem &p = result.problem;

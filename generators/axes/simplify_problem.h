@@ -29,6 +29,8 @@ struct Simplification {
     bool is_of_part = false;          // of images whose sizes a run says
 };
 Simplification simplification_of(const Problem &problem);
+// The given problem as it is.
+Simplification without_simplification(const Problem &problem);
 
 // The problem of one image where the batch alone is left to run time; else the given one.
 Problem of_one_open_image(const Problem &problem);

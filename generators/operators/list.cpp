@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "algorithms/algorithm.h"
+#include "axes/simplify_problem.h"
 #include "operators/complete_phases.h"
 #include "operators/implementations.h"
 #include "operators/implementations_gpu.h"
@@ -50,8 +51,10 @@ constexpr Algorithm list[] = {
     row<Dynamic>({.name = "dynamic",
                   .former_name = "open",
                   .summary = "any of the problem's numbers read at run time, products summed in order",
+                  .reads_open_sizes = true,
                   .applies = [](const Problem &p) { return !p.traits().deformable && p.has_open_sizes(); },
-                  .runs_on = is_processor}),
+                  .runs_on = is_processor,
+                  .is_profitable = [](const Problem &p, const TargetModel &) { return of_known_sizes(p) == p; }}),
     row<Depthwise>({.name = "depthwise",
                     .revision = 2,
                     .summary = "each channel by itself, its taps unrolled",
