@@ -2,12 +2,11 @@
 
 from rewriting.behind_views import with_ends_at_layers
 from rewriting.concats import with_joined_concats
-from rewriting.cropping import with_own_crops
 from rewriting.halves import with_halves
 from rewriting.idle import without_idle_nodes
 from rewriting.linear import with_convolutions
 from rewriting.normalization import with_normalizations
-from rewriting.padding import with_own_pads
+from rewriting.padding import with_own_crops, with_own_pads
 from rewriting.products import with_own_factors
 from rewriting.quantized import with_quantized_moves, with_signed_weights
 from rewriting.repeated import without_repeated_nodes, without_unread_nodes
