@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "axes/image_parts.h"
 #include "expressions/arithmetic.h"
 #include "expressions/sizes.h"
 #include "function_parts.h"
@@ -62,6 +63,7 @@ kiln_image_parts table_of(const Problem &problem, const std::vector<PartKernel> 
     t.x_channels_last = problem.x_layout == Layout::nxc ? 1 : 0;
     t.y_channels_last = problem.y_layout == Layout::nxc ? 1 : 0;
     t.fill = problem.x_zero_point & 0xff;
+    t.pointwise = is_pointwise(problem) ? 1 : 0;
     t.has_residual = problem.residual ? 1 : 0;
     t.batch = size_from(sizes.batch);
     for (int axis = 0; axis < problem.rank; axis++) {

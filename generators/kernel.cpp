@@ -372,7 +372,8 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         function.body.accept(&collect);
     }
     facts.launches = collect.launches;
-    facts.residual_in_place = !request.target->is_gpu() && adds_residual_in_place(simplified, kernel);
+    facts.residual_in_place =
+        !request.target->is_gpu() && !simplification.is_of_part && adds_residual_in_place(simplified, kernel);
     if (request.plain_registers && !implementation->uses_matrix_tiles()) {
         use_basic_registers();
     }

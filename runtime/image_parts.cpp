@@ -107,11 +107,9 @@ Copy copy_of(const Run &run, bool of_x, const int64_t (&at)[most_axes]) {
 enum class Way { gather, scatter };
 
 // Copies all channels of image `n` of a tensor, the part at `part`.
-void copy_channels(Way way, const Copy &copy, int64_t channels, bool channels_last, char *part, char *image,
-                   int64_t n) {
-    const int64_t part_bytes = bytes_of(copy.part, copy.part_steps),
-                  image_bytes = bytes_of(copy.image, copy.image_steps);
-    const int64_t planes = channels_last ? 1 : channels;
+void copy_channels(Way way, const Copy &copy, int64_t planes, char *part, char *image, int64_t n) {
+    const int64_t part_bytes = bytes_of(copy.part, copy.part_steps);
+    const int64_t image_bytes = bytes_of(copy.image, copy.image_steps);
     if (image_bytes > 0) image += n * planes * image_bytes;
     for (int64_t c = 0; c < planes; c++) {
         if (way == Way::gather) {
@@ -122,6 +120,26 @@ void copy_channels(Way way, const Copy &copy, int64_t channels, bool channels_la
         part += part_bytes;
         if (image_bytes > 0) image += image_bytes;
     }
+}
+
+// Where in image `n` of a tensor whose channels are innermost the part is, if it lies together there; else null.
+char *place_in_image(const Copy &copy, int64_t planes, char *image, int64_t n) {
+    bool lies_together = planes == 1;
+    int64_t place = n * bytes_of(copy.image, copy.image_steps);
+    for (int axis = 0; axis < copy.rank; axis++) {
+        const bool is_inside = copy.origin[axis] >= 0 && copy.origin[axis] + copy.part[axis] <= copy.image[axis];
+        lies_together = lies_together && is_inside && (axis == copy.rank - 1 || copy.part[axis] == 1);
+        place += copy.origin[axis] * copy.image_steps[axis];
+    }
+    return lies_together ? image + place : nullptr;
+}
+
+// What a part reads: in the image, or copied to `scratch`.
+const void *input(const Copy &copy, int64_t planes, char *scratch, const void *tensor, int64_t n) {
+    char *const image = static_cast<char *>(const_cast<void *>(tensor));
+    if (const char *const place = place_in_image(copy, planes, image, n)) return place;
+    copy_channels(Way::gather, copy, planes, scratch, image, n);
+    return scratch;
 }
 
 int32_t run_part(void *scratch, int32_t index, uint8_t *closure) {
@@ -135,24 +153,37 @@ int32_t run_part(void *scratch, int32_t index, uint8_t *closure) {
     }
     char *const x = static_cast<char *>(scratch), *const y = x + parts.x_bytes, *const residual = y + parts.y_bytes;
     char *const workspace = residual + (parts.has_residual != 0 ? parts.y_bytes : 0);
-    const Copy of_x = copy_of(run, true, at), of_y = copy_of(run, false, at);
-    const bool x_last = parts.x_channels_last != 0, y_last = parts.y_channels_last != 0;
-    copy_channels(Way::gather, of_x, parts.x_channels, x_last, x, static_cast<char *>(const_cast<void *>(tensors.x)),
-                  n);
-    if (parts.has_residual != 0) {
-        copy_channels(Way::gather, of_y, parts.y_channels, y_last, residual,
-                      static_cast<char *>(const_cast<void *>(tensors.residual)), n);
-    }
-    const int32_t code = run.function(x, tensors.packed, tensors.bias, residual, nullptr, nullptr, tensors.scale, y,
-                                      nullptr, workspace, nullptr);
-    if (code == kiln_ok) {
-        copy_channels(Way::scatter, of_y, parts.y_channels, y_last, y, static_cast<char *>(tensors.y), n);
-    }
+    const int64_t x_planes = parts.x_channels_last != 0 ? 1 : parts.x_channels;
+    const int64_t y_planes = parts.y_channels_last != 0 ? 1 : parts.y_channels;
+    const Copy of_y = copy_of(run, false, at);
+    const void *const read = input(copy_of(run, true, at), x_planes, x, tensors.x, n);
+    const void *const added = parts.has_residual != 0 ? input(of_y, y_planes, residual, tensors.residual, n) : nullptr;
+    char *const image = static_cast<char *>(tensors.y), *const place = place_in_image(of_y, y_planes, image, n);
+    const int32_t code = run.function(read, tensors.packed, tensors.bias, added, nullptr, nullptr, tensors.scale,
+                                      place != nullptr ? place : y, nullptr, workspace, nullptr);
+    if (code == kiln_ok && place == nullptr) copy_channels(Way::scatter, of_y, y_planes, y, image, n);
     return code;
 }
 
 int64_t value_of(const kiln_size &size, const int32_t *sizes) {
     return size.index < 0 ? size.value : sizes[size.index];
+}
+
+// Makes one row of an image's positions where y's are x's, and of all images' where channels are innermost.
+void join_axes(Run &run, int64_t &images) {
+    const int last = static_cast<int>(run.parts->rank) - 1;
+    int64_t positions = 1;
+    for (int axis = 0; axis <= last; axis++) {
+        if (run.in[axis] != run.out[axis]) return;
+        positions *= run.in[axis];
+    }
+    std::fill(run.in, run.in + last, 1);
+    std::fill(run.out, run.out + last, 1);
+    if (run.parts->x_channels_last != 0 && run.parts->y_channels_last != 0) {
+        positions *= images;
+        images = 1;
+    }
+    run.in[last] = run.out[last] = positions;
 }
 
 }  // namespace
@@ -170,10 +201,12 @@ int32_t kiln_run_parts(const kiln_image_parts *parts, kiln_run_function large, k
         run.out[axis] = value_of(parts->axes[axis].out, sizes);
         run.pad_begin[axis] = value_of(parts->axes[axis].pad_begin, sizes);
     }
+    int64_t images = value_of(parts->batch, sizes);
+    if (parts->pointwise != 0) join_axes(run, images);
     const kiln_run_function functions[kiln_part_kernels] = {large, middle, small};
     int64_t least = 0, count = 0;
     for (int64_t k = 0; k < parts->kernel_count; k++) {
-        int64_t counts[most_axes] = {}, all = value_of(parts->batch, sizes);
+        int64_t counts[most_axes] = {}, all = images;
         for (int64_t axis = 0; axis < parts->rank; axis++) {
             counts[axis] = ceil_div(run.out[axis], parts->kernels[k].out[axis]);
             all *= counts[axis];

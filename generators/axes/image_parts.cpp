@@ -18,12 +18,17 @@ constexpr std::array<std::array<Extents, kiln_part_kernels>, kiln_part_axes> ext
     {{{8, 14, 14}, {4, 14, 14}, {4, 7, 7}}},
 }};
 
+// Of positions side by side, along the innermost axis.
+constexpr std::array<int64_t, kiln_part_kernels> pointwise_extents = {448, 112, 28};
+
 // Above which a part's x and y fall out of the caches that kernels and copies meet in.
 constexpr int64_t most_bytes = 2 << 20;
 
 // Multiplications for each element that is copied, below which the dynamic algorithm is as fast: its vectors are full
 // of depthwise channels, and half empty where there are few.
 constexpr int64_t least_products = 9, least_depthwise_products = 25;
+// Channels last nothing is copied of most parts that are rows; channels first the dynamic algorithm copies as much.
+constexpr int64_t least_pointwise_products = 4;
 
 int64_t floor_div(int64_t a, int64_t b) {
     return a / b - (a % b < 0 ? 1 : 0);
@@ -50,7 +55,7 @@ Problem part_of(const Problem &problem, const Extents &extents) {
     for (int axis = 0; axis < p.rank; axis++) {
         const int64_t stride = p.stride[axis], reach = p.effective_kernel(axis) - 1;
         const int64_t outputs =
-            p.out[axis] == open_size ? extents[axis] : std::min<int64_t>(extents[axis], p.out[axis]);
+            p.out[axis] == open_size || is_pointwise(p) ? extents[axis] : std::min<int64_t>(extents[axis], p.out[axis]);
         if (p.traits().transposed) {
             // A part begins where x's first tap is as far from its first output as in all others.
             p.out[axis] = (outputs + stride - 1) / stride * stride;
@@ -66,7 +71,8 @@ Problem part_of(const Problem &problem, const Extents &extents) {
     return canonicalize(p);
 }
 
-bool is_worth_copying(const Problem &part) {
+// `is_row`: whether parts are of a row of positions.
+bool is_worth_copying(const Problem &part, bool is_row) {
     const int64_t inputs = part.x_elements(), outputs = part.y_elements();
     const int64_t positions = part.traits().transposed ? part.in_points() : part.out_points();
     const int64_t outputs_of_group =
@@ -76,8 +82,12 @@ bool is_worth_copying(const Problem &part) {
     for (int axis = 0; axis < part.rank; axis++) {
         steps *= part.stride[axis];
     }
-    const bool is_depthwise = part.in_channels == part.groups;
+    const bool is_depthwise = part.groups > 1 && part.in_channels == part.groups;
     const int64_t least = is_depthwise ? least_depthwise_products : least_products;
+    if (is_row) {
+        const bool is_in_place = part.x_layout == Layout::nxc && part.y_layout == Layout::nxc;
+        return !is_depthwise && (is_in_place || products >= least_pointwise_products * (inputs + outputs));
+    }
     return part.taps() > steps && products >= least * (inputs + outputs);
 }
 
@@ -85,17 +95,36 @@ bool fits_caches(const Problem &part) {
     return part.x_elements() * size_of(part.x_type) + part.y_elements() * size_of(part.y_type) <= most_bytes;
 }
 
+Extents extents_of(const Problem &problem, int size) {
+    Extents extents = {};
+    if (is_pointwise(problem)) {
+        std::fill_n(extents.begin(), problem.rank - 1, 1);
+        extents[problem.rank - 1] = pointwise_extents[size];
+    } else {
+        extents = extents_by_rank[problem.rank - 1][size];
+    }
+    return extents;
+}
+
 }  // namespace
+
+bool is_pointwise(const Problem &problem) {
+    bool result = !problem.traits().deformable;
+    for (int axis = 0; axis < problem.rank; axis++) {
+        result = result && problem.kernel[axis] == 1 && problem.stride[axis] == 1 && problem.pad_begin[axis] == 0;
+    }
+    return result;
+}
 
 std::vector<Problem> image_parts(const Problem &problem) {
     if (problem.rank > kiln_part_axes || !leaves_only_images_open(problem)) {
         return {};
     }
     std::vector<Problem> parts;
-    for (const Extents &extents : extents_by_rank[problem.rank - 1]) {
-        const Problem part = part_of(problem, extents);
+    for (int size = 0; size < kiln_part_kernels; size++) {
+        const Problem part = part_of(problem, extents_of(problem, size));
         const bool is_new = parts.empty() || part != parts.back();
-        if (validate(part).ok() && is_new && is_worth_copying(part)) {
+        if (validate(part).ok() && is_new && is_worth_copying(part, is_pointwise(problem))) {
             parts.push_back(part);
         }
     }

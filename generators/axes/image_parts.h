@@ -13,4 +13,8 @@ namespace kiln {
 // together takes longer than is gained.
 std::vector<Problem> image_parts(const Problem &problem);
 
+// Whether every output is of the input at its own place, so that an image's positions are one row of them; where y ends
+// elsewhere than x, a run finds that they are not.
+bool is_pointwise(const Problem &problem);
+
 }  // namespace kiln

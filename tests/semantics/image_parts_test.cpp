@@ -9,11 +9,11 @@
 
 namespace {
 
-constexpr int64_t channels = 2, reach = 2, fill = 3;
+constexpr int64_t channels = 2, fill = 3;
 
 // What a kernel of parts is told of itself here, for it is a plain function.
 struct Part {
-    int64_t in[2], out[2], stride;
+    int64_t in[2], out[2], stride, taps;
     bool channels_last;
 };
 Part part_of_kernel[2];
@@ -22,7 +22,8 @@ int64_t at(bool channels_last, int64_t c, int64_t row, int64_t column, int64_t r
     return channels_last ? (row * columns + column) * channels + c : (c * rows + row) * columns + column;
 }
 
-// y's element is the sum of 3x3 of x's at the stride, and of the residual's. The workspace is written from end to end.
+// y's element is the sum of taps x taps of x's at the stride, and of the residual's. The workspace is written from end
+// to end.
 template <int kernel>
 int32_t sum_up(const void *x, const void *packed, const void *, const void *residual, const void *, const void *,
                const float *, void *y, const int32_t *, void *workspace, const kiln_threads *threads) {
@@ -36,9 +37,9 @@ int32_t sum_up(const void *x, const void *packed, const void *, const void *resi
             for (int64_t j = 0; j < part.out[1]; j++) {
                 const int64_t place = at(part.channels_last, c, i, j, part.out[0], part.out[1]);
                 int sum = added[place];
-                for (int64_t tap = 0; tap < 9; tap++) {
-                    sum += bytes[at(part.channels_last, c, i * part.stride + tap / 3, j * part.stride + tap % 3,
-                                    part.in[0], part.in[1])];
+                for (int64_t tap = 0; tap < part.taps * part.taps; tap++) {
+                    sum += bytes[at(part.channels_last, c, i * part.stride + tap / part.taps,
+                                    j * part.stride + tap % part.taps, part.in[0], part.in[1])];
                 }
                 static_cast<uint8_t *>(y)[place] = static_cast<uint8_t>(sum);
             }
@@ -52,23 +53,26 @@ int32_t fail(const void *, const void *, const void *, const void *, const void 
     return kiln_unsupported;
 }
 
-kiln_image_parts parts_of(bool channels_last, int64_t stride) {
+kiln_image_parts parts_of(bool channels_last, int64_t stride, int64_t taps = 3) {
+    const int64_t reach = taps - 1;
     kiln_image_parts parts = {};
     parts.rank = 2;
     parts.x_channels = parts.y_channels = channels;
     parts.x_element_bytes = parts.y_element_bytes = 1;
     parts.x_channels_last = parts.y_channels_last = channels_last ? 1 : 0;
     parts.fill = fill;
+    parts.pointwise = taps == 1 ? 1 : 0;
     parts.has_residual = 1;
     parts.batch = {0, 0};
     // sizes: batch, two of x, two of y, the rows' pad; the columns' pad is known.
     parts.axes[0] = {{0, 1}, {0, 3}, {0, 5}, stride, reach};
-    parts.axes[1] = {{0, 2}, {0, 4}, {1, -1}, stride, reach};
+    parts.axes[1] = {{0, 2}, {0, 4}, {reach / 2, -1}, stride, reach};
     parts.kernel_count = 2;
-    const int64_t outs[2][2] = {{5, 6}, {2, 3}}, cycles[2] = {30, 10};
+    // Of a row of positions where each output is of one input.
+    const int64_t outs[2][2] = {{taps == 1 ? 1 : 5, 6}, {taps == 1 ? 1 : 2, 3}}, cycles[2] = {30, 10};
     for (int k = 0; k < 2; k++) {
         parts.kernels[k].cycles = cycles[k];
-        part_of_kernel[k] = {{}, {}, stride, channels_last};
+        part_of_kernel[k] = {{}, {}, stride, taps, channels_last};
         for (int axis = 0; axis < 2; axis++) {
             parts.kernels[k].out[axis] = part_of_kernel[k].out[axis] = outs[k][axis];
             parts.kernels[k].in[axis] = part_of_kernel[k].in[axis] = (outs[k][axis] - 1) * stride + reach + 1;
@@ -96,9 +100,9 @@ int32_t run_backwards(void *, kiln_task task, void *closure, int32_t count) {
     return kiln_ok;
 }
 
-void check(bool channels_last, int64_t stride, const int32_t (&sizes)[6], const kiln_threads *threads) {
-    const kiln_image_parts parts = parts_of(channels_last, stride);
-    const int64_t in[2] = {sizes[1], sizes[2]}, out[2] = {sizes[3], sizes[4]}, pads[2] = {sizes[5], 1};
+void check(bool channels_last, int64_t stride, int64_t taps, const int32_t (&sizes)[6], const kiln_threads *threads) {
+    const kiln_image_parts parts = parts_of(channels_last, stride, taps);
+    const int64_t in[2] = {sizes[1], sizes[2]}, out[2] = {sizes[3], sizes[4]}, pads[2] = {sizes[5], (taps - 1) / 2};
     const int64_t x_image = channels * in[0] * in[1], y_image = channels * out[0] * out[1];
     const std::vector<uint8_t> x = numbers(sizes[0] * x_image, 7), residual = numbers(sizes[0] * y_image, 11);
     std::vector<uint8_t> y(residual.size()), expected(residual.size());
@@ -108,8 +112,9 @@ void check(bool channels_last, int64_t stride, const int32_t (&sizes)[6], const 
                 for (int64_t j = 0; j < out[1]; j++) {
                     const int64_t place = n * y_image + at(channels_last, c, i, j, out[0], out[1]);
                     int sum = residual[static_cast<size_t>(place)];
-                    for (int64_t tap = 0; tap < 9; tap++) {
-                        const int64_t row = i * stride + tap / 3 - pads[0], column = j * stride + tap % 3 - pads[1];
+                    for (int64_t tap = 0; tap < taps * taps; tap++) {
+                        const int64_t row = i * stride + tap / taps - pads[0];
+                        const int64_t column = j * stride + tap % taps - pads[1];
                         const bool inside = row >= 0 && row < in[0] && column >= 0 && column < in[1];
                         sum +=
                             inside
@@ -136,9 +141,23 @@ TEST(ImageParts, are_the_whole_image) {
     for (const bool channels_last : {false, true}) {
         for (const int64_t stride : {1, 2}) {
             for (const auto &sizes : shapes) {
-                check(channels_last, stride, sizes, nullptr);
-                check(channels_last, stride, sizes, &threads);
+                check(channels_last, stride, 3, sizes, nullptr);
+                check(channels_last, stride, 3, sizes, &threads);
             }
+        }
+    }
+}
+
+// Positions are one row, of all images channels last, which parts read and write where they are; but where y has others
+// than x.
+TEST(ImageParts, of_single_taps_are_rows) {
+    const int32_t shapes[][6] = {{1, 5, 6, 5, 6, 0}, {3, 7, 5, 7, 5, 0}, {2, 1, 1, 1, 1, 0}, {2, 4, 3, 5, 3, 0},
+                                 {1, 4, 7, 4, 5, 0}, {0, 4, 4, 4, 4, 0}, {2, 0, 4, 0, 4, 0}};
+    kiln_threads threads = {nullptr, 3, run_backwards};
+    for (const bool channels_last : {false, true}) {
+        for (const auto &sizes : shapes) {
+            check(channels_last, 1, 1, sizes, nullptr);
+            check(channels_last, 1, 1, sizes, &threads);
         }
     }
 }

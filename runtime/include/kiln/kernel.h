@@ -147,6 +147,7 @@ typedef struct kiln_part_kernel {
 
 typedef struct kiln_image_parts {
     int64_t rank, transposed;
+    int64_t pointwise; /* y's positions are x's where both have as many */
     int64_t x_channels, y_channels, x_element_bytes, y_element_bytes, x_channels_last, y_channels_last;
     int64_t fill; /* each byte of the padding */
     int64_t has_residual;
