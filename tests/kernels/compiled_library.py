@@ -130,7 +130,7 @@ class CompiledLibrary(unittest.TestCase):
         compiler = [*os.environ.get("CC", "cc").split(), "-std=c11", "-Wall", "-Werror"]
         includes = [f"-I{ROOT / 'runtime/include'}", f"-I{out}"]
         subprocess.run([*compiler, *includes, "-c", ROOT / "tests/kernels/open_sizes.c", "-o", compiled], check=True)
-        runtime = [ROOT / "runtime" / name for name in ("cpu.cpp", "message.cpp", "parallel_for.cpp")]
+        runtime = [ROOT / "runtime" / name for name in ("cpu.cpp", "image_parts.cpp", "message.cpp", "parallel_for.cpp")]
         linker = [*os.environ.get("CXX", "c++").split(), "-std=c++17", includes[0]]
         subprocess.run([*linker, compiled, *runtime, out / "libnet.a", "-lm", "-o", program], check=True)
         process = subprocess.run([program], capture_output=True, text=True, check=False)
