@@ -274,14 +274,15 @@ std::vector<Problem> parts_by(const KernelRequest &request) {
     return parts;
 }
 
-// Appends what computes images in parts, and the parts' kernels.
-Scratch append_parts(Halide::Module &module, const KernelRequest &request) {
+// Appends what computes images in parts, and the parts' kernels, `largest` being that of the first.
+Scratch append_parts(Halide::Module &module, const KernelRequest &request, const Halide::Module &largest) {
     std::vector<PartKernel> kernels;
     for (const Problem &part : parts_by(request)) {
         KernelRequest of_part = request;
         of_part.problem = part;
         const std::string symbol = request.symbol + "_part" + std::to_string(kernels.size());
-        const Scratch scratch = append_kernel(module, of_part, lower(of_part, "kernel", symbol), symbol);
+        const Halide::Module kernel = kernels.empty() ? largest : lower(of_part, "kernel", symbol);
+        const Scratch scratch = append_kernel(module, of_part, kernel, symbol);
         kernels.push_back({part, symbol, constant_value(scratch.bytes) + constant_value(scratch.worker_bytes),
                            estimated_cycles(part, request.decision, *request.target)});
     }
@@ -289,11 +290,11 @@ Scratch append_parts(Halide::Module &module, const KernelRequest &request) {
     return {Halide::Internal::make_zero(Halide::Int(64)), Halide::Internal::make_const(Halide::Int(64), bytes)};
 }
 
-// Appends the function that a request is for, `kernel` being its problem's, or one image's.
+// Appends the function that a request is for, `kernel` being its problem's, one image's, or that of the largest part.
 Scratch append_run(Halide::Module &module, const KernelRequest &request, const Halide::Module &kernel) {
     const Simplification simplification = simplification_by(request.decision.algorithm, request.problem);
     if (simplification.is_of_part) {
-        return append_parts(module, request);
+        return append_parts(module, request, kernel);
     }
     if (!simplification.is_of_one_image) {
         return append_kernel(module, request, kernel, request.symbol);
