@@ -46,7 +46,7 @@ std::string unsupported_part(const Problem &given, const TargetModel &target) {
 }
 
 Problem problem_by(const Algorithm &algorithm, const Problem &problem) {
-    return algorithm.reads_open_sizes ? problem : simplify_problem(problem);
+    return simplification_by(algorithm.name, problem).problem;
 }
 
 }  // namespace

@@ -4,11 +4,11 @@
 #include <map>
 
 #include "axes/image_parts.h"
-#include "expressions/arithmetic.h"
 #include "expressions/sizes.h"
 #include "function_parts.h"
 #include "kiln/kernel.h"
 #include "kiln/tensor.h"
+#include "lowering/workspace.h"
 
 namespace kiln {
 namespace {
@@ -16,10 +16,6 @@ namespace {
 using namespace Halide::Internal;
 using Halide::Expr;
 using Halide::Int;
-
-int64_t aligned(int64_t bytes) {
-    return ceil_div(bytes, static_cast<int64_t>(KILN_ALIGNMENT)) * KILN_ALIGNMENT;
-}
 
 // kiln_size of a number that is known, or a variable open_name(i).
 kiln_size size_from(const Expr &number) {
@@ -73,14 +69,14 @@ kiln_image_parts table_of(const Problem &problem, const std::vector<PartKernel> 
     }
     int64_t workspace_bytes = 0;
     for (const PartKernel &kernel : kernels) {
-        const int64_t x_bytes = aligned(kernel.problem.x_elements() * t.x_element_bytes);
-        const int64_t y_bytes = aligned(kernel.problem.y_elements() * t.y_element_bytes);
+        const int64_t x_bytes = Workspace::round_up(kernel.problem.x_elements() * t.x_element_bytes);
+        const int64_t y_bytes = Workspace::round_up(kernel.problem.y_elements() * t.y_element_bytes);
         t.x_bytes = std::max(t.x_bytes, x_bytes);
         t.y_bytes = std::max(t.y_bytes, y_bytes);
         t.kernels[t.kernel_count++] = numbers_of(kernel, x_bytes + y_bytes * (1 + t.has_residual));
         workspace_bytes = std::max(workspace_bytes, kernel.workspace_bytes);
     }
-    t.scratch_bytes = t.x_bytes + t.y_bytes * (1 + t.has_residual) + aligned(workspace_bytes);
+    t.scratch_bytes = t.x_bytes + t.y_bytes * (1 + t.has_residual) + Workspace::round_up(workspace_bytes);
     return t;
 }
 

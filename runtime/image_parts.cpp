@@ -13,7 +13,7 @@ constexpr int most_axes = kiln_part_axes;
 struct Copy {
     int rank;
     int64_t unit, fill;
-    int64_t part[most_axes];    // the part's positions; of what is scattered, those that are in the image
+    int64_t part[most_axes];    // the part's positions, some of which may be outside the image
     int64_t image[most_axes];   // the image's
     int64_t origin[most_axes];  // where in the image the part begins
     int64_t part_steps[most_axes], image_steps[most_axes];  // in bytes, from a position to the next

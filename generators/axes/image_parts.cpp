@@ -30,10 +30,6 @@ constexpr int64_t least_products = 9, least_depthwise_products = 25;
 // Channels last nothing is copied of most parts that are rows; channels first the dynamic algorithm copies as much.
 constexpr int64_t least_pointwise_products = 4;
 
-int64_t floor_div(int64_t a, int64_t b) {
-    return a / b - (a % b < 0 ? 1 : 0);
-}
-
 bool leaves_only_images_open(const Problem &problem) {
     Problem p = problem;
     p.batch = 1;
@@ -54,16 +50,14 @@ Problem part_of(const Problem &problem, const Extents &extents) {
     p.batch = 1;
     for (int axis = 0; axis < p.rank; axis++) {
         const int64_t stride = p.stride[axis], reach = p.effective_kernel(axis) - 1;
-        const int64_t outputs =
-            p.out[axis] == open_size || is_pointwise(p) ? extents[axis] : std::min<int64_t>(extents[axis], p.out[axis]);
         if (p.traits().transposed) {
             // A part begins where x's first tap is as far from its first output as in all others.
-            p.out[axis] = (outputs + stride - 1) / stride * stride;
+            p.out[axis] = ceil_div(extents[axis], stride) * stride;
             p.pad_begin[axis] -= stride * floor_div(p.pad_begin[axis] - reach, stride);
             p.in[axis] = (p.out[axis] - 1 + p.pad_begin[axis]) / stride + 1;
         } else {
-            p.out[axis] = outputs;
-            p.in[axis] = (outputs - 1) * stride + reach + 1;
+            p.out[axis] = extents[axis];
+            p.in[axis] = (extents[axis] - 1) * stride + reach + 1;
             p.pad_begin[axis] = 0;
         }
         p.pad_end[axis] = 0;
@@ -95,13 +89,18 @@ bool fits_caches(const Problem &part) {
     return part.x_elements() * size_of(part.x_type) + part.y_elements() * size_of(part.y_type) <= most_bytes;
 }
 
+// No more outputs along an axis than are known to be there.
 Extents extents_of(const Problem &problem, int size) {
-    Extents extents = {};
+    Extents extents = extents_by_rank[problem.rank - 1][size];
     if (is_pointwise(problem)) {
         std::fill_n(extents.begin(), problem.rank - 1, 1);
         extents[problem.rank - 1] = pointwise_extents[size];
-    } else {
-        extents = extents_by_rank[problem.rank - 1][size];
+        return extents;
+    }
+    for (int axis = 0; axis < problem.rank; axis++) {
+        if (problem.out[axis] != open_size) {
+            extents[axis] = std::min(extents[axis], problem.out[axis]);
+        }
     }
     return extents;
 }

@@ -11,13 +11,6 @@ namespace {
 
 using Halide::Expr;
 
-int64_t floor_div(int64_t a, int64_t b) {
-    return a / b - (a % b < 0 ? 1 : 0);
-}
-int64_t floor_mod(int64_t a, int64_t b) {
-    return a - floor_div(a, b) * b;
-}
-
 // Outputs o of which o + pad is no multiple of what stride and dilation share have no taps.
 void leave_out_steps(Problem &p, int axis, OutputsWithTaps &outputs) {
     const int64_t dilation = p.kernel[axis] == 1 ? p.stride[axis] : p.dilation[axis];  // of one tap, any

@@ -12,6 +12,14 @@ T ceil_div(const T &a, const T &b) {
     return (a + b - 1) / b;
 }
 
+// Division and remainder that round towards minus infinity, as Halide's do, for a positive divisor.
+inline int64_t floor_div(int64_t a, int64_t b) {
+    return a / b - (a % b < 0 ? 1 : 0);
+}
+inline int64_t floor_mod(int64_t a, int64_t b) {
+    return a - floor_div(a, b) * b;
+}
+
 inline int round_up(int64_t value, int multiple) {
     return static_cast<int>(ceil_div<int64_t>(value, multiple) * multiple);
 }
