@@ -14,7 +14,7 @@
 #include "expressions/vars.h"
 #include "kiln/kernel.h"
 #include "kiln/problem.h"
-#include "lowering/bf16_instruction.h"
+#include "lowering/instructions/bf16_instruction.h"
 #include "tensors.h"
 
 namespace {

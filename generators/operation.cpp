@@ -9,7 +9,9 @@
 #include "expressions/arithmetic.h"
 #include "lowering/false_assertions.h"
 #include "lowering/flat_function.h"
-#include "lowering/float16_conversions.h"
+#include "lowering/instructions/byte_lookups.h"
+#include "lowering/instructions/float16_conversions.h"
+#include "lowering/instructions/quotients.h"
 #include "lowering/lanes/interleaves.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
@@ -56,6 +58,7 @@ Halide::Module lower(const NetworkOperation &operation, const OperationRequest &
     });
     for (Halide::Internal::LoweredFunc &function : module.functions()) {
         function.body = lower_interleaves(function.body, *request.target);
+        function.body = lower_quotients(lower_byte_lookups(function.body, module.target()), module.target());
     }
     lower_float16_conversions(module);
     return module;

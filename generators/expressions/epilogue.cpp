@@ -3,7 +3,7 @@
 
 #include "expressions/activation.h"
 #include "expressions/types.h"
-#include "lowering/bf16_instruction.h"
+#include "lowering/instructions/bf16_instruction.h"
 
 namespace kiln {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lowering/amx/matrix_tiles.h"
-#include "lowering/byte_dot.h"
 #include "lowering/false_assertions.h"
+#include "lowering/instructions/byte_dot.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
 #include "lowering/lanes/transposed_blocks.h"

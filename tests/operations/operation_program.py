@@ -1,11 +1,17 @@
 """Compiled operations in a C program, for processors that this one is not: built by a cross compiler, run by an emulator."""
 
 import os
+import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
-
 import operation_runs
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "kernels"))
+
+import targets  # noqa: E402
 
 HEAD = r"""
 #include <stdint.h>
@@ -68,8 +74,17 @@ def write_program(path, calls, facts):
     return bytes(blob)
 
 
-def run(calls, target, compiler, emulator, folder):
-    """Results of all calls on a target; raises where one is not compiled or fails."""
+def tools_for(target):
+    """(compiler, emulator) of a target, the emulator empty for this processor; None where the machine lacks one."""
+    row = targets.all_targets()[target]
+    pair = (row["compiler"], row["emulator"]) if row["emulator"] else (os.environ.get("CC", "cc"), "")
+    is_there = all(shutil.which(command) for tool in pair for command in tool.split()[:1])
+    return pair if is_there and (pair[1] or row["runs_here"]) else None
+
+
+def run(calls, target, folder):
+    """Results of all calls on a target that there are tools for; raises where one is not compiled or fails."""
+    compiler, emulator = tools_for(target)
     facts = operation_runs.compile_texts([call[0] for call in calls], folder, target)
     for answer in facts.values():
         if "error" in answer:

@@ -5,7 +5,9 @@ import tempfile
 import unittest
 
 import numpy as np
+import operation_program
 import operation_runs
+import targets
 from operations.base import type_text
 
 INTEGERS = [np.dtype(name) for name in ("int8", "uint8", "int16", "uint16")]
@@ -42,6 +44,16 @@ def dequantize_text(x, zero_point, scale=SCALE):
     return f"mul(cast_f32({f'sub({wide},{zero_point})' if zero_point else wide}),{scale})"
 
 
+def near(x, steps):
+    """Numbers, and so many to both sides of each."""
+    below = above = x
+    result = [x]
+    for _ in range(steps):
+        below, above = np.nextafter(below, np.float32(-np.inf)), np.nextafter(above, np.float32(np.inf))
+        result += [below, above]
+    return np.concatenate(result)
+
+
 class OperationQuantization(unittest.TestCase):
     def check(self, calls):
         """`calls` are texts, and their inputs and expected results."""
@@ -59,6 +71,19 @@ class OperationQuantization(unittest.TestCase):
             for point in zero_points(dtype):
                 text = f"map-f32[{x.size}]-{type_text(dtype)}[{x.size}]-{quantize_text('a', point, dtype)}"
                 calls[text] = [x], quantized(x, point, dtype)
+        self.check(calls)
+
+    def test_scales(self):
+        """Numbers that divide to ties, and the next to them: whether it divides or multiplies by a reciprocal, a kernel rounds as
+        a quotient does."""
+        calls, draw = {}, np.random.default_rng(5)
+        scales = [*np.exp(draw.uniform(-12, 3, 24)), 1 / 255, 2 ** -7, 0.1, 1, 1e-30, 1e30, 3e-38]
+        for scale in np.float32(scales):
+            for dtype in (np.dtype("int8"), np.dtype("uint16")):
+                whole = np.arange(-300, 300) if dtype.itemsize == 1 else np.linspace(-200, 70000, 5000).astype(np.int64)
+                x = near(((whole + 0.5) * float(scale)).astype(np.float32), 3)
+                text = f"map-f32[{x.size}]-{type_text(dtype)}[{x.size}]-{quantize_text('a', 7, dtype, scale)}"
+                calls[text] = [x], quantized(x, 7, dtype, scale)
         self.check(calls)
 
     def test_there_and_back(self):
@@ -106,6 +131,32 @@ class OperationQuantization(unittest.TestCase):
                 with self.subTest(text):
                     result = kernels.run(text, inputs, expected.dtype, list(expected.shape))
                     np.testing.assert_array_equal(result[usual], expected[usual])
+
+    def test_tables_of_vectors(self):
+        """A byte of a byte by plain arithmetic, which processors look up by vectors: on each that is at hand or emulated, in
+        tensors that end within vectors and in rows of a few bytes."""
+        calls, expected = [], []
+        for types in (("u8", "s8"), ("s8", "s8"), ("s8", "u8"), ("u8", "u8")):
+            given, made = (np.dtype("uint8" if name == "u8" else "int8") for name in types)
+            numbers = np.arange(256, dtype=np.uint8).view(given)
+            text = quantize_text(f"mul(abs({dequantize_text('a', 3)}),{dequantize_text('a', 9)})", 2, made, np.float32(0.11))
+            for size, rows in ((512, 1), (1000, 1), (1031, 1), (9, 67), (40, 25)):
+                x = np.resize(np.random.default_rng(size).permutation(numbers), [size, 1 if rows == 1 else rows])
+                real = (np.abs((x - np.float32(3)) * SCALE) * ((x - np.float32(9)) * SCALE)).astype(np.float32)
+                y = quantized(real, 2, made, np.float32(0.11))
+                if rows > 1:  # every other one of the elements
+                    x, y = x[:, :, None], np.broadcast_to(y[:, :, None], [*y.shape, 3])
+                shape = ["x".join(map(str, array.shape)) for array in (x, y)]
+                calls.append((f"map-{types[0]}[{shape[0]}]-{types[1]}[{shape[1]}]-{text}", [x], made, list(y.shape)))
+                expected.append(y)
+        for target in targets.cpu_targets():
+            with self.subTest(target), tempfile.TemporaryDirectory() as folder:
+                if operation_program.tools_for(target):
+                    for result, wanted in zip(operation_program.run(calls, target, folder), expected):
+                        np.testing.assert_array_equal(result, wanted)
+                else:
+                    facts = operation_runs.compile_texts([text for text, *_ in calls], folder, target)
+                    self.assertEqual([], [answer for answer in facts.values() if "error" in answer])
 
     def test_tables_of_rows(self):
         """A byte of each row, and results of other types."""

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "lowering/float16_conversions.h"
+#include "lowering/instructions/float16_conversions.h"
 
 namespace kiln {
 namespace {

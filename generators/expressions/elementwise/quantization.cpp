@@ -8,6 +8,7 @@
 #include "expressions/elementwise/element_type.h"
 #include "expressions/elementwise/strict_math.h"
 #include "expressions/elementwise/term.h"
+#include "lowering/instructions/quotients.h"
 
 namespace kiln {
 namespace {
@@ -55,10 +56,20 @@ bool is_zero_point(double number) {
 Expr rounded_sum(const Quantized &quantized, const Expr &v) {
     const double lowest = quantized.type.is_uint() ? 0 : -std::ldexp(1.0, quantized.type.bits() - 1);
     const double highest = lowest + std::ldexp(1.0, quantized.type.bits()) - 1;
-    const Expr low = constant(lowest - quantized.zero_point), high = constant(highest - quantized.zero_point);
-    const Expr above = Halide::select(strict::less(low, v), v, low);
-    const Expr inside = Halide::select(strict::less(above, high), above, high);
-    return strict::add(inside, constant(rounding_summand));
+    const double low = lowest - quantized.zero_point, high = highest - quantized.zero_point;
+    const auto divisor = static_cast<float>(quantized.divisor);
+    // Where what is divided is within limits, so is the quotient.
+    const Expr least = constant(static_cast<float>(low) * divisor), most = constant(static_cast<float>(high) * divisor);
+    const Expr above = Halide::select(strict::less(least, v), v, least);
+    const Expr inside = Halide::select(strict::less(above, most), above, most);
+    const Expr quotient =
+        divisor == 1 ? inside : quotient_to_round(inside, divisor, static_cast<int>(low), static_cast<int>(high));
+    return strict::add(quotient, constant(rounding_summand));
+}
+
+// A number that float32 divides by, so that limits times it round back to themselves.
+bool is_divisor(const Term &term) {
+    return term.kind == Term::number && term.value.value >= 0x1p-100 && term.value.value <= 0x1p100;
 }
 
 }  // namespace
@@ -89,7 +100,11 @@ std::optional<Quantized> quantized_of(const TermPtr &term, const Terms &steps) {
     if (!is_call(*sum.term, "saturate_s32") || !is_zero_point(sum.number)) {
         return std::nullopt;
     }
-    return Quantized{sum.term->arguments[0], sum.number, integers};
+    const TermPtr &value = without_names(sum.term->arguments[0], steps);
+    if (is_call(*value, "div") && is_divisor(*value->arguments[1])) {
+        return Quantized{value->arguments[0], value->arguments[1]->value.value, sum.number, integers};
+    }
+    return Quantized{sum.term->arguments[0], 1, sum.number, integers};
 }
 
 std::optional<Dequantized> dequantized_of(const TermPtr &term, const Terms &steps) {

@@ -11,9 +11,11 @@
 
 namespace kiln {
 
-// saturate_s8(add(saturate_s32(value),zero_point)), of 8 or 16 bits; without the sum zero_point is 0.
+// saturate_s8(add(saturate_s32(div(value,divisor)),zero_point)), of 8 or 16 bits; without the sum zero_point is 0,
+// without a division by a number divisor is 1.
 struct Quantized {
     ElementwiseExpression::TermPtr value;
+    double divisor = 1;
     double zero_point = 0;
     Halide::Type type;
 

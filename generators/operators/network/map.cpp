@@ -1,5 +1,6 @@
 // An expression over the elements of tensors that are broadcast to one shape.
 #include "expressions/elementwise/elementwise.h"
+#include "lowering/instructions/byte_lookups.h"
 #include "operators/network/kinds.h"
 #include "operators/network/loops/loops.h"
 
@@ -28,7 +29,7 @@ class Map : public Operation {
     std::vector<int64_t> extents() const override { return extents_of(loops_); }
 
     Halide::Func build(const std::vector<Halide::Func> &inputs, const TargetModel &target) const override {
-        return looks_up() ? build_by_table(inputs[0], target) : build_by_vectors(inputs, target);
+        return looks_up(target) ? build_by_table(inputs[0], target) : build_by_vectors(inputs, target);
     }
 
   private:
@@ -46,33 +47,43 @@ class Map : public Operation {
         return out;
     }
 
-    // Whether what becomes of each value of a byte is computed once, and elements are looked up: each takes three
-    // instructions, as many as its share of a vector's where a function is a series.
-    bool looks_up() const {
+    // Whether what becomes of each value of a byte is computed once, and elements are looked up. A byte becomes a byte
+    // in few instructions for a vector of them; else each takes three, as many as its share of a vector's where a
+    // function is a series.
+    bool looks_up(const TargetModel &target) const {
         int64_t elements = 1;
         for (const int64_t extent : extents()) {
             elements *= extent;
         }
-        return types_.size() == 1 && (types_[0] == ElementType::s8 || types_[0] == ElementType::u8) &&
-               elements >= 2 * byte_values && expression_.has_series();
+        const bool has_table = types_.size() == 1 && is_byte(types_[0]) && elements >= 2 * byte_values;
+        return has_table &&
+               (expression_.has_series() || (is_byte(output_) && expression_.functions() >= least_functions &&
+                                             looks_up_vectors(Halide::Target(target.halide))));
     }
 
     Halide::Func build_by_table(const Halide::Func &input, const TargetModel &target) const {
         const Halide::Var value("value");
         Halide::Func table("table");
         const Halide::Expr stored = Halide::cast(storage_type(types_[0]), value);
-        table(value) = store_element(output_, expression_.build({load_element(types_[0], stored)}));
+        const Halide::Expr element = store_element(output_, expression_.build({load_element(types_[0], stored)}));
+        const bool is_of_bytes = is_byte(output_);
+        table(value) = is_of_bytes ? Halide::reinterpret<uint8_t>(element) : element;
         table.compute_root().bound(value, 0, byte_values);
         table.vectorize(value, std::min(byte_values, lanes_of(target, storage_type(output_))));
         const std::vector<Halide::Var> at = vars_of(loops_);
         Halide::Func out("out");
         const Halide::Expr byte = Halide::reinterpret<uint8_t>(input(place_of(loops_, 0, exprs(at))));
-        out(at) = table(Halide::cast<int32_t>(byte));
-        schedule_elements(out, extents(), 1, 3);
+        out(at) = is_of_bytes ? Halide::reinterpret(storage_type(output_), look_up(table, byte))
+                              : table(Halide::cast<int32_t>(byte));
+        const bool is_by_vectors = is_of_bytes && looks_up_vectors(Halide::Target(target.halide));
+        schedule_elements(out, extents(), is_by_vectors ? lanes_of(target, Halide::UInt(8)) : 1, is_by_vectors ? 1 : 3);
         return out;
     }
 
-    static constexpr int byte_values = 256;
+    // Fewer are as soon computed.
+    static constexpr int least_functions = 4;
+
+    static bool is_byte(ElementType type) { return type == ElementType::s8 || type == ElementType::u8; }
 
     static std::vector<ElementType> types_of(const OperationTensors &tensors) {
         std::vector<ElementType> types;

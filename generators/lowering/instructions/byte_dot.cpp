@@ -1,4 +1,4 @@
-#include "lowering/byte_dot.h"
+#include "lowering/instructions/byte_dot.h"
 
 #include <string>
 #include <utility>

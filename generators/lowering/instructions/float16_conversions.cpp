@@ -1,4 +1,4 @@
-#include "lowering/float16_conversions.h"
+#include "lowering/instructions/float16_conversions.h"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,5 @@
 // Rounding to bfloat16 by AVX-512's instruction for it.
-#include "lowering/bf16_instruction.h"
+#include "lowering/instructions/bf16_instruction.h"
 
 #include <string>
 
