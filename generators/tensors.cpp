@@ -50,9 +50,10 @@ Dimensions data(const Expr &is_nxc, const Expr &channels, const Expr &groups, co
     return dimensions;
 }
 
-// A DeformConv sees the points of an image as one axis.
-std::vector<Expr> image_sizes(const Problem &problem, const std::vector<Expr> &sizes) {
-    if (!problem.traits().deformable) {
+// A DeformConv sees the points of an image as one axis, and some algorithms those of a plane.
+std::vector<Expr> image_sizes(const Problem &problem, const Implementation &implementation, Layout layout,
+                              const std::vector<Expr> &sizes) {
+    if (!problem.traits().deformable && !(implementation.joins_axes_of_planes() && layout == Layout::ncx)) {
         return sizes;
     }
     Expr points = 1;
@@ -99,7 +100,8 @@ Dimensions filter(const Problem &problem, const Sizes &sizes) {
 
 Dimensions dimensions_of(const TensorTraits &row, const Problem &problem, const Implementation &implementation,
                          const Sizes &sizes) {
-    const std::vector<Expr> in = image_sizes(problem, sizes.in), out = image_sizes(problem, sizes.out);
+    const std::vector<Expr> in = image_sizes(problem, implementation, problem.x_layout, sizes.in);
+    const std::vector<Expr> out = image_sizes(problem, implementation, problem.y_layout, sizes.out);
     const std::vector<Expr> one_phase(in.size(), 1);
     const Expr channels = simplify(channels_of(problem, sizes, row.channels));
     switch (row.shape) {

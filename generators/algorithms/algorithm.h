@@ -36,6 +36,8 @@ class Implementation {
     // How many phases of the innermost axis build() sees as channels, which they are in channels-last y and in that of
     // one channel: channel of the first phase, of the second ...
     virtual int phases_as_channels(const Problem &) const { return 1; }
+    // Whether build() sees the axes of a channels-first tensor as one, its positions numbered as they lie in memory.
+    virtual bool joins_axes_of_planes() const { return false; }
     // Whether build() sees channels of y and the residual so, by group.
     virtual bool splits_groups(const Problem &problem) const { return kiln::splits_groups(problem); }
     // The output, over (channel, spatial axes, batch), scheduled for the target.

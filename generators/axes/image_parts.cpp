@@ -27,6 +27,9 @@ constexpr int64_t most_bytes = 2 << 20;
 // Multiplications for each element that is copied, below which the dynamic algorithm is as fast: its vectors are full
 // of depthwise channels, and half empty where there are few.
 constexpr int64_t least_products = 9, least_depthwise_products = 25;
+// Below which the lanes of the dynamic depthwise algorithm are too few: 3 channels take twice as long by it as by the
+// dynamic one.
+constexpr int64_t least_depthwise_channels = 8;
 // Channels last nothing is copied of most parts that are rows; channels first the dynamic algorithm copies as much.
 constexpr int64_t least_pointwise_products = 4;
 
@@ -115,8 +118,14 @@ bool is_pointwise(const Problem &problem) {
     return result;
 }
 
+bool fills_vectors_of_channels(const Problem &problem) {
+    return problem.op == Operator::conv && !problem.is_quantized() && problem.groups >= least_depthwise_channels &&
+           problem.in_channels == problem.groups && problem.out_channels == problem.groups &&
+           problem.x_layout == problem.y_layout;
+}
+
 std::vector<Problem> image_parts(const Problem &problem) {
-    if (problem.rank > kiln_part_axes || !leaves_only_images_open(problem)) {
+    if (problem.rank > kiln_part_axes || !leaves_only_images_open(problem) || fills_vectors_of_channels(problem)) {
         return {};
     }
     std::vector<Problem> parts;

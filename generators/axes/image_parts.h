@@ -10,8 +10,12 @@ namespace kiln {
 // The problems of such parts, the largest first, a run taking the size that suits its image. Theirs are outputs without
 // padding, of a ConvTranspose with as much as makes all parts alike. None where all sizes are known, or where more is
 // left open than the batch, sizes of the image and a Conv's pads; nor where so little is computed that copying parts
-// together takes longer than is gained.
+// together takes longer than is gained, or fills_vectors_of_channels().
 std::vector<Problem> image_parts(const Problem &problem);
+
+// Whether the dynamic depthwise algorithm takes an image whole in no more time than parts of it take: in one layout
+// throughout, with floats of at least as many channels as vectors hold.
+bool fills_vectors_of_channels(const Problem &problem);
 
 // Whether every output is of the input at its own place, so that an image's positions are one row of them; where y ends
 // elsewhere than x, a run finds that they are not.

@@ -15,6 +15,7 @@
 #include "algorithms/depthwise/depthwise.h"
 #include "algorithms/direct/direct.h"
 #include "algorithms/dynamic/dynamic.h"
+#include "algorithms/dynamic_depthwise/dynamic_depthwise.h"
 #include "algorithms/empty/empty.h"
 #include "algorithms/estimates.h"
 #include "algorithms/f16_accumulate/f16_accumulate.h"
@@ -74,6 +75,24 @@ struct Dynamic {
     }
     static constexpr auto packed_extents = dynamic_packed_extents;
     static constexpr auto pack = dynamic_pack;
+};
+
+struct DynamicDepthwise {
+    using Schedule = dynamic_depthwise::DynamicDepthwiseSchedule;
+    static constexpr auto space = dynamic_depthwise::space;
+    static constexpr auto default_schedule = dynamic_depthwise::default_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
+    static constexpr bool joins_axes_of_planes = true;
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        dynamic_depthwise::Stages stages = dynamic_depthwise::dynamic_depthwise(problem, schedule, operands);
+        dynamic_depthwise::schedule_stages(stages, problem, schedule);
+        return stages.y;
+    }
+    static constexpr auto packed_extents = dynamic_depthwise::packed_extents;
+    static Halide::Func pack(const Problem &problem, const Schedule &, const Sizes &, const Halide::Func &w) {
+        return dynamic_depthwise::pack(problem, w);
+    }
 };
 
 struct Depthwise {

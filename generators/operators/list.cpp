@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "algorithms/algorithm.h"
+#include "axes/image_parts.h"
 #include "axes/simplify_problem.h"
 #include "operators/complete_phases.h"
 #include "operators/implementations.h"
@@ -43,11 +44,22 @@ Problem winograd_problem(const Problem &problem) {
     return complete_merged_phases(dense_problem(problem));
 }
 
+// An image as it is, none of its parts, and not of a batch that alone is open.
+bool takes_depthwise_images(const Problem &problem, const TargetModel &) {
+    return of_known_sizes(problem) == problem && fills_vectors_of_channels(problem);
+}
+
 constexpr Algorithm list[] = {
     row<Empty>({.name = "empty",
                 .summary = "x or y has no elements: bias, residual and activation alone",
                 .applies = is_empty,
                 .runs_on = is_processor}),
+    row<DynamicDepthwise>({.name = "dynamic_depthwise",
+                           .summary = "each channel by itself, sizes of images and padding read at run time",
+                           .reads_open_sizes = true,
+                           .applies = dynamic_depthwise::applies,
+                           .runs_on = is_processor,
+                           .is_profitable = takes_depthwise_images}),
     row<Dynamic>({.name = "dynamic",
                   .former_name = "open",
                   .summary = "any of the problem's numbers read at run time, products summed in order",

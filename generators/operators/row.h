@@ -9,8 +9,8 @@
 //   build, output_phases,             as Implementation's, the schedule behind the problem
 //   packed_extents, pack
 //   packed_type                       where it is not operand_type()
-//   splits_groups, phases_as_channels, shared_prefetches, prefetches_output, uses_matrix_tiles,
-//   keeps_scalars, patch_object
+//   splits_groups, phases_as_channels, joins_axes_of_planes, shared_prefetches, prefetches_output,
+//   uses_matrix_tiles, keeps_scalars, patch_object
 //                                     where they are not as Implementation has them
 #pragma once
 
@@ -53,6 +53,12 @@ class ScheduledAlgorithm : public Implementation {
             return A::phases_as_channels(problem);
         }
         return 1;
+    }
+    bool joins_axes_of_planes() const override {
+        if constexpr (requires { A::joins_axes_of_planes; }) {
+            return A::joins_axes_of_planes;
+        }
+        return false;
     }
     Halide::Func build(const Problem &problem, const Operands &operands, const TargetModel &target) const override {
         return A::build(problem, schedule_, operands, target);

@@ -79,7 +79,8 @@ TEST(Decision, fallbacks_end_with_the_definition) {
          {"winograd", "direct", "direct", "definition"}},
         {"conv2d-f32-n?-c64-i?x?-m64-o?x?-k3x3-s1x1-d1x1-p1x1,?x?-g1-nxc,nxc",
          {"dynamic", "direct", "direct", "definition"}},
-        {"conv2d-f32-n?-c8-i?x?-m8-o?x?-k3x3-s1x1-d1x1-p1x1,?x?-g8-nxc,nxc", {"dynamic", "definition"}},
+        {"conv2d-f32-n?-c8-i?x?-m8-o?x?-k3x3-s1x1-d1x1-p1x1,?x?-g8-nxc,nxc",
+         {"dynamic_depthwise", "dynamic", "definition"}},
         {"conv1d-f32-n0-c8-i9-m8-o9-k1-s1-d1-p0,0-g1-nxc,nxc", {"empty"}}};
     for (const auto &[text, algorithms] : cases) {
         const Problem problem = parsed(text);

@@ -46,6 +46,7 @@ double mma_growth(const Problem &problem);
 inline constexpr AlgorithmError algorithm_errors[] = {
     {"empty", [](const Problem &) { return 1.0; }, Mixed::none},
     {"dynamic", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"dynamic_depthwise", [](const Problem &) { return 1.0; }, Mixed::none},
     {"depthwise", [](const Problem &) { return 1.0; }, Mixed::none},
     {"kn2row", [](const Problem &) { return 1.0; }, Mixed::none},
     {"direct", [](const Problem &) { return 1.0; }, Mixed::none},
