@@ -147,9 +147,9 @@ double handing_on_cycles(const Problem &problem, const DirectSchedule &s, const 
     constexpr int sums_beside_products = 12, few_sums = 16;
     const int sums = s.partial_sums * s.vectors * s.width() * s.rows;
     if (s.dot_width == 4 && target.core.splits_vectors()) {
-        // What is done with sums of bytes, ten instructions a vector, is done beside the next tile's products, where both
-        // are few enough to wait together: on a Zen 4 1x1 of 16 to 128 channels at 28x28 takes .0114 ms by 8 sums, .0121
-        // by 12 and .0141 by 28, of 64 .0323, .0328 and .0342.
+        // What is done with sums of bytes, ten instructions a vector, is done beside the next tile's products, where
+        // both are few enough to wait together: on a Zen 4 1x1 of 16 to 128 channels at 28x28 takes .0114 ms by 8 sums,
+        // .0121 by 12 and .0141 by 28, of 64 .0323, .0328 and .0342.
         constexpr int sums_beside_next = 8;
         return s.dot_width * 0.06 * std::max(0, sums - sums_beside_next);
     }
