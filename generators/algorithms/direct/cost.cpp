@@ -234,7 +234,7 @@ DirectSchedule channel_lanes_or_panels(const Problem &problem, int64_t channels,
 DirectSchedule whole_or_half_vectors(const Problem &problem, int64_t channels, const DirectSchedule &like,
                                      const TargetModel &target) {
     const DirectSchedule whole = channel_lanes_or_panels(problem, channels, like, target);
-    if (problem.groups > 1 || !fills_half_vectors(channels, like.lanes, target)) {
+    if (!fills_half_vectors(channels, like.lanes, target)) {
         return whole;
     }
     DirectSchedule half = like;
