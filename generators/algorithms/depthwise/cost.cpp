@@ -191,7 +191,8 @@ void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n, bool tran
         columns = std::min(columns, 8);
     }
     schedule.tile = ChannelLanes{ceil_div(n.width, ceil_div(n.width, scatters ? 2 : columns)), true, transposes};
-    schedule.rows = shares ? std::min(n.height, 2) : 1;
+    // Of three rows two would be computed twice.
+    schedule.rows = !shares ? 1 : n.height == 3 ? 3 : std::min(n.height, 2);
     // Where vectors are taken in halves, a long tile of one vector, whose sums are no more than registers, spills less:
     // on a Zen 4 7x7 of 192 channels at 28x28 takes .068 ms in place of .102, 5x5 with stride 2 of 72 at 56x56 .024 in
     // place of .038, 31 taps of 256 .044 in place of .063. Rows as short as one such tile share nothing that is worth
