@@ -306,8 +306,11 @@ TEST(DirectDecision, gives_groups_panels_of_their_own) {
     for (const TargetModel &target : target_models()) {
         if (target.is_gpu()) continue;
         for (const int channels : {17, 21, 34, 58}) {
+            // Vectors that are taken in halves are of half the lanes where these leave less than half a vector empty.
+            const bool halves = target.core.splits_vectors() && channels != 58;
             EXPECT_TRUE(default_schedule(channels, target).panels_of_groups) << channels << " by " << target.name;
-            EXPECT_EQ(default_schedule(channels, target).lanes, target.lanes(32)) << channels << " by " << target.name;
+            EXPECT_EQ(default_schedule(channels, target).lanes, target.lanes(32) / (halves ? 2 : 1))
+                << channels << " by " << target.name;
         }
         EXPECT_FALSE(default_schedule(64, target).panels_of_groups) << target.name;
     }
