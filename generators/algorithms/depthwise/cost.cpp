@@ -260,8 +260,8 @@ int pixels_of_all_channels(int most, const Numbers &n) {
 }
 
 // Whether of a vector's transposed planes, with their padding and sums, half a vector's alone stay in the first cache,
-// which are as fast where vectors are taken in halves: on a Zen 4 5x5 of 672 channels at 14x14 takes .068 ms in place of
-// .083, 9x9 of 256 .056 in place of .062; at 20x20, where a half just fits, .0241 in place of .0222.
+// which are as fast where vectors are taken in halves: on a Zen 4 5x5 of 672 channels at 14x14 takes .068 ms in place
+// of .083, 9x9 of 256 .056 in place of .062; at 20x20, where a half just fits, .0241 in place of .0222.
 bool halves_stay_in_first_cache(const Numbers &n) {
     constexpr double most_share = 0.75;
     int64_t positions = 1, outputs = 1;
