@@ -73,10 +73,10 @@ int most_vectors_of(const Problem &problem, const DirectSchedule &like, const Ta
     if (depthwise && !target.lane_indexed_fma) {
         return 1;
     }
-    // Of one channel there are no pairs: weights of 16 bits are widened for each vector, which positions share: 7 taps of
-    // 1 to 32 channels take .10 ms on a Zen 4 by one vector, and .14 by two or four.
-    if (problem.x_type == DType::bf16 && like.dot_width == 1 && problem.in_channels == 1 &&
-        target.core.splits_vectors()) {
+    // Of one channel there are no pairs: weights of 16 bits are widened for each vector, which positions share: 7 taps
+    // of 1 to 32 channels take .10 ms on a Zen 4 by one vector, and .14 by two or four.
+    if ((problem.x_type == DType::bf16 || problem.x_type == DType::f16) && like.dot_width == 1 &&
+        problem.in_channels == 1 && target.core.splits_vectors()) {
         return 1;
     }
     // Halide does not see that a fourth vector's bytes lie side by side. Weights of a far cache come the faster the
