@@ -1,6 +1,7 @@
 // How tensors lie in memory.
 #include "tensors.h"
 
+#include "expressions/points.h"
 #include "expressions/types.h"
 #include "kiln/tensor.h"
 
@@ -26,11 +27,7 @@ Dimensions dense(const std::vector<Expr> &extents) {
 // dimensions: channel of the group, then group.
 Dimensions data(const Expr &is_nxc, const Expr &channels, const Expr &groups, const std::vector<Expr> &spatial,
                 const std::vector<Expr> &phases, const Expr &batch) {
-    Expr points = 1;
-    for (const Expr &size : spatial) {
-        points *= size;
-    }
-    const Expr channel_stride = simplify(Halide::select(is_nxc, 1, points));
+    const Expr points = product(spatial), channel_stride = simplify(Halide::select(is_nxc, 1, points));
     const Expr of_group = simplify(channels / groups);
     Dimensions dimensions = {{of_group, channel_stride}};
     if (!is_one(groups)) {
@@ -56,11 +53,7 @@ std::vector<Expr> image_sizes(const Problem &problem, const Implementation &impl
     if (!problem.traits().deformable && !(implementation.joins_axes_of_planes() && layout == Layout::ncx)) {
         return sizes;
     }
-    Expr points = 1;
-    for (const Expr &size : sizes) {
-        points *= size;
-    }
-    return {simplify(points)};
+    return {product(sizes)};
 }
 
 Expr channels_of(const Problem &problem, const Sizes &sizes, ChannelCount channels) {

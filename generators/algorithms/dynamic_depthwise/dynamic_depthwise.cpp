@@ -7,6 +7,7 @@
 
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
+#include "expressions/points.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
 #include "expressions/weights.h"
@@ -19,15 +20,7 @@ using Halide::Func;
 using Halide::RDom;
 using Halide::Var;
 
-Expr points_of(const std::vector<Expr> &sizes) {
-    Expr points = 1;
-    for (const Expr &size : sizes) {
-        points *= size;
-    }
-    return Halide::Internal::simplify(points);
-}
-
-// Whether a plane has fewer positions than a block. Without subexpressions of points_of(), which would become variables
+// Whether a plane has fewer positions than a block. Without subexpressions of product(), which would become variables
 // where both are met, in which the condition of a specialization is not found again.
 Expr is_small(const std::vector<Expr> &sizes) {
     Expr points = sizes.back();
@@ -45,15 +38,6 @@ Expr select_small(const Expr &is_small, const Expr &small, const Expr &block) {
                                                        : Halide::select(is_small, small, block);
 }
 
-// The number of the position at `at` in memory, one number for each axis.
-Expr flat_position(const std::vector<Expr> &at, const std::vector<Expr> &sizes) {
-    Expr position = at.back();
-    for (size_t a = at.size() - 1; a-- > 0;) {
-        position = position * sizes[a] + at[a];
-    }
-    return position;
-}
-
 std::vector<Expr> numbers_of(const RDom &r) {
     std::vector<Expr> result;
     for (int a = 0; a < r.dimensions(); a++) {
@@ -69,8 +53,8 @@ Strips strips_of(const Sizes &sizes, const DynamicDepthwiseSchedule &schedule, i
     s.out = sizes.out.back();
     s.stride = sizes.stride.back();
     s.pad = sizes.pad_begin.back();
-    s.x_inner = points_of({sizes.in.begin(), sizes.in.end() - 1});
-    s.y_inner = points_of({sizes.out.begin(), sizes.out.end() - 1});
+    s.x_inner = product({sizes.in.begin(), sizes.in.end() - 1});
+    s.y_inner = product({sizes.out.begin(), sizes.out.end() - 1});
     s.count = ceil_div<Expr>(s.out, schedule.rows);
     s.y_rows = ceil_div<Expr>(s.out, Halide::max(s.count, 1));
     const Expr reach = (sizes.kernel.back() - 1) * sizes.dilation.back() + 1;
@@ -114,7 +98,7 @@ Func define_input(Stages &s, const Problem &problem, const Operands &operands) {
         widen_x(problem, sizes, select_small(strips.is_small_x, x, strips.x_block(s.c, strips.i, t, s.n)));
     append(at, std::vector<Var>{t, s.n});
     const std::vector<Expr> position(i.begin(), i.end());
-    wide(at) = strips.x(s.c, flat_position(position, sizes.in), t, s.n);
+    wide(at) = strips.x(s.c, number_of(position, sizes.in), t, s.n);
     return wide;
 }
 
@@ -208,7 +192,7 @@ void define_output(Stages &s, const Problem &problem, const DynamicDepthwiseSche
     append(of_row, rows);
     append(of_row, std::vector<Expr>{t, s.n});
     strips.sums(s.c, i, t, s.n) = Halide::undef(sum_type(problem));
-    strips.sums(s.c, flat_position(rows, operands.sizes.out), t, s.n) = s.acc(of_row);
+    strips.sums(s.c, number_of(rows, operands.sizes.out), t, s.n) = s.acc(of_row);
     define_blocks(s, problem, schedule, operands);
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "expressions/elementwise/strict_math.h"
 #include "lowering/instructions/intrinsics.h"
 
 namespace kiln {
@@ -74,12 +75,11 @@ class LowerQuotients : public IRMutator {
         const auto reciprocal = has_fused_products_ ? reciprocal_of(number, lowest, highest) : std::nullopt;
         const auto of_lanes = [&x](float value) { return make_const(x.type(), value); };
         if (!reciprocal) {
-            return Call::make(x.type(), Call::strict_div, {x, of_lanes(number)}, Call::PureIntrinsic);
+            return strict::div(x, of_lanes(number));
         }
         const std::string name = unique_name("dividend");
         const Expr dividend = Variable::make(x.type(), name);
-        const Expr small =
-            Call::make(x.type(), Call::strict_mul, {dividend, of_lanes(reciprocal->low)}, Call::PureIntrinsic);
+        const Expr small = strict::mul(dividend, of_lanes(reciprocal->low));
         return Let::make(name, x, fused_product(dividend, of_lanes(reciprocal->high), small));
     }
 

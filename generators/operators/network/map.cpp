@@ -57,8 +57,11 @@ class Map : public Operation {
         }
         const bool has_table = types_.size() == 1 && is_byte(types_[0]) && elements >= 2 * byte_values;
         return has_table &&
-               (expression_.has_series() || (is_byte(output_) && expression_.functions() >= least_functions &&
-                                             looks_up_vectors(Halide::Target(target.halide))));
+               (expression_.has_series() || (expression_.functions() >= least_functions && has_byte_lookups(target)));
+    }
+
+    bool has_byte_lookups(const TargetModel &target) const {
+        return is_byte(output_) && looks_up_vectors(Halide::Target(target.halide));
     }
 
     Halide::Func build_by_table(const Halide::Func &input, const TargetModel &target) const {
@@ -75,7 +78,7 @@ class Map : public Operation {
         const Halide::Expr byte = Halide::reinterpret<uint8_t>(input(place_of(loops_, 0, exprs(at))));
         out(at) = is_of_bytes ? Halide::reinterpret(storage_type(output_), look_up(table, byte))
                               : table(Halide::cast<int32_t>(byte));
-        const bool is_by_vectors = is_of_bytes && looks_up_vectors(Halide::Target(target.halide));
+        const bool is_by_vectors = has_byte_lookups(target);
         schedule_elements(out, extents(), is_by_vectors ? lanes_of(target, Halide::UInt(8)) : 1, is_by_vectors ? 1 : 3);
         return out;
     }
