@@ -11,6 +11,7 @@
 #include "lowering/flat_function.h"
 #include "lowering/instructions/byte_lookups.h"
 #include "lowering/instructions/float16_conversions.h"
+#include "lowering/instructions/masked_ternary_logic.h"
 #include "lowering/instructions/quotients.h"
 #include "lowering/lanes/interleaves.h"
 #include "lowering/native_code.h"
@@ -77,6 +78,19 @@ OperationOperand operand_of(const OperationTensor &tensor) {
     return {std::string(to_string(tensor.type)), tensor.shape, tensor.bytes()};
 }
 
+OperationFacts compile(const NetworkOperation &operation, const OperationRequest &request,
+                       const std::string &object_file) {
+    Halide::Module module(request.symbol, Target(request.target->halide).with_feature(Target::NoRuntime));
+    const Scratch scratch = append_flat(module, lower(operation, request), request.symbol, signature_of(operation));
+    OperationFacts facts;
+    facts.stack_bytes = compile_module(module, *request.target, object_file, false);
+    check_object_symbols(object_file, {request.symbol});
+    facts.worker_workspace_bytes = constant_value(scratch.worker_bytes);
+    facts.workspace_bytes = constant_value(scratch.bytes) + facts.worker_workspace_bytes;
+    std::remove((object_file + ".s").c_str());
+    return facts;
+}
+
 }  // namespace
 
 OperationSignature operation_signature(const std::string &text) {
@@ -93,15 +107,11 @@ OperationFacts generate_operation(const OperationRequest &request, const std::st
         throw std::invalid_argument("operations have no kernels on " + std::string(request.target->name));
     }
     const NetworkOperation operation = parse_operation(request.text);
-    Halide::Module module(request.symbol, Target(request.target->halide).with_feature(Target::NoRuntime));
-    const Scratch scratch = append_flat(module, lower(operation, request), request.symbol, signature_of(operation));
-    OperationFacts facts;
-    facts.stack_bytes = compile_module(module, *request.target, object_file, false);
-    check_object_symbols(object_file, {request.symbol});
-    facts.worker_workspace_bytes = constant_value(scratch.worker_bytes);
-    facts.workspace_bytes = constant_value(scratch.bytes) + facts.worker_workspace_bytes;
-    std::remove((object_file + ".s").c_str());
-    return facts;
+    try {
+        return compile(operation, request, object_file);
+    } catch (const MaskedTernaryLogic &) {  // an instruction that AVX2 does not have
+        return compile(operation, {request.text, &find_target("x86-64-avx2"), request.symbol}, object_file);
+    }
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());
 }

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "kiln/kernel.h"
+#include "lowering/instructions/masked_ternary_logic.h"
 #include "lowering/object_symbols.h"
 #include "lowering/stack_frames.h"
 
@@ -165,6 +166,8 @@ int64_t compile_module(Halide::Module &module, const TargetModel &target, const 
     }
     if (processor.cpu != nullptr) {
         check_without_avx512(assembly_file);
+    } else if (module.target().has_feature(Target::AVX512)) {
+        check_ternary_logic(object_file);
     }
     return is_riscv ? stack_bytes_of_riscv_listing(assembly_file) : stack_bytes_of_object(object_file);
 }

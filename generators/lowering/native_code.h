@@ -28,7 +28,7 @@ void keep_scalars();
 // bytes of the deepest frame among its functions. The assembly listing is written to `object_file` + ".s" where
 // `lists` asks for it, or where it is needed. A process compiles for one target with an LlvmProcessor only: LLVM reads
 // its options once, before it first compiles anything. Throws Halide::InternalError where LLVM compiled for another
-// processor.
+// processor, and MaskedTernaryLogic (lowering/instructions/masked_ternary_logic.h).
 int64_t compile_module(Halide::Module &module, const TargetModel &target, const std::string &object_file, bool lists);
 
 // What functions are compiled for that call kernels, and that every processor of an architecture is to run: the

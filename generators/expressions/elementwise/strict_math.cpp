@@ -194,8 +194,7 @@ Expr min(const Expr &a, const Expr &b) {
 // From 2^23 (f64: 2^52) on there are whole numbers only; adding that rounds what is below.
 Expr round(const Expr &a) {
     const Expr all_whole = constant(a, a.type().bits() == 64 ? 4503599627370496.0 : 8388608.0), size = strict::abs(a);
-    const Expr rounded = with_sign(sub(add(size, all_whole), all_whole), a);
-    return Halide::select(less(size, all_whole), rounded, a);
+    return with_sign(Halide::select(less(size, all_whole), sub(add(size, all_whole), all_whole), size), a);
 }
 
 Expr floor(const Expr &a) {
