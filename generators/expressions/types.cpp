@@ -83,8 +83,7 @@ int dot_products(const Problem &problem, const TargetModel &target, bool joins_t
 
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {
     if (x.type().is_bfloat()) {
-        // Not a cast: on ARM Halide rounds a product of casts to bf16.
-        return Halide::reinterpret<float>(Halide::cast<uint32_t>(Halide::reinterpret<uint16_t>(x)) << 16);
+        return bfloat16_value(Halide::reinterpret<uint16_t>(x));
     }
     const Halide::Expr wide = Halide::cast(operand_type(problem), x);
     const bool shifted = problem.is_quantized() && problem.x_zero_point != 0;
@@ -153,6 +152,17 @@ Halide::Expr float16_bits(const Halide::Expr &value) {
     const Expr finite = Halide::select(magnitude < number(0x38800000), subnormal, Halide::min(normal, number(0x7c00)));
     const Expr is_nan = magnitude > number(0x7f800000);
     return Halide::cast(u16, Halide::select(is_nan, number(0x7e00), finite) | ((bits >> number(16)) & number(0x8000)));
+}
+
+Halide::Expr bfloat16_value(const Halide::Expr &bits) {
+    return Halide::reinterpret<float>(Halide::cast<uint32_t>(bits) << 16);
+}
+
+Halide::Expr nearest_bfloat16(const Halide::Expr &value) {
+    const Halide::Expr bits = Halide::reinterpret<uint32_t>(value), kept = bits >> 16;
+    const Halide::Expr rounded = (bits + 0x7fff + (kept & 1)) >> 16;
+    const Halide::Expr is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    return Halide::cast<uint16_t>(Halide::select(is_nan, kept | 0x40, rounded));
 }
 
 }  // namespace kiln

@@ -46,6 +46,11 @@ int narrow_zero_point(const Problem &problem, Halide::Type type);
 // vectors are compared in what it rounds its OpenCL code generator fails.
 Halide::Expr float16_bits(const Halide::Expr &value);
 
+// The float32 that bfloat16's bits are worth, and the bits of a float32 rounded to bfloat16, ties to even; NaN stays
+// NaN. Not Halide's casts: on ARM it rounds a product of two such, and it takes numbers to be finite.
+Halide::Expr bfloat16_value(const Halide::Expr &bits);
+Halide::Expr nearest_bfloat16(const Halide::Expr &value);
+
 // Weights of type `type`: w less its zero points, which are over output channels and undefined where there are none;
 // they count only where has_zero_points is true. The dimensions are those of Implementation::pack, those of w
 // what it had before its patches' taps became channels.

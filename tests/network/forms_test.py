@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tests/kernels")]
 from commands_test import kiln  # noqa: E402
 from models import Builder  # noqa: E402
-from network_testing import NetworkTest  # noqa: E402
+from network_testing import NetworkTest, integers  # noqa: E402
 from onnx_models import model_of, random_tensor, value  # noqa: E402
 
 SHAPE = [1, 3, 16, 16]
@@ -175,6 +175,35 @@ class Forms(NetworkTest):
         model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
         self.assertEqual(set(self.kinds(model)[0]), {"operation"})
         self.verify(model)
+
+    def test_bfloat16(self):
+        """Operations read and make it as layers do; what is known is bfloat16 too. onnxruntime has none of these nodes: what
+        is compared with is the model in doubles."""
+        rng = np.random.default_rng(1)
+        kind = TensorProto.BFLOAT16
+        numbers = lambda name, *shape: numpy_helper.from_array(
+            rng.standard_normal(shape).astype(helper.tensor_dtype_to_np_dtype(kind)), name)
+        node = helper.make_node
+        nodes = [node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), node("Add", ["c", "shift"], ["a"]),
+                 node("HardSwish", ["a"], ["h"]), node("MaxPool", ["h"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+                 node("Resize", ["p", "", "scales"], ["r"], mode="linear"), node("Concat", ["r", "h"], ["cat"], axis=1),
+                 node("Pow", ["cat", "two"], ["sq"]), node("Clip", ["sq", "", "two"], ["u"]),
+                 node("ReduceMean", ["u", "axes"], ["m"], keepdims=0), node("Gemm", ["m", "f"], ["g"]),
+                 node("Softmax", ["g"], ["s"]), node("Cast", ["cat"], ["wide"], to=TensorProto.FLOAT),
+                 node("Less", ["r", "h"], ["less"]), node("Where", ["less", "r", "two"], ["z"]),
+                 node("DequantizeLinear", ["bytes", "scale"], ["d"]), node("Add", ["d", "s"], ["y"])]
+        constants = [numbers("w", 8, 4, 3, 3), numbers("shift", 8, 1, 1), numbers("f", 16, 5), numbers("two"), numbers("scale"),
+                     numpy_helper.from_array(np.float32([1, 1, 2, 2]), "scales"), integers("axes", 2, 3)]
+        inputs = [value("x", [1, 4, 6, 6], kind), value("bytes", [1, 5], TensorProto.INT8)]
+        outputs = [value("y", None, kind), value("z", None, kind), value("wide", None)]
+        model = model_of(nodes, inputs, outputs, constants, opset=22)
+        self.assertEqual(set(self.kinds(model)[0]), {"layer", "operation"})
+        self.verify(model)
+        # Products are older than convolutions of bfloat16.
+        product = model_of([node("MatMul", ["x", "f"], ["m"]), node("Relu", ["m"], ["y"])], [value("x", [1, 7, 16], kind)],
+                           [value("y", None, kind)], constants[2:3], opset=13)
+        self.assertEqual(self.kinds(product)[0], {"layer": 1})
+        self.verify(product)
 
     def test_layer_normalization_before_it_was_an_operator(self):
         """One kernel for all of its nodes, with differences written once or twice, and squares as powers or products; another

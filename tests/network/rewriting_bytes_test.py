@@ -1,4 +1,4 @@
-"""What is put in the place of a network's nodes of bytes and float16, and of floats between them, so that less is computed: which steps are
+"""What is put in the place of a network's nodes of bytes, float16 and bfloat16, and of floats between them, so that less is computed: which steps are
 left, and that they compute what onnxruntime does. Half a minute on two idle cores."""
 
 import unittest
@@ -16,42 +16,47 @@ class RewritingOfBytes(NetworkTest):
     SCHEMES = {"a": (0.05, 3), "b": (0.11, -7), "axis": ([0.02, 0.03, 0.04, 0.05], [1, 2, 3, 4])}
 
     def test_nodes_of_floats_between_halves(self):
-        """What converters to float16 leave in float32, between Casts, reads and makes float16: a layer has its activation, and
-        normalizations are found; constants stay as they are, of which none is a layer's residual."""
+        """What converters to float16 or bfloat16 leave in float32, between Casts, reads and makes those: a layer has its
+        activation, and normalizations are found; constants stay as they are, of which none is a layer's residual."""
+        for half, text in ((TensorProto.FLOAT16, "f16"), (TensorProto.BFLOAT16, "bf16")):
+            with self.subTest(text):
+                self.check_halves(half, text)
+
+    def check_halves(self, type_of_halves, text):
         rng = np.random.default_rng(1)
         cast = lambda source, to, name: node("Cast", [source], [name], to=to)
         wide = lambda source: cast(source, TensorProto.FLOAT, f"{source}_wide")
-        half = lambda source, name: cast(source, TensorProto.FLOAT16, name)
+        half = lambda source, name: cast(source, type_of_halves, name)
         norm = [f"n{place}" for place in range(4)]
-        nodes = [cast("x", TensorProto.FLOAT16, "h"), node("Conv", ["h", "k"], ["c"]), wide("c"),
+        nodes = [cast("x", type_of_halves, "h"), node("Conv", ["h", "k"], ["c"]), wide("c"),
                  node("BatchNormalization", ["c_wide", *norm], ["b"]), node("Sigmoid", ["b"], ["s"]),
                  node("Mul", ["b", "s"], ["a"]),
                  half("a", "d"), node("Conv", ["d", "k"], ["e"]), wide("e"), node("Pad", ["e_wide", "pads", "two"], ["p"]),
                  half("p", "q"), wide("q"), node("LayerNormalization", ["q_wide", "scale", "scale"], ["l"]), half("l", "m"),
                  node("Conv", ["m", "k"], ["f"]), wide("f"), node("Mul", ["f_wide", "scale"], ["g"]),
                  node("Clip", ["g", "", "two"], ["u"]), half("u", "v"), node("Tanh", ["v"], ["w"]), wide("w"),
-                 node("Mul", ["w_wide", "w_wide"], ["sq"]), node("ReduceMean", ["sq"], ["sm"], axes=[-1]),
+                 node("Mul", ["w_wide", "w_wide"], ["sq"]), node("ReduceMean", ["sq", "last"], ["sm"]),
                  node("Add", ["sm", "tiny"], ["se"]), node("Sqrt", ["se"], ["sr"]), node("Div", ["w_wide", "sr"], ["sd"]),
                  node("Mul", ["sd", "scale"], ["sy"]), half("sy", "y"), half("sy", "same"), node("Relu", ["same"], ["z"]),
                  cast("f", TensorProto.FLOAT, "wide"), node("Conv", ["h", "k"], ["o"], auto_pad="VALID"), wide("o"),
                  node("Add", ["o_wide", "places"], ["r"]), half("r", "residual")]
-        constants = [numpy_helper.from_array(rng.standard_normal((4, 4, 1, 1)).astype(np.float16), "k"),
+        constants = [numpy_helper.from_array(rng.standard_normal((4, 4, 1, 1)).astype(helper.tensor_dtype_to_np_dtype(type_of_halves)), "k"),
                      *(numpy_helper.from_array(rng.uniform(0.5, 1.5, 4).astype(np.float32), name) for name in norm),
                      random_tensor(rng, "scale", 8), random_tensor(rng, "places", 2, 4, 5, 6),
                      numpy_helper.from_array(np.float32(2), "two"),
-                     numpy_helper.from_array(np.float32(1e-5), "tiny"), integers("pads", 0, 0, 1, 1, 0, 0, 1, 1)]
-        outputs = [value(name, None, TensorProto.FLOAT16) for name in ("y", "z", "residual")] + [value("wide", None)]
-        model = model_of(nodes, [value("x", [2, 4, 5, 6])], outputs, constants)
+                     numpy_helper.from_array(np.float32(1e-5), "tiny"), integers("pads", 0, 0, 1, 1, 0, 0, 1, 1), integers("last", -1)]
+        outputs = [value(name, None, type_of_halves) for name in ("y", "z", "residual")] + [value("wide", None)]
+        model = model_of(nodes, [value("x", [2, 4, 5, 6])], outputs, constants, opset=22)
         steps = self.kinds(model)[1]["steps"]
         self.assertEqual(sum("layer" in step for step in steps), 4)
         self.assertEqual([step["operation"] for step in steps if "operation" in step],
-                         ["map-f32[2x4x5x6]-f16[2x4x5x6]-cast_f16(a)",
-                          "copy-f16[2x5x6x4]-f16[2x7x8x4]-n2x7x8x4-i-28,120x24x4x1-v0x1x1x0,2x6x7x4-f2",
-                          "normalize-f16[2x7x8x4],f32[8x1],f32[8x1]-f16[2x7x8x4]-a2-e1e-05",
-                          "map-f16[2x4x7x8],f32[8]-f16[2x4x7x8]-tanh(min(mul(a,b),2))",
-                          "normalize-rms-f16[2x4x7x8],f32[8]-f16[2x4x7x8]-a3-e1e-05", "map-f16[2x4x7x8]-f16[2x4x7x8]-relu(a)",
-                          "map-f16[2x4x7x8]-f32[2x4x7x8]-cast_f32(a)",
-                          "map-f16[2x4x5x6],f32[2x4x5x6]-f16[2x4x5x6]-cast_f16(add(cast_f32(a),b))"])
+                         [f"map-f32[2x4x5x6]-{text}[2x4x5x6]-cast_{text}(a)",
+                          f"copy-{text}[2x5x6x4]-{text}[2x7x8x4]-n2x7x8x4-i-28,120x24x4x1-v0x1x1x0,2x6x7x4-f2",
+                          f"normalize-{text}[2x7x8x4],f32[8x1],f32[8x1]-{text}[2x7x8x4]-a2-e1e-05",
+                          f"map-{text}[2x4x7x8],f32[8]-{text}[2x4x7x8]-tanh(min(mul(a,b),2))",
+                          f"normalize-rms-{text}[2x4x7x8],f32[8]-{text}[2x4x7x8]-a3-e1e-05", f"map-{text}[2x4x7x8]-{text}[2x4x7x8]-relu(a)",
+                          f"map-{text}[2x4x7x8]-f32[2x4x7x8]-cast_f32(a)",
+                          f"map-{text}[2x4x5x6],f32[2x4x5x6]-{text}[2x4x5x6]-cast_{text}(add(cast_f32(a),b))"])
         self.verify(model)
 
     def pair(self, operator, scheme, x, y, **attributes):

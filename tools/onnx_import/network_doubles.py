@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 
 from evaluating import evaluator
-from terms import ModelError
+from terms import ModelError, is_float
 
 PROTO = onnx.TensorProto
 FLOATS = (PROTO.FLOAT, PROTO.FLOAT16, PROTO.BFLOAT16)
@@ -27,7 +27,7 @@ def evaluate(model, inputs, names):
 
 def in_double(array):
     array = np.asarray(array)
-    return array.astype(np.float64) if array.dtype.kind == "f" or array.dtype.name == "bfloat16" else array
+    return array.astype(np.float64) if is_float(array.dtype) else array
 
 
 def in_doubles(model):

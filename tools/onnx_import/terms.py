@@ -22,6 +22,8 @@ ATTRIBUTES = {"auto_pad", "dilations", "group", "kernel_shape", "offset_group", 
 DTYPES = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOAT16": "bfloat16", "INT8": "int8",
           "UINT8": "uint8"}
 BYTES = ("INT8", "UINT8")
+# What operations and layers compute in float32.
+NARROW_FLOATS = ("FLOAT16", "BFLOAT16")
 # More products of bytes may have sums that int32 does not hold.
 MOST_PRODUCTS = 2 ** 31 // 255 ** 2
 # Nodes that move elements, as exporters do to the place of another framework's axes.
@@ -47,6 +49,15 @@ class NodeError(Exception):
     def __init__(self, message, code="invalid_argument"):
         super().__init__(message)
         self.code = code
+
+
+def is_float(dtype):
+    """Whether a NumPy type is of floats, of which bfloat16 is a kind of its own to NumPy."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def is_number(dtype):
+    return is_float(dtype) or dtype.kind in "iu"
 
 
 def is_onnx(node):

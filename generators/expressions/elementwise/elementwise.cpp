@@ -253,7 +253,7 @@ Expr cast_element(ElementType type, const Expr &value) {
     if (value.type().is_bool()) {
         return Halide::select(value, make_const(to, 1), make_const(to, 0));
     }
-    if (type == ElementType::f16) {  // rounded as it is where it is stored
+    if (is_computed_wider(type)) {  // rounded as it is where it is stored
         return load_element(type, store_element(type, Halide::cast<float>(value)));
     }
     if (value.type().is_float() && !to.is_float()) {

@@ -5,7 +5,7 @@ import collections
 
 import numpy as np
 
-from terms import HIGHEST, LOWEST, NodeError, attribute_values, is_onnx
+from terms import HIGHEST, LOWEST, NodeError, attribute_values, is_number, is_onnx
 
 # Operators that a layer can have as its activation, with the parameters that a node gives, in the order of
 # activation_params, and their defaults. Clip's are inputs since opset 11.
@@ -132,10 +132,10 @@ def constant_number(graph, name):
         value = graph.value(name)
     except NodeError:
         return None
-    if value.size != 1 or value.dtype.kind not in "fiu":
+    if value.size != 1 or not is_number(value.dtype):
         return None
-    coarse = value.dtype.kind == "f" and value.dtype.itemsize < 4
-    return float(value.reshape(-1)[0]), 2e-3 if coarse else 1e-6
+    rounding = {"float16": 2e-3, "bfloat16": 8e-3}.get(value.dtype.name, 1e-6)
+    return float(value.reshape(-1)[0]), rounding
 
 
 class Search:

@@ -7,6 +7,9 @@ import onnx
 
 from terms import ATTRIBUTES, DIALECTS, FUSIBLE, INPUTS, NHWC, NodeError, attribute_values, input_name
 
+# That has convolutions of bfloat16.
+OPSET_OF_BFLOAT16 = 22
+
 
 class Layer:
     """A convolution with what was found around it."""
@@ -40,6 +43,12 @@ class Layer:
         return bool(self.inputs.get("bias")) or self.bias_values is not None or any(shift.any() for _, shift in self.affine)
 
 
+def opset_of(graph, layer):
+    """The model's; of bfloat16 ONNX had products of matrices before it had convolutions."""
+    is_product = layer.node.output[0] in graph.products and graph.element_type(layer.inputs["x"]) == "BFLOAT16"
+    return max(graph.opset, OPSET_OF_BFLOAT16) if is_product else graph.opset
+
+
 def layer_table(graph, layer, weights_folder):
     """The layer as a layers file's [[layer]]."""
     table = {"name": layer.name, "operator": layer.node.op_type, "dialect": DIALECTS[layer.node.domain]}
@@ -54,7 +63,7 @@ def layer_table(graph, layer, weights_folder):
         table["x"] = [table["x"][0], table["x"][-1], *table["x"][1:-1]]
         table["layouts"] = {"x": "NXC", "y": "NXC"}
     elif table["dialect"] == "onnx":
-        table["opset"] = graph.opset
+        table["opset"] = opset_of(graph, layer)
     if layer.node.op_type == "DeformConv":
         table["offset"] = True
     if layer.has_bias():

@@ -116,8 +116,8 @@ class Part:
             raise NodeError(f'"{node}" {what} "{name}", whose shape is not known before it runs: a network\'s sizes are fixed '
                             "when it is compiled", "unsupported")
         if kind not in TYPES:
-            raise NodeError(f'"{node}" {what} "{name}", whose type {kind or "is not known and"} a network\'s tensors cannot '
-                            "have", "unsupported")
+            known = f"{kind}, which nodes cannot have that Kiln has no kernel for" if kind else "not known"
+            raise NodeError(f'"{node}" {what} "{name}", whose type is {known}', "unsupported")
 
     def c_source(self):
         """The C of it, whose function is called by a digest of it. Raises NodeError."""

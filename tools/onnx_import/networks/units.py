@@ -7,7 +7,7 @@ from networks import long_tail
 from networks.lookups import Lookups, is_number
 from reading.branches import is_requirement
 from reading.order import names_of
-from terms import BYTES, is_onnx
+from terms import BYTES, NARROW_FLOATS, is_onnx
 
 # A chain is one kernel: it may not read more tensors, nor be of more nodes.
 MOST_READ, MOST_NODES = 12, 32
@@ -112,7 +112,7 @@ def widens(graph, unit):
     """Whether a node makes floats of bytes: chains that each read these and make floats of their own cost less than floats that
     are stored."""
     return is_onnx(unit.node) and unit.node.op_type in ("DequantizeLinear", "Cast") \
-        and graph.element_type(unit.node.input[0]) in BYTES and graph.element_type(unit.outputs[0]) in ("FLOAT", "FLOAT16")
+        and graph.element_type(unit.node.input[0]) in BYTES and graph.element_type(unit.outputs[0]) in ("FLOAT", *NARROW_FLOATS)
 
 
 def with_chains(graph, units, takes):

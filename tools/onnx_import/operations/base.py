@@ -10,10 +10,10 @@ import onnx
 
 from terms import NodeError
 
-TYPES = {"float32": "f32", "float16": "f16", "float64": "f64", "int8": "s8", "uint8": "u8", "int16": "s16", "uint16": "u16",
+TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int8": "s8", "uint8": "u8", "int16": "s16", "uint16": "u16",
          "int32": "s32", "uint32": "u32", "int64": "s64", "uint64": "u64", "bool": "bool"}
 # As ONNX calls them.
-NUMPY_TYPES = {"FLOAT": "float32", "FLOAT16": "float16", "DOUBLE": "float64", "INT8": "int8", "UINT8": "uint8",
+NUMPY_TYPES = {"FLOAT": "float32", "FLOAT16": "float16", "BFLOAT16": "bfloat16", "DOUBLE": "float64", "INT8": "int8", "UINT8": "uint8",
                "INT16": "int16", "UINT16": "uint16", "INT32": "int32", "UINT32": "uint32", "INT64": "int64",
                "UINT64": "uint64", "BOOL": "bool"}
 # Tensors' names in expressions.

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from terms import NodeError, attribute_values, is_onnx
+from terms import NARROW_FLOATS, NodeError, attribute_values, is_float, is_onnx
 
 from operations.base import LETTERS, Aligned, Operand, Values, dtype_of, normal_axis, number_text, type_text
 
 MOST_OPERANDS = 16
 FEW_CHANNELS = 8
-FLOATS = ("float16", "float32", "float64")
 
 
 class Map(Aligned):
@@ -107,7 +106,7 @@ def mod(call):
 # Exponents by which powers are products or roots.
 def power(call):
     base, exponent = call.arguments()
-    if exponent.is_number and base.dtype.name in FLOATS:
+    if exponent.is_number and is_float(base.dtype):
         x = call.chain.held(base).text
         known = {"2": f"mul({x},{x})", "3": f"mul({x},mul({x},{x}))", "0.5": f"sqrt({x})", "1": x,
                  "-1": f"reciprocal({x})", "-0.5": f"reciprocal(sqrt({x}))"}
@@ -123,7 +122,7 @@ def power(call):
 def power_of_integer(call, base, exponent):
     """In a type that holds what both do, but by fractions in floats. What does not fit into the base's type wraps around."""
     is_number, wide = exponent.is_number and exponent.text.removeprefix("-").isdigit(), base.dtype
-    if not is_number and exponent.dtype.kind == "f":
+    if not is_number and is_float(exponent.dtype):
         floats = "f64" if exponent.dtype == np.float64 else "f32"
         by_fraction = f"cast_{type_text(base.dtype)}(pow(cast_{floats}({base.text}),{exponent.text}))"
         if exponent.is_number:
@@ -173,8 +172,14 @@ def thresholded_relu(call):
     return f"where(greater({x},{alpha}),{x},{zero_of(call)})"
 
 
+def computed_text(call, index):
+    """The type that an input is computed in."""
+    dtype = call.dtype(index)
+    return "f32" if dtype.name.upper() in NARROW_FLOATS else type_text(dtype)
+
+
 def zero_of(call):
-    return f"cast_{type_text(call.dtype(0))}(0)" if call.dtype(0).name != "float16" else "cast_f32(0)"
+    return f"cast_{computed_text(call, 0)}(0)"
 
 
 def shrink(call):
@@ -256,7 +261,7 @@ def scale_axes(call, index):
 def quantize(call):
     target = call.output_dtype()
     x, scale = call.x(), call.term(1, scale_axes(call, 1))
-    quotient = call.apply("div", x, scale) if call.dtype(0).kind == "f" else \
+    quotient = call.apply("div", x, scale) if is_float(call.dtype(0)) else \
         f"div(cast_{type_text(call.dtype(1))}({x.text}),{scale.text})"
     rounded = f"saturate_s32({quotient})"
     if not call.has(2):
@@ -270,7 +275,7 @@ def quantize(call):
 
 def dequantize(call):
     x, scale = call.x(), call.term(1, scale_axes(call, 1))
-    kind = "f32" if call.dtype(1).name == "float16" else type_text(call.dtype(1))
+    kind = computed_text(call, 1)
     value = f"cast_s32({x.text})" if x.dtype.itemsize < 4 else x.text
     if call.has(2):
         point = call.term(2, scale_axes(call, 2))

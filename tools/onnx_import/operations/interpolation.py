@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from terms import NodeError, attribute_values
+from terms import NodeError, attribute_values, is_float
 
 from operations.base import AlongAxes, identity, normal_axes, number_text
 
@@ -53,7 +53,7 @@ class Axis:
         if mode in ("half_pixel", "tf_half_pixel_for_nn"):
             return (x + half) / scale - (half if mode == "half_pixel" else kind(0))
         if mode == "pytorch_half_pixel":
-            return (x + half) / scale - half if exact > 1 else x * kind(0)
+            return (x + half) / scale - half if after > 1 else x * kind(0)
         if mode == "half_pixel_symmetric":
             return before * half * (one - after / exact) + (x + half) / scale - half
         if mode == "tf_crop_and_resize":
@@ -111,7 +111,7 @@ def taps(axis, positions, reach, weight, antialias, exclude_outside):
 def resize(values):
     node, attributes, shape = values.node, attribute_values(values.node), values.shape(0)
     result, rank = values.output_shape(), len(values.shape(0))
-    if values.dtype(0).kind != "f" and attributes.get("mode", b"nearest") != b"nearest":
+    if not is_float(values.dtype(0)) and attributes.get("mode", b"nearest") != b"nearest":
         raise NodeError(f"a Resize of mode \"{attributes['mode'].decode()}\" of {values.dtype(0).name}", "unsupported")
     is_upsample = node.op_type == "Upsample" or values.graph.opset < 11
     mode = attributes.get("mode", b"nearest").decode()

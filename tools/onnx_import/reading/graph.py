@@ -21,6 +21,7 @@ class Graph:
         self.misfits, self.left_out = folded.misfits, folded.left_out
         self.types, self.initializers, self.constants = folded.types, folded.tensors, folded.constants
         self._values = dict(folded.values)
+        self.products = set()  # results of convolutions that are products of matrices in the model
         self.files = {}  # of weights that layers have as the model does, by name and type
         self._captured = {}
         self.set_nodes(self.nodes)

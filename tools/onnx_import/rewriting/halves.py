@@ -1,11 +1,11 @@
-"""Nodes of float32 between Casts from float16 and back, as converters to float16 write those that they will not convert:
-kernels compute float16 in float32, so that they read and make float16 at once, and are fused with what is around them."""
+"""Nodes of float32 between Casts from float16 or bfloat16 and back, as converters to those write what they will not convert:
+kernels compute both in float32, so that they read and make them at once, and are fused with what is around them."""
 
 import math
 
 from operations import is_map
 from rewriting.idle import make_outputs_at_once, renamed
-from terms import copied, is_onnx, outer_names
+from terms import NARROW_FLOATS, copied, is_onnx, outer_names
 
 # Nodes that compute in float32 whatever type their tensors have, and read no others but constants that may have another one.
 WHOLE = {"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "InstanceNormalization", "GroupNormalization",
@@ -22,20 +22,22 @@ MOST_NODES = 12
 def with_halves(graph):
     """Leaves out the Casts around such a node, and around elementwise nodes that become one expression."""
     captured = {name for node in graph.nodes for name in outer_names(node)}
-    halves, taken = Halves(graph, captured), set()
-    for node in graph.nodes:
-        if halves.is_cast(node, "FLOAT", "FLOAT16"):
-            region = halves.region(graph.makers.get(node.input[0]))
-            if region and not taken.intersection(map(id, region)):
-                taken.update(map(id, region))
-    if taken:
-        halves.convert(taken)
-        make_outputs_at_once(graph, captured)
+    for half in NARROW_FLOATS:
+        halves, taken = Halves(graph, captured, half), set()
+        for node in graph.nodes:
+            if halves.is_cast(node, "FLOAT", half):
+                region = halves.region(graph.makers.get(node.input[0]))
+                if region and not taken.intersection(map(id, region)):
+                    taken.update(map(id, region))
+        if taken:
+            halves.convert(taken)
+            make_outputs_at_once(graph, captured)
 
 
 class Halves:
-    def __init__(self, graph, captured):
-        self.graph, self.captured = graph, captured
+    def __init__(self, graph, captured, half):
+        """`half` is the type in place of float32."""
+        self.graph, self.captured, self.half = graph, captured, half
 
     def is_cast(self, node, source, target):
         return node is not None and is_onnx(node) and node.op_type == "Cast" and node.input[0] not in self.graph.constants \
@@ -55,7 +57,7 @@ class Halves:
             region.append(node)
             for name in self.floats(node):
                 maker = self.graph.makers.get(name)
-                if not self.is_cast(maker, "FLOAT16", "FLOAT"):
+                if not self.is_cast(maker, self.half, "FLOAT"):
                     waiting.append(maker)
         if len(region) > 1 and not self.is_one_expression(region):
             return None
@@ -87,20 +89,20 @@ class Halves:
                 and self.graph.element_type(name) == "FLOAT"]
 
     def stays_inside(self, node, region, is_last):
-        """Whether nodes of the region alone read what one of it makes, or Casts to float16 what the last does."""
+        """Whether nodes of the region alone read what one of it makes, or Casts to halves what the last does."""
         name = node.output[0]
         if name in self.graph.outputs or name in self.captured or not self.graph.readers[name]:
             return False
-        return all(self.is_cast(reader, "FLOAT", "FLOAT16") if is_last else any(reader is other for other in region)
+        return all(self.is_cast(reader, "FLOAT", self.half) if is_last else any(reader is other for other in region)
                    for reader in self.graph.readers[name])
 
     # ---- Without them
 
     def convert(self, taken):
-        """Has the nodes of these ids read and make float16."""
-        casts = {}  # of values of float32: those of float16 that they have been
+        """Has the nodes of these ids read and make halves."""
+        casts = {}  # of values of float32: the halves that they have been
         for node in self.graph.nodes:
-            if self.is_cast(node, "FLOAT16", "FLOAT"):
+            if self.is_cast(node, self.half, "FLOAT"):
                 casts[node.output[0]] = node.input[0]
         made = {node.output[0] for node in self.graph.nodes if id(node) in taken}
         nodes, names = [], {}
@@ -108,7 +110,7 @@ class Halves:
             if id(node) in taken:
                 node = copied(node, [casts.get(name, name) for name in node.input])
                 if self.graph.element_type(node.output[0]) == "FLOAT":
-                    self.graph.set_type(node.output[0], "FLOAT16", self.graph.shape(node.output[0]))
+                    self.graph.set_type(node.output[0], self.half, self.graph.shape(node.output[0]))
             elif node.op_type == "Cast" and node.input[0] in made:
                 if node.output[0] not in self.graph.outputs and node.output[0] not in self.captured:
                     names[node.output[0]] = node.input[0]

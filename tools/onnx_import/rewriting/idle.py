@@ -3,7 +3,7 @@
 import numpy as np
 
 from reading.folding import rename_captured
-from terms import NodeError, attribute_values, copied, input_name, is_onnx, outer_names
+from terms import NodeError, attribute_values, copied, input_name, is_number, is_onnx, outer_names
 
 # Those of whose constants nothing matters where shape and type stay: more elements cannot come of them, nor others.
 SAME_IF_SHAPE_STAYS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile", "Split", "DepthToSpace", "SpaceToDepth",
@@ -164,7 +164,7 @@ def neutral(number):
     """Of a sum or a product: whether the second input is a constant of that number alone."""
     def check(graph, node, attributes):
         value = constant(graph, node, 1)
-        return value is not None and value.dtype.kind in "fiu" and value.size > 0 and bool(np.all(value == number))
+        return value is not None and is_number(value.dtype) and value.size > 0 and bool(np.all(value == number))
     return check
 
 

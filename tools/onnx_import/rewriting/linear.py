@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 
 from convolutions.quantization import dequantizer_of_weights
-from terms import BYTES, MOST_PRODUCTS, NodeError, attribute_values, copied, input_name, is_onnx
+from terms import BYTES, MOST_PRODUCTS, NARROW_FLOATS, NodeError, attribute_values, copied, input_name, is_onnx
 
 # Types that convolutions have too.
-TYPES = ("FLOAT", "FLOAT16", "DOUBLE")
+TYPES = ("FLOAT", *NARROW_FLOATS, "DOUBLE")
 
 
 def with_convolutions(graph):
@@ -61,6 +61,7 @@ class Linear:
         x = self.transpose(nodes, x, f"{end}/x", [1, depth, rows])
         nodes.append(onnx.helper.make_node(operator, [x, *inputs], [f"{end}/y"], self.node.name or self.node.output[0]))
         self.graph.set_type(f"{end}/y", element_type, [1, columns, rows])
+        self.graph.products.add(f"{end}/y")
         y = self.transpose(nodes, f"{end}/y", f"{end}/back", [1, rows, columns])
         self.reshape(nodes, y, end, self.graph.shape(end) or [*self.graph.shape(self.node.input[0])[:-1], columns])
 

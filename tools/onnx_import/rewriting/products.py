@@ -6,7 +6,7 @@ import math
 import numpy as np
 import onnx
 
-from terms import MOVING, NodeError, copied, is_onnx
+from terms import MOVING, NARROW_FLOATS, NodeError, copied, is_onnx
 
 MICROSOFT = "com.microsoft"
 
@@ -30,7 +30,7 @@ class Factors:
         self.inputs, self.end = list(node.input), node.output[0]
 
     def take(self):
-        if self.graph.element_type(self.end) not in ("FLOAT", "FLOAT16"):
+        if self.graph.element_type(self.end) not in ("FLOAT", *NARROW_FLOATS):
             return
         if self.inputs[0] != self.inputs[1]:
             for place in (0, 1):

@@ -11,7 +11,7 @@ from operations import is_map
 from operations.base import NUMPY_TYPES
 from operations.gathering import Windows
 from rewriting.idle import make_outputs_at_once, renamed
-from terms import AFFINE, BYTES, NodeError, attribute_values, copied, input_name, is_layer, is_onnx, outer_names
+from terms import AFFINE, BYTES, NARROW_FLOATS, NodeError, attribute_values, copied, input_name, is_layer, is_onnx, outer_names
 
 # Those whose results are elements of their first input: all else that they read says which, but for a Pad's number.
 MOVES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity", "Expand", "Tile",
@@ -356,7 +356,7 @@ def scheme_of(graph, node):
             or (wide in graph.constants and node.op_type != "DequantizeLinear"):
         return None
     if node.op_type == "Cast":
-        return Scheme(1.0, 0, element_type, wide_type) if wide_type in ("FLOAT", "FLOAT16") else None
+        return Scheme(1.0, 0, element_type, wide_type) if wide_type in ("FLOAT", *NARROW_FLOATS) else None
     names, attributes = [name for name in node.input[1:3] if name], attribute_values(node)
     if wide_type != "FLOAT" or attributes.get("block_size", 0) or attributes.get("precision", 0) \
             or not all(name in graph.constants for name in names):
