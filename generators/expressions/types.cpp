@@ -81,6 +81,10 @@ int dot_products(const Problem &problem, const TargetModel &target, bool joins_t
     return is_dot(problem, most, joins_taps) ? most : joins_taps ? 2 : products_per_lane(problem);
 }
 
+bool adds_products_apart(const Problem &problem, int products, const TargetModel &target) {
+    return problem.is_quantized() && products == products_per_lane(problem) && !target.lane_indexed_fma;
+}
+
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {
     if (x.type().is_bfloat()) {
         return bfloat16_value(Halide::reinterpret<uint16_t>(x));

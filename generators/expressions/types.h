@@ -34,6 +34,10 @@ DotTypes dot_types(const Problem &problem, int products, bool is_signed = false)
 int dot_products(const Problem &problem, const TargetModel &target, bool joins_taps = false);
 bool is_dot(const Problem &problem, int products, bool joins_taps = false);
 
+// Whether an instruction multiplies so many 8-bit numbers a lane and another adds that to a sum, as on x86 without
+// VNNI.
+bool adds_products_apart(const Problem &problem, int products, const TargetModel &target);
+
 // An element of x as an operand.
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x);
 

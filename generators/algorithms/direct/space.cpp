@@ -27,7 +27,7 @@ bool rows_suit(const Problem &problem, const ScheduleNumbers &n, const std::vect
            (n["rows"] == 1 || (flattened_rows == 0 && may_take_rows(problem, axes))) &&
            (flattened_rows == 0 || n["partial_sums"] == 1) && (!problem.is_quantized() || s.dot_width > 1) &&
            registers_of_sums(n["vectors"] * n["rows"], broadcasts, n["partial_sums"], target) +
-                   registers_of_products(problem, s) <=
+                   registers_of_products(problem, s, target) <=
                target.vector_registers;
 }
 

@@ -284,7 +284,9 @@ WinogradEstimate best_of_lanes(const Problem &problem, WinogradSchedule schedule
             if (share_of_panels(problem, schedule.panel()) < least_share) {
                 continue;
             }
-            schedule.block = std::min(20, most_positions(schedule.vectors, target));
+            const bool adds = adds_products_apart(problem, products_per_lane(problem), target);
+            const int beside = adds ? registers_of_added_products(schedule.vectors) : 0;
+            schedule.block = std::min(20, most_positions(schedule.vectors, target, beside));
             schedule.interleaved =
                 !target.lane_indexed_fma && schedule.allows_interleaved(problem);  // measured on x86 alone
             schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule, target);

@@ -78,14 +78,17 @@ int registers_of_sums(int vectors, int broadcasts, int partial_sums, const Targe
                : sums + registers_of_tile(vectors, broadcasts, target) - vectors * broadcasts;
 }
 
-int registers_of_products(const Problem &problem, const DirectSchedule &s) {
-    return has_row_lanes_of_dots(problem, s) && s.dot_width == 2 ? 1 : 0;
+int registers_of_products(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+    if (s.has_row_lanes()) {
+        return has_row_lanes_of_dots(problem, s) && s.dot_width == 2 ? 1 : 0;
+    }
+    return adds_products_apart(problem, s.dot_width, target) ? registers_of_added_products(s.vectors) : 0;
 }
 
 double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
                      const DirectSchedule &s, const TargetModel &target) {
     const auto [vectors, broadcasts] = loads_of(axes, s);
-    if (registers_of_sums(vectors, broadcasts, s.partial_sums, target) + registers_of_products(problem, s) >
+    if (registers_of_sums(vectors, broadcasts, s.partial_sums, target) + registers_of_products(problem, s, target) >
         target.vector_registers) {
         return 0;
     }
