@@ -312,6 +312,15 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
     }
 }
 
+// So many steps of a sum in a loop's body, or fewer where an instruction of its own adds products: of integers' sums
+// LLVM changes the order, products of several steps first, which are registers beside the sums, and it then stores and
+// loads many. By AVX2 1x1 of 256 to 128 channels at 40x40 takes .61 ms by one step, in place of .66 or .78, by where
+// the stack lies beside x, and 9x9 of 64 to 3 by vectors of rows 1.76 by two in place of 2.03.
+int unroll_of_products(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+    const bool are_many = adds_products_apart(problem, s.dot_width, target) && target.vector_registers <= 16;
+    return are_many ? largest_divisor(s.unroll, s.has_row_lanes() ? 2 : 1) : s.unroll;
+}
+
 // The best tile whose vectors are pixels.
 DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, const TargetModel &target) {
     RowLanesSearch search = {problem, target, channels};
@@ -322,6 +331,8 @@ DirectSchedule row_lanes_schedule(const Problem &problem, int64_t channels, cons
     DirectSchedule s;
     s.dot_width = problem.is_quantized() ? dot_products(problem, target) : 1;
     s.unroll = largest_divisor(ceil_div(reduction_channels, s.dot_width), 4);
+    s.tile = RowLanes();
+    s.unroll = unroll_of_products(problem, s, target);
     s.parallel = problem.flops() > least_shared_flops;
     const int most_rows = may_take_rows(problem, axes) ? std::min(height, 4) : 1;
     for (const int partial_sums : partial_sum_counts(problem)) {
@@ -387,12 +398,7 @@ int unroll_of_tile(const Problem &problem, const std::vector<AxisMap> &axes, Dir
         // most (120 to 8 channels of 28x28 by AVX2 .0265 ms in place of .0196).
         s.unroll = 1;
     }
-    if (adds_products_apart(problem, s.dot_width, target) && target.vector_registers <= 16) {
-        // Sums of integers LLVM adds in another order, products of several steps first: those are registers beside the
-        // sums, which it then stores and loads. 1x1 of 256 to 128 channels at 40x40 takes .61 ms on a Zen 4 in place of
-        // .66 or .78, by where the stack lies beside x.
-        s.unroll = 1;
-    }
+    s.unroll = unroll_of_products(problem, s, target);
     s.unroll = unroll_within_sum(axes, static_cast<int>(problem.in_channels / problem.groups) / s.dot_width, s.width(),
                                  s.unroll);
     if (s.tiles_outside) {
