@@ -159,7 +159,7 @@ class Kernel : public Halide::Generator<Kernel> {
         const std::vector<Halide::Var> at = kiln::vars("i", static_cast<size_t>(tensor.dimensions()));
         Func wide(name + "_float32");
         const Expr bits = tensor(std::vector<Expr>(at.begin(), at.end()));
-        wide(at) = problem.x_type == kiln::DType::bf16 ? Halide::Internal::bfloat16_to_float32(bits)
+        wide(at) = problem.x_type == kiln::DType::bf16 ? kiln::bfloat16_value(bits)
                                                        : Halide::Internal::float16_to_float32(bits);
         return wide;
     }

@@ -85,6 +85,10 @@ bool adds_products_apart(const Problem &problem, int products, const TargetModel
     return problem.is_quantized() && products == products_per_lane(problem) && !target.lane_indexed_fma;
 }
 
+int registers_of_added_products(const Problem &problem, int products, int vectors, const TargetModel &target) {
+    return adds_products_apart(problem, products, target) && vectors > 1 ? 1 : 0;
+}
+
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {
     if (x.type().is_bfloat()) {
         return bfloat16_value(Halide::reinterpret<uint16_t>(x));

@@ -37,6 +37,9 @@ bool is_dot(const Problem &problem, int products, bool joins_taps = false);
 // Whether an instruction multiplies so many 8-bit numbers a lane and another adds that to a sum, as on x86 without
 // VNNI.
 bool adds_products_apart(const Problem &problem, int products, const TargetModel &target);
+// The registers that these products take in a tile of so many vectors, besides sums, weights and a broadcast: the last
+// one of a broadcast takes the broadcast's.
+int registers_of_added_products(const Problem &problem, int products, int vectors, const TargetModel &target);
 
 // An element of x as an operand.
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x);

@@ -19,12 +19,6 @@ inline int registers_of_tile(int vectors, int positions, const TargetModel &targ
     return vectors * positions + vectors + (target.lane_indexed_fma ? positions + 2 : 1);
 }
 
-// What more they take whose products an instruction of their own adds to sums: a product, but the last of a broadcast,
-// which takes the broadcast's register.
-inline int registers_of_added_products(int vectors) {
-    return vectors > 1 ? 1 : 0;
-}
-
 // The most positions of a tile whose registers there are, of which so many are taken by what is `beside` it.
 inline int most_positions(int vectors, const TargetModel &target, int beside = 0) {
     int positions = 1;

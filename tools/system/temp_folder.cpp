@@ -53,8 +53,19 @@ int lock(const std::string &folder, int flags) {
     return -1;
 }
 
-// Removes the folders of commands that were killed. One is left alone for a day, since a command makes its folder
-// before it can lock it.
+// Removes a folder, what says whether it is in use last: what a kill leaves of it meanwhile is known for what it is.
+void remove_whole(const std::filesystem::path &folder) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        std::error_code left;
+        if (entry->path().filename() != ".lock") fs::remove_all(entry->path(), left);
+    }
+    fs::remove_all(folder, error);
+}
+
+// Removes the folders of commands that were killed, and empty ones, which a kill may leave of those. One is left alone
+// for a day, since a command makes its folder before it can lock it.
 void remove_abandoned(const std::string &parent) {
     namespace fs = std::filesystem;
     std::error_code error;
@@ -65,8 +76,11 @@ void remove_abandoned(const std::string &parent) {
         if (entry->last_write_time(missing) > fs::file_time_type::clock::now() - std::chrono::hours(24) || missing)
             continue;
         const int file = lock(entry->path().string(), 0);
-        if (file < 0) continue;
-        fs::remove_all(entry->path(), missing);
+        if (file < 0) {
+            rmdir(entry->path().c_str());
+            continue;
+        }
+        remove_whole(entry->path());
         close(file);
     }
 }
@@ -106,8 +120,7 @@ TempFolder::TempFolder() {
 }
 
 TempFolder::~TempFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
+    remove_whole(path_);
     if (lock_ >= 0) close(lock_);
     const std::lock_guard lock(slots_mutex);
     if (slot_ >= 0) folders[slot_][0] = 0;

@@ -85,11 +85,12 @@ std::vector<std::pair<int, int>> chunks(const Problem &problem, const std::vecto
 // register are factors, inputs are read a vector of channels at a time. Products that are added apart LLVM keeps in
 // registers of several steps beside the sums: 80 to 192 channels of bytes at 73x73 by AVX2 take 2.98 ms by 4, 2.64
 // by 2.
-int unroll_of(int steps, const WinogradSchedule &schedule, bool adds_apart, const TargetModel &target) {
+int unroll_of(const Problem &problem, int steps, const WinogradSchedule &schedule, const TargetModel &target) {
     if (target.lane_indexed_fma) {
         return lanes_within(steps, target.lanes(32), true);
     }
     const bool has_room = registers_of_tile(schedule.vectors, schedule.block, target) < target.vector_registers;
+    const bool adds_apart = adds_products_apart(problem, products_per_lane(problem), target);
     const int most = adds_apart && target.vector_registers <= 16 ? 2 : 4;
     int unroll = 1;
     while (has_room && unroll < most && steps % (2 * unroll) == 0 &&
@@ -287,12 +288,12 @@ WinogradEstimate best_of_lanes(const Problem &problem, WinogradSchedule schedule
             if (share_of_panels(problem, schedule.panel()) < least_share) {
                 continue;
             }
-            const bool adds = adds_products_apart(problem, products_per_lane(problem), target);
-            const int beside = adds ? registers_of_added_products(schedule.vectors) : 0;
-            schedule.block = std::min(20, most_positions(schedule.vectors, target, beside));
+            const int products =
+                registers_of_added_products(problem, products_per_lane(problem), schedule.vectors, target);
+            schedule.block = std::min(20, most_positions(schedule.vectors, target, products));
             schedule.interleaved =
                 !target.lane_indexed_fma && schedule.allows_interleaved(problem);  // measured on x86 alone
-            schedule.unroll = unroll_of(winograd_shape(problem, schedule).steps(), schedule, adds, target);
+            schedule.unroll = unroll_of(problem, winograd_shape(problem, schedule).steps(), schedule, target);
             const WinogradEstimate choice = best_order(problem, schedule, has_phases, target);
             if (best_of_size.cycles == 0 || choice.cycles < best_of_size.cycles) {
                 best_of_size = choice;

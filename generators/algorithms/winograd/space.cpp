@@ -43,9 +43,8 @@ ScheduleSpace winograd_space(const Problem &problem, const TargetModel &target) 
     }
     space.constraint = [=, &target](const ScheduleNumbers &n) {
         const int panel = n["lanes"] * n["vectors"];
-        const bool adds = adds_products_apart(problem, products_per_lane(problem), target);
-        const int beside = adds ? registers_of_added_products(n["vectors"]) : 0;
-        return registers_of_tile(n["vectors"], n["block"], target) + beside <= target.vector_registers &&
+        const int products = registers_of_added_products(problem, products_per_lane(problem), n["vectors"], target);
+        return registers_of_tile(n["vectors"], n["block"], target) + products <= target.vector_registers &&
                panel <= 2 * round_up(of_group, n["lanes"]) && share_of_panels(problem, panel) >= 0.5 &&
                ((n["clipped_tail"] == 0 && n["row_tiles"] == 0) || n["rows"] > 0) &&
                (n["prefetch_panels"] == 0 || n["prefetch_distance"] == 0) &&

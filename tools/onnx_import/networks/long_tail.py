@@ -116,8 +116,8 @@ class Part:
             raise NodeError(f'"{node}" {what} "{name}", whose shape is not known before it runs: a network\'s sizes are fixed '
                             "when it is compiled", "unsupported")
         if kind not in TYPES:
-            known = f"{kind}, which nodes cannot have that Kiln has no kernel for" if kind else "not known"
-            raise NodeError(f'"{node}" {what} "{name}", whose type is {known}', "unsupported")
+            known = f"{kind} no node can have that Kiln has no kernel for" if kind else "is not known"
+            raise NodeError(f'"{node}" {what} "{name}", whose type {known}', "unsupported")
 
     def c_source(self):
         """The C of it, whose function is called by a digest of it. Raises NodeError."""

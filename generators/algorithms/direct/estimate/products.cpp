@@ -82,7 +82,7 @@ int registers_of_products(const Problem &problem, const DirectSchedule &s, const
     if (s.has_row_lanes()) {
         return has_row_lanes_of_dots(problem, s) && s.dot_width == 2 ? 1 : 0;
     }
-    return adds_products_apart(problem, s.dot_width, target) ? registers_of_added_products(s.vectors) : 0;
+    return registers_of_added_products(problem, s.dot_width, s.vectors, target);
 }
 
 double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
