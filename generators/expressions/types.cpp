@@ -81,12 +81,20 @@ int dot_products(const Problem &problem, const TargetModel &target, bool joins_t
     return is_dot(problem, most, joins_taps) ? most : joins_taps ? 2 : products_per_lane(problem);
 }
 
+namespace {
+
 bool adds_products_apart(const Problem &problem, int products, const TargetModel &target) {
     return problem.is_quantized() && products == products_per_lane(problem) && !target.lane_indexed_fma;
 }
 
+}  // namespace
+
 int registers_of_added_products(const Problem &problem, int products, int vectors, const TargetModel &target) {
     return adds_products_apart(problem, products, target) && vectors > 1 ? 1 : 0;
+}
+
+bool spills_products_of_steps(const Problem &problem, int products, const TargetModel &target) {
+    return adds_products_apart(problem, products, target) && target.vector_registers <= 16;
 }
 
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x) {

@@ -34,12 +34,11 @@ DotTypes dot_types(const Problem &problem, int products, bool is_signed = false)
 int dot_products(const Problem &problem, const TargetModel &target, bool joins_taps = false);
 bool is_dot(const Problem &problem, int products, bool joins_taps = false);
 
-// Whether an instruction multiplies so many 8-bit numbers a lane and another adds that to a sum, as on x86 without
-// VNNI.
-bool adds_products_apart(const Problem &problem, int products, const TargetModel &target);
-// The registers that these products take in a tile of so many vectors, besides sums, weights and a broadcast: the last
-// one of a broadcast takes the broadcast's.
+// Of a tile's products, so many of 8-bit numbers a lane, that one instruction makes and another adds to sums, as on x86
+// without VNNI: the registers that they take besides sums, weights and a broadcast (the last one of a broadcast takes
+// the broadcast's), and whether those of several steps in a loop's body take more than there are.
 int registers_of_added_products(const Problem &problem, int products, int vectors, const TargetModel &target);
+bool spills_products_of_steps(const Problem &problem, int products, const TargetModel &target);
 
 // An element of x as an operand.
 Halide::Expr widen_x(const Problem &problem, const Sizes &sizes, const Halide::Expr &x);

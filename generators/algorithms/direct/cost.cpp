@@ -317,8 +317,8 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
 // loads many. By AVX2 1x1 of 256 to 128 channels at 40x40 takes .61 ms by one step, in place of .66 or .78, by where
 // the stack lies beside x, and 9x9 of 64 to 3 by vectors of rows 1.76 by two in place of 2.03.
 int unroll_of_products(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
-    const bool are_many = adds_products_apart(problem, s.dot_width, target) && target.vector_registers <= 16;
-    return are_many ? largest_divisor(s.unroll, s.has_row_lanes() ? 2 : 1) : s.unroll;
+    const int most = s.has_row_lanes() ? 2 : 1;
+    return spills_products_of_steps(problem, s.dot_width, target) ? largest_divisor(s.unroll, most) : s.unroll;
 }
 
 // The best tile whose vectors are pixels.

@@ -205,8 +205,8 @@ std::vector<int> partial_sum_counts(const Problem &problem);
 // The registers of a tile that loads so many vectors of one operand and elements of the other in a step, each partial
 // sum's products after the others'.
 int registers_of_sums(int vectors, int broadcasts, int partial_sums, const TargetModel &target);
-// How many more products need that an instruction of their own adds to sums: by AVX2, 64 to 8 channels of bytes at
-// 40x40 take .040 ms by 3 vectors of rows by 4 channels and .0137 by 2, and 1x1 of 96 to 384 at 56x56 channels
+// How many more registers products need that an instruction of their own adds to sums: by AVX2, 64 to 8 channels of
+// bytes at 40x40 take .040 ms by 3 vectors of rows by 4 channels and .0137 by 2, and 1x1 of 96 to 384 at 56x56 channels
 // last 1.84 by 3 vectors of channels by 4 positions and 1.43 by 2 by 6.
 int registers_of_products(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target);
 

@@ -90,8 +90,7 @@ int unroll_of(const Problem &problem, int steps, const WinogradSchedule &schedul
         return lanes_within(steps, target.lanes(32), true);
     }
     const bool has_room = registers_of_tile(schedule.vectors, schedule.block, target) < target.vector_registers;
-    const bool adds_apart = adds_products_apart(problem, products_per_lane(problem), target);
-    const int most = adds_apart && target.vector_registers <= 16 ? 2 : 4;
+    const int most = spills_products_of_steps(problem, products_per_lane(problem), target) ? 2 : 4;
     int unroll = 1;
     while (has_room && unroll < most && steps % (2 * unroll) == 0 &&
            2 * unroll * schedule.vectors * schedule.block <= most_unrolled_products) {
