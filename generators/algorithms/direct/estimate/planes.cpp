@@ -39,6 +39,21 @@ double far_vector_cycles(const Problem &problem, int vectors, int64_t plane_byte
     return longer * plane_vector_wait(target.core) * waiting;
 }
 
+// Whether single vectors of planes wait no longer than those that lie side by side: on a Zen 4, each step of whose tile
+// of 16 sums takes as long as a line. 1x1 of 128 to 64 channels at 160x160 takes 3.7 ms by 16 sums of one vector
+// and 4.4 by six of four, 64 to 32 at 288x256 2.9 and 3.6. So do layers that its last cache really holds, twice what is
+// counted on, whose planes begin lines and lie in several sets of the second: 64 to 32 at 225x225 take 2.8 and 2.4, at
+// 256x256 4.8 and 3.6.
+bool takes_lines_in_turn(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                         const TargetModel &target) {
+    constexpr int64_t ways = 8;  // of the second cache
+    const int64_t elements = problem.x_elements() + problem.w_elements() + problem.y_elements();
+    const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, sizeof(float));
+    return s.vectors == 1 && target.core.splits_vectors() && s.lanes == target.lanes(32) &&
+           elements * static_cast<int64_t>(sizeof(float)) <= 2 * target.core.last.bytes &&
+           plane_bytes % line_bytes == 0 && plane_bytes % (target.core.l2.bytes / ways) != 0;
+}
+
 // Cycles that each vector of channels-first y beyond the second cache waits for where tiles of one long row go through
 // all panels: rows of y are written in turn, a few vectors each, whose lines nothing fetches ahead, and what products
 // read waits behind them. With AVX-512 on an Intel Xeon, whose last cache takes 7.8 cycles for a line, 1x1 layers of
@@ -175,7 +190,8 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     }
     const bool far = s.has_row_lanes() && problem.x_elements() * element > core.l2.bytes;
     const double x_vectors = static_cast<double>(problem.x_elements()) / s.lanes;
-    const double waits = far ? x_vectors * far_vector_cycles(problem, s.vectors, plane_bytes, target) : 0;
+    const bool in_turn = takes_lines_in_turn(problem, axes, s, target);
+    const double waits = far && !in_turn ? x_vectors * far_vector_cycles(problem, s.vectors, plane_bytes, target) : 0;
     const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
                       near_share * static_cast<double>(core.l1.bytes);
     // Vectors of rows are loaded ahead of their products, elements with them.
@@ -204,8 +220,11 @@ double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, co
         const bool waits = comes_from_far(problem, target);
         return std::max(by_panels, waits ? share * element * unhidden_cycles(target.core.last.write, target) : 0);
     }
-    const double planes = far_vector_cycles(problem, s.vectors, bytes_of_plane(axes, &AxisMap::out, element), target);
-    return sweeps_row_by_panels(axes, s) ? 0 : planes / s.lanes + by_panels;
+    const double wait =
+        takes_lines_in_turn(problem, axes, s, target)
+            ? 0.25 * plane_vector_wait(target.core)
+            : far_vector_cycles(problem, s.vectors, bytes_of_plane(axes, &AxisMap::out, element), target);
+    return sweeps_row_by_panels(axes, s) ? 0 : wait / s.lanes + by_panels;
 }
 
 double far_pixels_cycles(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
