@@ -297,6 +297,19 @@ TEST(DirectDecision, takes_lines_of_planes_in_turn) {
               16);
 }
 
+// Tiles read no more positions a page apart than a set of the first cache has lines.
+TEST(DirectDecision, positions_that_share_a_set_are_few) {
+    const auto width = [](int channels, const char *target) {
+        const std::string n = std::to_string(channels);
+        const std::string problem = "conv1d-f32-n1-c" + n + "-i196-m256-o196-k1-s1-d1-p0,0-g1-nxc,nxc";
+        return default_direct_schedule(parsed(problem), find_target(target)).width();
+    };
+    EXPECT_LE(width(1024, "x86-64-zen4"), 8);
+    EXPECT_LE(width(2048, "x86-64-zen5"), 12);
+    EXPECT_GT(width(960, "x86-64-zen4"), 8);
+    EXPECT_GT(width(960, "x86-64-zen5"), 12);
+}
+
 // Groups whose channels are no whole vectors have panels of their own, the last filled up; channels of whole vectors
 // divide into panels as they are.
 // Bytes of few channels, whose steps would be mostly empty.
@@ -446,6 +459,24 @@ TEST(DirectDecision, depthwise_planes_of_bytes_are_transposed) {
     EXPECT_TRUE(transposes(wide_of_many, "x86-64-zen4"));
     EXPECT_FALSE(transposes(wide_of_many, "x86-64-avx2"));
     EXPECT_FALSE(transposes(narrow, "arm-64-linux"));
+}
+
+// Rows with strides that are less than a vector, and wider ones where vectors are taken in halves.
+TEST(DirectDecision, depthwise_planes_with_strides_are_transposed) {
+    const auto transposes = [](const std::string &size, const char *target) {
+        const std::string problem = "conv2d-f32-n1-c64-" + size + "-g64-ncx,ncx";
+        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("transposed:1");
+    };
+    const std::string narrow = "i28x28-m64-o14x14-k3x3-s2x2-d1x1-p1x1,0x0";
+    const std::string wide = "i56x56-m64-o28x28-k3x3-s2x2-d1x1-p1x1,0x0";
+    EXPECT_TRUE(transposes(narrow, "x86-64-zen4"));
+    EXPECT_TRUE(transposes(narrow, "x86-64-avx512"));
+    EXPECT_FALSE(transposes(narrow, "x86-64-avx2"));
+    EXPECT_TRUE(transposes(wide, "x86-64-zen4"));
+    EXPECT_FALSE(transposes(wide, "x86-64-avx512"));
+    EXPECT_FALSE(transposes("i64x64-m64-o32x32-k2x2-s2x2-d1x1-p0x0,0x0", "x86-64-zen4"));
+    EXPECT_FALSE(transposes("i224x224-m64-o112x112-k3x3-s2x2-d1x1-p1x1,0x0", "x86-64-zen4"));
+    EXPECT_FALSE(transposes("i28x28-m64-o28x28-k3x3-s1x1-d1x1-p1x1,1x1", "x86-64-zen4"));
 }
 
 // A row alone of many taps reads each of its neighbours once for a tile in registers; of few registers, of fewer taps.

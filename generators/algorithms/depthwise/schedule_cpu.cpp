@@ -26,6 +26,15 @@ std::vector<Var> plane_order(const std::vector<Var> &at) {
     return order;
 }
 
+// Whether rows that are shorter than a vector are stored under a mask alone, and read whole from a copy as wide: of
+// vectors with strides LLVM loads what a mask says element by element. 3x3 of 116 channels with stride 2 at 28x28 takes
+// .0400 ms on a Zen 4 by masked loads.
+bool masks_stores_alone(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
+    const AxisMap &row = s.axes[0];
+    return schedule.has_row_lanes() && schedule.lanes > row.phase_extent && row.phases == 1 && row.stride > 1 &&
+           !s.gathered && !problem.residual && !problem.open_epilogue;
+}
+
 // The loops around a tile of y that others are scheduled by.
 struct LoopsAroundTile {
     Var innermost, rows;
@@ -39,7 +48,9 @@ LoopsAroundTile schedule_tile(DepthwiseStages &s, const Problem &problem, const 
     std::vector<VarOrRVar> inside;
     if (schedule.has_row_lanes()) {
         s.tiled.split(s.q[0], tile, s.q[0], width,
-                      width > s.axes[0].phase_extent ? TailStrategy::GuardWithIf : tail(s.axes[0].phase_extent, width));
+                      masks_stores_alone(s, problem, schedule) ? TailStrategy::PredicateStores
+                      : width > s.axes[0].phase_extent         ? TailStrategy::GuardWithIf
+                                                               : tail(s.axes[0].phase_extent, width));
         s.tiled.split(s.q[0], vector, s.q[0], schedule.lanes).vectorize(s.q[0]).unroll(vector);
         inside = {s.q[0], vector};
     } else {
@@ -221,7 +232,10 @@ void schedule_copy(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     const int beyond = (round_up(gathered, wide) - gathered) * (dotted_axis(s.axes) == 0 ? s.axes[0].stride : 1);
     for (size_t a = 0; a < rank; a++) {
         const AxisMap::Range range = s.reads[a];
-        const int extent = std::max(range.last - range.first, 0) + 1;
+        int extent = std::max(range.last - range.first, 0) + 1;
+        if (a == 0 && masks_stores_alone(s, problem, schedule)) {
+            extent = std::max(extent, s.axes[0].extent_of(lanes));
+        }
         s.padded.bound(at[a + 1], range.first, a == 0 ? round_up(extent + beyond, wide) : extent);
     }
     if (schedule.has_row_lanes()) {

@@ -14,9 +14,9 @@ namespace kiln {
 // products take inputs by lane, and of other types, it was not timed.
 bool reads_few_of_pixels(const Problem &problem, const TargetModel &target);
 
-// The share of their rate that tiles keep where lines of x, of which a group's steps read one channel after the other,
-// fall into so few sets of the first cache that they do not stay from one step to the next: of 512 channels, every
-// second pixel is in the same set.
+// The share of their rate that tiles keep where lines of channels-last x, of which steps read one channel after the
+// other, fall into so few sets of the first cache that they do not stay from one step to the next: of 512 channels,
+// every second pixel is in the same set. Of other layouts and algorithms' tiles, 1.
 double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                               const TargetModel &target);
 
