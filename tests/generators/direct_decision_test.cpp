@@ -479,6 +479,19 @@ TEST(DirectDecision, depthwise_planes_with_strides_are_transposed) {
     EXPECT_FALSE(transposes("i28x28-m64-o28x28-k3x3-s1x1-d1x1-p1x1,1x1", "x86-64-zen4"));
 }
 
+// Positions of a row whose lines fall into few sets of the first cache are fewer, and two vectors of each.
+TEST(DirectDecision, depthwise_positions_that_share_a_set_are_few) {
+    const auto schedule_of = [](const std::string &channels, const std::string &taps) {
+        const std::string text =
+            "conv1d-f32-n1-c" + channels + "-i800-m" + channels + "-o800-" + taps + "-g" + channels;
+        return default_decision(parsed(text + "-nxc,nxc"), find_target("x86-64-zen4")).schedule;
+    };
+    EXPECT_THAT(schedule_of("512", "k3-s1-d16-p16,16"), testing::HasSubstr("vectors:2;pixels:2;"));
+    EXPECT_THAT(schedule_of("512", "k3-s1-d1-p1,1"), testing::HasSubstr("vectors:2;pixels:5;"));
+    EXPECT_THAT(schedule_of("480", "k3-s1-d16-p16,16"), testing::HasSubstr("vectors:1;pixels:8;"));
+    EXPECT_THAT(schedule_of("512", "k9-s1-d1-p4,4"), testing::HasSubstr("vectors:1;pixels:8;"));
+}
+
 // A row alone of many taps reads each of its neighbours once for a tile in registers; of few registers, of fewer taps.
 TEST(DirectDecision, depthwise_rows_of_many_taps_stay_in_registers) {
     const auto schedule_of = [](int taps, const std::string &layouts, const char *target) {
