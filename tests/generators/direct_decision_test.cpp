@@ -492,6 +492,21 @@ TEST(DirectDecision, depthwise_positions_that_share_a_set_are_few) {
     EXPECT_THAT(schedule_of("512", "k9-s1-d1-p4,4"), testing::HasSubstr("vectors:1;pixels:8;"));
 }
 
+// Tiles of images, whose channels are a power of two, are few positions too where their lines share sets.
+TEST(DirectDecision, depthwise_tiles_that_share_sets_are_few_positions) {
+    const auto is_parted = [](const std::string &channels, const std::string &rest, const char *target) {
+        const std::string text = "conv2d-f32-n1-c" + channels + "-i28x28-m" + channels + "-" + rest + "-g" + channels;
+        const std::string schedule = default_decision(parsed(text + "-nxc,nxc"), find_target(target)).schedule;
+        return schedule.find("vectors:2;pixels:2;rows:2;") != std::string::npos;
+    };
+    const std::string plain = "o28x28-k3x3-s1x1-d1x1-p1x1,1x1", strided = "o14x14-k3x3-s2x2-d1x1-p1x1,0x0";
+    EXPECT_TRUE(is_parted("256", plain, "x86-64-zen4"));
+    EXPECT_TRUE(is_parted("512", strided, "x86-64-zen4"));
+    EXPECT_FALSE(is_parted("512", plain, "x86-64-zen4"));
+    EXPECT_FALSE(is_parted("240", strided, "x86-64-zen4"));
+    EXPECT_FALSE(is_parted("512", strided, "x86-64-zen5"));
+}
+
 // A row alone of many taps reads each of its neighbours once for a tile in registers; of few registers, of fewer taps.
 TEST(DirectDecision, depthwise_rows_of_many_taps_stay_in_registers) {
     const auto schedule_of = [](int taps, const std::string &layouts, const char *target) {

@@ -23,6 +23,10 @@ constexpr int most_swept_pixels = 8;
 constexpr int most_tall_rows = 8;
 constexpr int64_t lines_of_way = 64;  // of the first cache
 
+bool is_channels_last(const Problem &problem) {
+    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
+}
+
 // So many taps are a loop over rows of them. Of a row alone, channels last, those of its neighbours that a tile in
 // registers reads once are worth it from fewer on, the more where registers are few: 9 taps of 256 channels at 1600
 // take .071 ms by AVX2 in place of .101, 31 .130 in place of .193; by AVX-512 15 .118 in place of .112, 19 .148 in
@@ -88,9 +92,8 @@ struct Numbers {
         const double least_gain = axes[0].stride > 1 ? (many_taps ? 1.1 : 1.2) : many_taps ? 1.06 : 1.1;
         const int64_t channels = problem.out_channels,
                       x_bytes = problem.x_elements() * halide_type(problem.x_type).bytes();
-        const bool channels_last = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
         const bool comes_near = axes[0].stride == 1 || x_bytes <= target.core.l2.bytes;
-        return masks && channels_last && comes_near && channels > lanes && problem.x_type != DType::bf16 &&
+        return masks && is_channels_last(problem) && comes_near && channels > lanes && problem.x_type != DType::bf16 &&
                fills_half_vectors(channels, lanes, target) &&
                static_cast<double>(round_up(channels, lanes)) >= least_gain * round_up(channels, lanes / 2);
     }
@@ -262,8 +265,7 @@ bool outgrows_first_cache(int rows, int pixels, const Numbers &n, double times =
 int pixels_of_all_channels(int most, const Numbers &n) {
     const double times = n.target.core.splits_vectors() ? 1.5 : 1;
     const int64_t x_bytes = n.problem.x_elements() / n.problem.batch * halide_type(n.problem.x_type).bytes();
-    const bool channels_last = n.problem.x_layout == Layout::nxc && n.problem.y_layout == Layout::nxc;
-    if (!channels_last || n.target.lane_indexed_fma || x_bytes <= n.target.core.l2.bytes) {
+    if (!is_channels_last(n.problem) || n.target.lane_indexed_fma || x_bytes <= n.target.core.l2.bytes) {
         return 0;
     }
     int parts = ceil_div(n.width, most);
@@ -400,29 +402,60 @@ bool fills_lines_by_two(const DepthwiseSchedule &schedule, const Numbers &n) {
            n.problem.out_channels % two == 0;
 }
 
-// Of so many positions of a row, those whose lines of x, and half as many of y, leave some of the first cache's sets
-// that they fall into: channels of a power of two lie in few. On a Zen 4 3 taps of 512 channels with a dilation of 16
-// take .064 ms at 800 positions by two in place of .146 by eight, of 1024 without .061 at 400 in place of .108. Numbers
-// of 16 bits, which take longer to convert, may be a few more: 3 taps of 2048 at 200 .045 by four in place of .094. Of
-// more than five taps what positions share is worth more.
+// The lines of channels-last x that a tile of `rows` by `pixels` reads of a vector of channels, and half of those of y.
+double lines_of_tile(int rows, int pixels, const Numbers &n) {
+    double lines = std::min(pixels * n.axes[0].taps, n.axes[0].extent_of(pixels));
+    for (size_t a = 1; a < n.axes.size(); a++) {
+        const int outputs = a == 1 ? rows : 1;
+        lines *= std::min(outputs * n.axes[a].taps, n.axes[a].extent_of(outputs));
+    }
+    return lines + rows * pixels / 2.0;
+}
+
+// How many lines the first cache holds of those that lie a position of channels-last x apart: channels of a power of
+// two fall into few of its sets.
+double lines_of_positions(const Numbers &n) {
+    const int64_t position = n.problem.in_channels * halide_type(n.problem.x_type).bytes();
+    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, position & -position));
+    return static_cast<double>(sets * (n.target.core.l1.bytes / page_bytes));  // a way is a page
+}
+
+// Of so many positions of a row, those whose lines leave some of the sets that they fall into. On a Zen 4 3 taps of 512
+// channels with a dilation of 16 take .064 ms at 800 positions by two in place of .146 by eight, of 1024 without .061
+// at 400 in place of .108. Numbers of 16 bits, which take longer to convert, may be a few more: 3 taps of 2048 at 200
+// .045 by four in place of .094. Of more than five taps what positions share is worth more.
 int uncrowded_pixels(int most, const Numbers &n) {
     constexpr int most_taps = 5;
     const double most_share = n.problem.x_type == DType::f32 ? 0.65 : 1.25;
-    const bool channels_last = n.problem.x_layout == Layout::nxc && n.problem.y_layout == Layout::nxc;
-    if (!channels_last || n.target.lane_indexed_fma || n.problem.taps() > most_taps) {
+    if (!is_channels_last(n.problem) || n.target.lane_indexed_fma || n.problem.taps() > most_taps) {
         return most;
     }
-    const int64_t position = n.problem.in_channels * halide_type(n.problem.x_type).bytes();
-    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, position & -position));
-    const auto lines = static_cast<double>(sets * (n.target.core.l1.bytes / page_bytes));  // a way is a page
-    const auto lines_of = [&](int pixels) {
-        return std::min(pixels * n.axes[0].taps, n.axes[0].extent_of(pixels)) + pixels / 2.0;
-    };
     int pixels = most;
-    while (pixels > 1 && lines_of(pixels) > most_share * lines) {
+    while (pixels > 1 && lines_of_tile(1, pixels, n) > most_share * lines_of_positions(n)) {
         pixels--;
     }
     return pixels;
+}
+
+// Of images whose channels are a power of two a tile whose lines share few sets is made two by two positions of two
+// vectors, lines side by side, unless it is as tall as the image and reads most lines once. On a Zen 4 3x3 of 256
+// channels at 14x14 takes .0073 ms in place of .0105, with stride 2 at 28x28 .015 and .020, of 512 .047 and .059 to
+// .077; of 768 at 14x14 .036 and .034. Of more channels at stride 1 it is as tensors lie: of 512 at 14x14 .025 and
+// .033, or .024 and .021.
+void part_crowded_tile(DepthwiseSchedule &schedule, const Numbers &n) {
+    constexpr double most_share = 0.65, least_lines_of_steps = 32;
+    const int64_t channels = n.problem.in_channels;
+    const double lines = lines_of_positions(n);
+    const bool known = n.axes.size() == 2 && (n.axes[0].stride > 1 || lines >= least_lines_of_steps);
+    if (!known || !is_channels_last(n.problem) || !n.target.core.splits_vectors() || n.phases > 1 ||
+        (channels & (channels - 1)) != 0 || 2 * schedule.lanes > n.problem.out_channels || schedule.rows == n.height) {
+        return;
+    }
+    if (lines_of_tile(schedule.rows, schedule.pixels(), n) > most_share * lines) {
+        schedule.vectors = 2;
+        schedule.rows = std::min(n.height, 2);
+        schedule.tile = ChannelLanes{std::min(n.width, 2), false};
+    }
 }
 
 // Tall tiles read rows of x fewer times. With strides that pays where the image is large (C7 takes 7% less time, half
@@ -463,6 +496,7 @@ void choose_unrolled_tile(DepthwiseSchedule &schedule, const Numbers &n) {
         schedule.rows = whole ? 1 : std::min(n.height, 2);
     } else if (!one_row) {
         make_tile_tall(schedule, pixels, n);
+        part_crowded_tile(schedule, n);
     } else {
         make_tile_long(schedule, pixels, n);
     }
