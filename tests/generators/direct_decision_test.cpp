@@ -505,6 +505,16 @@ TEST(DirectDecision, depthwise_tiles_that_share_sets_are_few_positions) {
     EXPECT_FALSE(is_parted("512", plain, "x86-64-zen4"));
     EXPECT_FALSE(is_parted("240", strided, "x86-64-zen4"));
     EXPECT_FALSE(is_parted("512", strided, "x86-64-zen5"));
+    // Where rows of taps are a loop such tiles take all channels, and others sweep the image.
+    const auto sweeps = [](const std::string &channels) {
+        const std::string text =
+            "conv2d-f32-n1-c" + channels + "-i14x14-m" + channels + "-o14x14-k5x5-s1x1-d1x1-p2x2,2x2-g";
+        const std::string schedule =
+            default_decision(parsed(text + channels + "-nxc,nxc"), find_target("x86-64-zen4")).schedule;
+        return schedule.find("channels_outside:1") != std::string::npos;
+    };
+    EXPECT_FALSE(sweeps("512"));
+    EXPECT_TRUE(sweeps("480"));
 }
 
 // A row alone of many taps reads each of its neighbours once for a tile in registers; of few registers, of fewer taps.

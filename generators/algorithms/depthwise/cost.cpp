@@ -255,6 +255,22 @@ bool outgrows_first_cache(int rows, int pixels, const Numbers &n, double times =
     return static_cast<double>(bytes_of_tile(rows, pixels, n)) > times * static_cast<double>(n.target.core.l1.bytes);
 }
 
+// How many lines the first cache holds of those that lie a position of channels-last x apart: channels of a power of
+// two fall into few of its sets.
+double lines_of_positions(const Numbers &n) {
+    const int64_t position = n.problem.in_channels * halide_type(n.problem.x_type).bytes();
+    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, position & -position));
+    return static_cast<double>(sets * (n.target.core.l1.bytes / page_bytes));  // a way is a page
+}
+
+// Whether channels are a power of two, so that positions of channels-last images share few sets, where that was
+// measured.
+bool crowds_sets(const Numbers &n) {
+    const int64_t channels = n.problem.in_channels;
+    return is_channels_last(n.problem) && n.target.core.splits_vectors() && n.axes.size() == 2 && n.phases == 1 &&
+           (channels & (channels - 1)) == 0;
+}
+
 // The positions of a tile that takes all channels, as many as `most` of a row's even parts, so that its window of x and
 // all weights stay in the first cache; 0 where only less than half of them do, or where x is not channels last or the
 // second cache holds it. A sweep of the image for each vector of channels reads such an x from beyond each time: 3x3x3
@@ -265,6 +281,14 @@ bool outgrows_first_cache(int rows, int pixels, const Numbers &n, double times =
 int pixels_of_all_channels(int most, const Numbers &n) {
     const double times = n.target.core.splits_vectors() ? 1.5 : 1;
     const int64_t x_bytes = n.problem.x_elements() / n.problem.batch * halide_type(n.problem.x_type).bytes();
+    // A sweep of images that share few sets finds none of its lines again: 5x5 of 512 channels at 14x14 takes .040 ms
+    // on a Zen 4 by tiles of all channels in place of .069, of 2048 at 7x7 .049 and .070. With strides tiles share less
+    // (256 at 28x28 .035 and .030), and rows of more taps take as long either way.
+    constexpr double few_lines = 32;
+    constexpr int most_taps = 5;
+    if (crowds_sets(n) && n.axes[0].stride == 1 && n.axes[0].taps <= most_taps && lines_of_positions(n) <= few_lines) {
+        return most;
+    }
     if (!is_channels_last(n.problem) || n.target.lane_indexed_fma || x_bytes <= n.target.core.l2.bytes) {
         return 0;
     }
@@ -412,14 +436,6 @@ double lines_of_tile(int rows, int pixels, const Numbers &n) {
     return lines + rows * pixels / 2.0;
 }
 
-// How many lines the first cache holds of those that lie a position of channels-last x apart: channels of a power of
-// two fall into few of its sets.
-double lines_of_positions(const Numbers &n) {
-    const int64_t position = n.problem.in_channels * halide_type(n.problem.x_type).bytes();
-    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, position & -position));
-    return static_cast<double>(sets * (n.target.core.l1.bytes / page_bytes));  // a way is a page
-}
-
 // Of so many positions of a row, those whose lines leave some of the sets that they fall into. On a Zen 4 3 taps of 512
 // channels with a dilation of 16 take .064 ms at 800 positions by two in place of .146 by eight, of 1024 without .061
 // at 400 in place of .108. Numbers of 16 bits, which take longer to convert, may be a few more: 3 taps of 2048 at 200
@@ -444,11 +460,9 @@ int uncrowded_pixels(int most, const Numbers &n) {
 // .033, or .024 and .021.
 void part_crowded_tile(DepthwiseSchedule &schedule, const Numbers &n) {
     constexpr double most_share = 0.65, least_lines_of_steps = 32;
-    const int64_t channels = n.problem.in_channels;
     const double lines = lines_of_positions(n);
-    const bool known = n.axes.size() == 2 && (n.axes[0].stride > 1 || lines >= least_lines_of_steps);
-    if (!known || !is_channels_last(n.problem) || !n.target.core.splits_vectors() || n.phases > 1 ||
-        (channels & (channels - 1)) != 0 || 2 * schedule.lanes > n.problem.out_channels || schedule.rows == n.height) {
+    const bool known = crowds_sets(n) && (n.axes[0].stride > 1 || lines >= least_lines_of_steps);
+    if (!known || 2 * schedule.lanes > n.problem.out_channels || schedule.rows == n.height) {
         return;
     }
     if (lines_of_tile(schedule.rows, schedule.pixels(), n) > most_share * lines) {
