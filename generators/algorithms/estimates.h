@@ -1,6 +1,8 @@
 // What a call by a schedule is estimated to cost, in cycles: of algorithms that are chosen by it (their cost.cpp).
 #pragma once
 
+#include <algorithm>
+
 #include "kiln/problem.h"
 #include "targets/target_model.h"
 
@@ -44,6 +46,13 @@ inline double slow_weights_rate(const TargetModel &target) {
     constexpr double share = 0.77;
     const double rate = target.core.last.read;
     return unhidden_cycles(rate, target) > 0 ? share * rate : rate;
+}
+
+// How many lines the first cache holds of those that lie so many bytes apart: a power of two leaves them few of its
+// sets.
+inline int64_t first_cache_lines(int64_t apart, const TargetModel &target) {
+    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, apart & -apart));
+    return sets * (target.core.l1.bytes / page_bytes);  // a way is a page
 }
 
 // Whether a call of float32 finds x, weights and y in the last cache: they are together more than the second one holds.

@@ -21,7 +21,6 @@ constexpr int least_transposed_taps = 40;  // of images with rows of whole vecto
 constexpr int least_sums = 8;              // two additions begin in a cycle, and take four
 constexpr int most_swept_pixels = 8;
 constexpr int most_tall_rows = 8;
-constexpr int64_t lines_of_way = 64;  // of the first cache
 
 bool is_channels_last(const Problem &problem) {
     return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
@@ -227,13 +226,6 @@ void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n, bool tran
     }
 }
 
-// Whether lines that lie `stride` bytes apart all stay in the first cache, where many of them may share a set.
-bool stay_in_first_cache(int64_t lines, int64_t stride, const TargetModel &target) {
-    const int64_t way_bytes = lines_of_way * line_bytes;
-    const int64_t sets = lines_of_way / std::max<int64_t>(std::gcd(way_bytes, stride) / line_bytes, 1);
-    return lines <= sets * (target.core.l1.bytes / way_bytes);
-}
-
 // Bytes that a tile of all channels reads: so many positions of x, and all weights.
 int64_t bytes_of_window(int64_t positions, const Numbers &n) {
     return (positions * n.problem.in_channels + (n.problem.taps() + 1) * n.problem.out_channels) *
@@ -255,12 +247,10 @@ bool outgrows_first_cache(int rows, int pixels, const Numbers &n, double times =
     return static_cast<double>(bytes_of_tile(rows, pixels, n)) > times * static_cast<double>(n.target.core.l1.bytes);
 }
 
-// How many lines the first cache holds of those that lie a position of channels-last x apart: channels of a power of
-// two fall into few of its sets.
+// How many lines the first cache holds of those that lie a position of channels-last x apart.
 double lines_of_positions(const Numbers &n) {
     const int64_t position = n.problem.in_channels * halide_type(n.problem.x_type).bytes();
-    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, position & -position));
-    return static_cast<double>(sets * (n.target.core.l1.bytes / page_bytes));  // a way is a page
+    return static_cast<double>(first_cache_lines(position, n.target));
 }
 
 // Whether channels are a power of two, so that positions of channels-last images share few sets, where that was
@@ -359,7 +349,7 @@ bool sweeps_image(const DepthwiseSchedule &schedule, int pixels, const Numbers &
     const int64_t least_bytes = n.width <= most_swept_pixels ? line_bytes / 2 : line_bytes;  // of a vector
     return n.phases == 1 && !n.problem.is_quantized() && schedule.lanes * element >= least_bytes &&
            outgrows_first_cache(schedule.rows, pixels, n) &&
-           stay_in_first_cache(rows * row.in + n.width, position, n.target);
+           rows * row.in + n.width <= first_cache_lines(position, n.target);
 }
 
 // Where it cannot, for the lines of a sweep share few sets, tiles of all channels read x from the second cache. Those
@@ -539,7 +529,7 @@ bool is_direct_of_several(const Problem &problem, const std::vector<AxisMap> &ax
     const int64_t pixel_bytes = problem.in_channels * static_cast<int64_t>(sizeof(float));
     return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && is_row && axes[0].taps == 1 &&
            taps >= least_looped_taps && taps * positions_of_tile * pixel_bytes <= target.core.l1.bytes &&
-           stay_in_first_cache(taps, axes[0].in * pixel_bytes, target);
+           taps <= first_cache_lines(axes[0].in * pixel_bytes, target);
 }
 
 // Whether a row's taps are so dilated that outputs of a tile share none, and the tile has only as many sums as

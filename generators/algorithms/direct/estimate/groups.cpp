@@ -30,9 +30,8 @@ double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap>
     const double wait = reads_all ? wait_of_all : wait_of_group;
     const int64_t pixel_bytes = problem.in_channels * halide_type(problem.x_type).bytes();
     const int64_t apart = pixel_bytes * (s.partial_sums > 1 ? 1 : axes[0].stride);
-    const int64_t sets = std::max<int64_t>(1, page_bytes / std::max<int64_t>(line_bytes, apart & -apart));
     const int lines = elements_of_x(axes, s);
-    if (lines <= sets * (target.core.l1.bytes / page_bytes)) {  // a way of a first cache is a page
+    if (lines <= first_cache_lines(apart, target)) {
         return 1;
     }
     const double step =
