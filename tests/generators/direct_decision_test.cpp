@@ -42,7 +42,7 @@ TEST(DirectDecision, takes_row_lanes_where_rows_are_padded) {
 TEST(DirectDecision, copies_planes_that_stay_in_no_near_cache) {
     const std::pair<const char *, const char *> cases[] = {
         {"conv1d-f32-n1-c320-i49-m1280-o49-k1-s1-d1-p0,0-g1-ncx,ncx", "transposed_x:1"},
-        {"conv1d-f32-n1-c256-i1024-m128-o1024-k1-s1-d1-p0,0-g1-ncx,ncx", "transposed_x:1"},  // 4 KB apart
+        {"conv1d-f32-n1-c256-i1024-m128-o1024-k1-s1-d1-p0,0-g1-ncx,ncx", "copied_planes:1"},  // 4 KB apart
         {"conv1d-f32-n1-c256-i1024-m128-o1024-k1-s1-d1-p0,0-g1-nxc,ncx", "transposed_x:0"},
         {"conv1d-f32-n1-c24-i784-m96-o784-k1-s1-d1-p0,0-g1-ncx,ncx", "transposed_x:0"},
         {"conv2d-f32-n1-c3-i224x224-m32-o112x112-k3x3-s2x2-d1x1-p1x1,0x0-g1-ncx,ncx", "transposed_x:0"}};
@@ -85,7 +85,7 @@ TEST(DirectDecision, refuses_pairs_of_float16_elsewhere) {
 TEST(DirectDecision, fetches_far_output) {
     const auto fetches = [](const char *problem, const char *target) {
         return default_decision(parsed(problem), find_target(target))
-            .schedule.ends_with("prefetch_output:1;joined_taps:0");
+            .schedule.ends_with("prefetch_output:1;joined_taps:0;copied_planes:0");
     };
     const char *far = "conv1d-f32-n1-c24-i12544-m144-o12544-k1-s1-d1-p0,0-g1-ncx,ncx";
     EXPECT_TRUE(fetches(far, "x86-64-avx512"));
@@ -123,7 +123,7 @@ TEST(DirectDecision, fetches_rows_ahead) {
     const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
     const std::string rest =
         "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_"
-        "taps:0";
+        "taps:0;copied_planes:0";
     EXPECT_EQ(default_decision(rows, target).schedule,
               lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;" + rest);
     const auto check = [&](const Problem &problem, const std::string &rest) {
@@ -297,6 +297,20 @@ TEST(DirectDecision, takes_lines_of_planes_in_turn) {
               16);
 }
 
+// Planes that lie whole pages apart are copied, where several panels read them and tiles are AVX2's.
+TEST(DirectDecision, crowded_planes_are_copied) {
+    const auto copies = [](const std::string &channels, const std::string &positions, const char *target) {
+        const std::string sizes =
+            "-n1-c64-i" + positions + "-m" + channels + "-o" + positions + "-k1-s1-d1-p0,0-g1-ncx,ncx";
+        return default_direct_schedule(parsed("conv1d-f32" + sizes), find_target(target)).copies_planes();
+    };
+    EXPECT_TRUE(copies("64", "4096", "x86-64-avx2"));
+    EXPECT_TRUE(copies("16", "4608", "x86-64-avx2"));  // four and a half pages
+    EXPECT_FALSE(copies("64", "4352", "x86-64-avx2"));
+    EXPECT_FALSE(copies("2", "4096", "x86-64-avx2"));
+    EXPECT_FALSE(copies("64", "4096", "x86-64-zen4"));
+}
+
 // Tiles read no more positions a page apart than a set of the first cache has lines.
 TEST(DirectDecision, positions_that_share_a_set_are_few) {
     const auto width = [](int channels, const char *target) {
@@ -315,7 +329,8 @@ TEST(DirectDecision, positions_that_share_a_set_are_few) {
 // Bytes of few channels, whose steps would be mostly empty.
 TEST(DirectDecision, joins_taps_of_few_channels) {
     const auto joins = [](const std::string &problem, const char *target) {
-        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("joined_taps:1");
+        return default_decision(parsed(problem), find_target(target))
+            .schedule.ends_with("joined_taps:1;copied_planes:0");
     };
     const std::string wave = "-i803-m24-o189-k51-s4-d1-p0,0-g1-xz131-yz3-nxc,nxc";
     for (const char *target : {"x86-64-zen4", "x86-64-avx512", "x86-64-avx2"}) {

@@ -277,7 +277,17 @@ struct RowLanesSearch {
     // Tiles like `s` of vectors of so many lanes at the most: of `flattened_rows` or, where that is 0, of rows as they
     // are.
     void try_tiles(DirectSchedule s, int flattened_rows, int most_lanes);
+
+    void try_tile(const DirectSchedule &s);
 };
+
+void RowLanesSearch::try_tile(const DirectSchedule &s) {
+    const double cycles = output_cycles(problem, axes, channels, s, target) * rounding_weight(s);
+    if (least == 0 || cycles < least) {
+        least = cycles;
+        best = s;
+    }
+}
 
 // What such tiles read of x lies in another page in each step, beyond which the processor fetches nothing ahead by
 // itself: C4 takes 5% less where it is told to, and 13% where the core is shared.
@@ -286,6 +296,9 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
     // channels at 14x14 take .228 ms by panels that go through a row one by one, and .187 otherwise.
     const bool waits = unhidden_cycles(target.core.last.write, target) > 0;
     const int prefetch_distance = reads_rows_of_x(problem) ? default_prefetch_distance(problem) : 0;
+    // Of other planes what copying takes is as much as it saves.
+    const bool copies_planes =
+        can_copy_planes(problem) && planes_are_crowded(axes, halide_type(problem.x_type).bytes(), target);
     const int positions = axes[0].phase_extent * std::max(flattened_rows, 1);
     const int least_panel = problem.y_layout == Layout::nxc ? static_cast<int>(channels) : 1;
     s.lanes = lanes_within(positions, most_lanes);
@@ -299,14 +312,14 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
             s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
             for (const bool outside : {false, true}) {
                 s.panels_outside = outside;
-                if (outside && (!waits || axes.size() > 1 || flattened_rows > 0 || panel == channels)) {
-                    continue;
+                if (!outside || (waits && axes.size() == 1 && flattened_rows == 0 && panel < channels)) {
+                    try_tile(s);
                 }
-                const double cycles = output_cycles(problem, axes, channels, s, target) * rounding_weight(s);
-                if (least == 0 || cycles < least) {
-                    least = cycles;
-                    best = s;
-                }
+            }
+            if (copies_planes && flattened_rows == 0) {
+                s.panels_outside = false;
+                s.tile = RowLanes{panel, 0, true};
+                try_tile(s);
             }
         }
     }

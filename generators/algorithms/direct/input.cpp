@@ -320,7 +320,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
     wide(at) = widen(problem, operands.sizes, type, operands.x(same));
-    const bool is_read = !pads && !separates && !by_groups && (!planes || broadcasts);
+    const bool is_read = !pads && !separates && !schedule.copies_planes() && !by_groups && (!planes || broadcasts);
     if (is_read && (same_type || schedule.has_row_lanes())) {  // rows are converted where they are loaded
         s.input = same_type ? operands.x : wide;
         return;
@@ -342,7 +342,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     const bool few_channels = planes ? broadcasts : s.input_channels % schedule.lanes != 0;
     const bool widens_rows = planes && s.axes[0].in >= least_widened_row;  // where they are not padded
     const bool copies_rows = schedule.reads_flat_rows() || (by_vectors && widens_tiles(problem, schedule)) ||
-                             (by_vectors && (pads || separates || widens_rows) &&
+                             (by_vectors && (pads || separates || widens_rows || schedule.copies_planes()) &&
                               s.input_channels == problem.in_channels && (few_channels || schedule.has_row_lanes()));
     s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows, copies_x);
     s.input = s.padded_input->padded;

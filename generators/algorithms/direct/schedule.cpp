@@ -17,7 +17,7 @@ constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall into tw
 // Of a tile, as the text has them: those that another kind has are 0, or 1 pixel.
 struct TileNumbers {
     int pixels = 1, channels = 0, flattened_rows = 0, prefetch_distance = 0;
-    bool joined_taps = false;
+    bool joined_taps = false, copied_planes = false;
 };
 
 TileNumbers numbers_of(const DirectSchedule &schedule) {
@@ -25,6 +25,7 @@ TileNumbers numbers_of(const DirectSchedule &schedule) {
     if (const auto *row = schedule.with<RowLanes>()) {
         numbers.channels = row->channels;
         numbers.prefetch_distance = row->prefetch_distance;
+        numbers.copied_planes = row->copies_planes;
     } else if (const auto *flattened = schedule.with<FlattenedRowLanes>()) {
         numbers.channels = flattened->channels;
         numbers.flattened_rows = flattened->rows;
@@ -47,10 +48,13 @@ void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
         (numbers.channels > 0 || numbers.flattened_rows > 0 || schedule.with<F16Lanes>() != nullptr)) {
         throw std::invalid_argument("schedule: \"joined_taps\" must be 0 unless tiles are channels of a row's pixels");
     }
+    if (numbers.copied_planes && (numbers.channels == 0 || numbers.flattened_rows > 0)) {
+        throw std::invalid_argument("schedule: \"copied_planes\" must be 0: x is not read by vectors here");
+    }
     if (numbers.channels > 0 && numbers.flattened_rows > 0) {
         schedule.tile = FlattenedRowLanes{numbers.channels, numbers.flattened_rows};
     } else if (numbers.channels > 0) {
-        schedule.tile = RowLanes{numbers.channels, numbers.prefetch_distance};
+        schedule.tile = RowLanes{numbers.channels, numbers.prefetch_distance, numbers.copied_planes};
     } else if (schedule.with<F16Lanes>() != nullptr) {
         schedule.tile = F16Lanes{numbers.pixels};
     } else {
@@ -125,6 +129,11 @@ bool DirectSchedule::joins_taps() const {
     return (amx != nullptr && amx->joins_taps) || reads_flat_rows();
 }
 
+bool DirectSchedule::copies_planes() const {
+    const auto *row = with<RowLanes>();
+    return row != nullptr && row->copies_planes;
+}
+
 bool DirectSchedule::reads_flat_rows() const {
     const auto *channel = with<ChannelLanes>();
     return channel != nullptr && channel->joins_taps;
@@ -151,6 +160,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("tiles_outside", tiles_outside, false);
     text.optional("prefetch_output", prefetch_output, false);
     text.optional("joined_taps", numbers.joined_taps, false);
+    text.optional("copied_planes", numbers.copied_planes, false);
     set_tile(*this, numbers);
 }
 
@@ -174,7 +184,12 @@ void DirectSchedule::check(const Problem &problem) const {
         (!kiln::has_row_lanes(problem) || (rows > 1 && !may_take_rows(problem, axes)) || (dots && dot_width == 1))) {
         throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
     }
-    if (const auto *row = with<RowLanes>(); row != nullptr && row->prefetch_distance > 0 && !reads_rows_of_x(problem)) {
+    const auto *row = with<RowLanes>();
+    if (copies_planes() && (panels_outside || row->prefetch_distance > 0 || !can_copy_planes(problem))) {
+        throw std::invalid_argument(
+            "schedule: \"copied_planes\" must be 0: no tiles of one long row go through all panels");
+    }
+    if (row != nullptr && row->prefetch_distance > 0 && !reads_rows_of_x(problem)) {
         throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: a copy of x is read here");
     }
     if (transposed_x && !reads_planes(problem, *this)) {
@@ -237,6 +252,12 @@ bool may_take_rows(const Problem &problem, const std::vector<AxisMap> &axes) {
 
 bool reads_rows_of_x(const Problem &problem) {
     return problem.x_type == DType::f32 && !copies_rows(axis_maps(problem)[0]);
+}
+
+bool can_copy_planes(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    return has_row_lanes(problem) && !problem.is_quantized() && !problem.traits().transposed && axes.size() == 1 &&
+           !copies_rows(axes[0]);
 }
 
 bool flattens_rows(const Problem &problem) {

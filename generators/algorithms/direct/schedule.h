@@ -28,7 +28,9 @@ struct ChannelLanes {
 // and rows of y written whole, while weights are broadcast: has_row_lanes();
 struct RowLanes {
     int channels = 1;
-    int prefetch_distance = 0;  // steps of the sum before which x's vectors are fetched; 0: when they are read
+    int prefetch_distance = 0;   // steps of the sum before which x's vectors are fetched; 0: when they are read
+    bool copies_planes = false;  // whether a tile reads a copy that it makes of its positions of all channels, ahead of
+                                 // all panels: can_copy_planes()
 };
 // positions of several rows, which a copy of x has end to end: flattens_rows();
 struct FlattenedRowLanes {
@@ -83,6 +85,7 @@ struct DirectSchedule {
     int panel() const;             // output channels of a tile
     int width() const;             // of a tile, along the innermost axis
     bool joins_taps() const;       // whether an output's taps along a row are one sum with their channels
+    bool copies_planes() const;    // whether each tile of row lanes does
     bool reads_flat_rows() const;  // whether channel lanes do that, from rows whose pixels' channels lie side by side
 
     void list(ScheduleText &text);
@@ -110,6 +113,11 @@ bool interleaves_channels(const Problem &problem, const DirectSchedule &schedule
 
 // Whether row lanes are loaded from x as they are multiplied, neither copied nor converted, and may be fetched ahead.
 bool reads_rows_of_x(const Problem &problem);
+
+// Whether each tile of row lanes may copy what it reads of one long row of channels-first x, which would be loaded from
+// where it is. Planes that lie whole pages apart have a position's channels in one set of a first cache, which each
+// panel would find empty again.
+bool can_copy_planes(const Problem &problem);
 
 // Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
 // their length matter to its sums.

@@ -21,7 +21,7 @@ bool rows_suit(const Problem &problem, const ScheduleNumbers &n, const std::vect
     s.dot_width = n["dot_width"];
     const int flattened_rows = n["flattened_rows"];
     const int broadcasts = flattened_rows > 0 ? n["channels"] : n["channels"] * axes[0].phases;
-    const bool copied = flattened_rows > 0 || copies_rows(axes[0]);
+    const bool copied = flattened_rows > 0 || n["copied_planes"] != 0 || copies_rows(axes[0]);
     return n["pixels"] == 1 && (flattened_rows == 0 || may_flatten) && (!copied || n["prefetch_distance"] == 0) &&
            n["lanes"] * n["vectors"] <= axes[0].phase_extent * std::max(flattened_rows, 1) &&
            (n["rows"] == 1 || (flattened_rows == 0 && may_take_rows(problem, axes))) &&
@@ -102,10 +102,15 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
          {"partial_sums", partial_sum_counts(problem)},
          {"prefetch_panels", target.lane_indexed_fma ? std::vector<int>{0} : std::vector<int>{0, 1}},
          {"tiles_outside", grouped ? std::vector<int>{0, 1} : std::vector<int>{0}},
+         {"copied_planes",
+          can_copy_planes(problem) && !target.lane_indexed_fma ? std::vector<int>{0, 1} : std::vector<int>{0}},
          {"joined_taps", joins ? std::vector<int>{0, 1} : std::vector<int>{0}}},
         [=, &target](const ScheduleNumbers &n) {
             if (n["channels"] > 0) {
                 const bool outside = n["panels_outside"] != 0;  // of one long row alone
+                if (n["copied_planes"] != 0 && (outside || n["flattened_rows"] > 0)) {
+                    return false;
+                }
                 return n["transposed_x"] == 0 && n["prefetch_panels"] == 0 && n["tiles_outside"] == 0 &&
                        (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
                        (outside || n["chunk"] == chunk) &&
@@ -119,7 +124,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                 !is_dot(problem, n["dot_width"], joined)) {
                 return false;
             }
-            if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 ||
+            if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 || n["copied_planes"] != 0 ||
                 (flat && (!flattens_tiles || n["rows"] > 1 || n["chunk"] > 0 || n["prefetch_panels"] != 0 ||
                           n["tiles_outside"] != 0 || n["prefetch_output"] != 0))) {
                 return false;

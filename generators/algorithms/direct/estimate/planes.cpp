@@ -3,6 +3,7 @@
 #include "algorithms/direct/estimate/planes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "algorithms/direct/direct.h"
@@ -94,6 +95,10 @@ double panels_of_row_cycles(const Problem &problem, const std::vector<AxisMap> &
 
 }  // namespace
 
+bool planes_are_crowded(const std::vector<AxisMap> &axes, int element, const TargetModel &target) {
+    return target.vector_bits <= 256 && bytes_of_plane(axes, &AxisMap::in, element) % (page_bytes / 2) == 0;
+}
+
 bool sweeps_row_by_panels(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
     return axes.size() == 1 && s.panels_outside && s.with<RowLanes>() != nullptr;
 }
@@ -105,6 +110,9 @@ double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
     constexpr int most_shuffled = 4;
     const AxisMap &row = axes[0];
     const double elements = static_cast<double>(problem.x_elements());
+    if (s.copies_planes()) {
+        return elements * cycles_of_vector / s.lanes;
+    }
     if (has_row_lanes_of_dots(problem, s)) {
         const double of_element = problem.x_layout == Layout::ncx ? cycles_of_interleaved + cycles_of_row / row.in
                                                                   : cycles_of_dot / s.dot_width;
@@ -157,11 +165,17 @@ double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &ax
 double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                      const TargetModel &target) {
     constexpr double near_share = 0.33, far_share = 0.8;  // of the first and the second cache, that they may take
-    constexpr double row_wait = 0.06, near_wait = 0.12, far_wait = 0.1;  // of a cache's latency, for each line
-    constexpr double cycles_of_transposed_element = 2;
+    // Of a cache's latency, for each line. Those of crowded planes are not there where they were fetched ahead either:
+    // 1x1 of 64 channels at 64x64 takes .61 to .84 ms on a Zen 3, .33 at 60x60.
+    constexpr double row_wait = 0.06, crowded_row_wait = 0.3, near_wait = 0.12, far_wait = 0.1;
+    constexpr double copies_wait = 0.09, copies_share = 0.75;  // where copies take more of the first cache
+    constexpr double cycles_of_transposed_element = 2, cycles_of_crowded_element = 4.5;
     const CoreModel &core = target.core;
+    const int element = halide_type(problem.x_type).bytes();
+    const bool is_crowded = planes_are_crowded(axes, element, target);
     if (s.transposed_x) {
-        return cycles_of_transposed_element * static_cast<double>(problem.x_elements());
+        return (is_crowded ? cycles_of_crowded_element : cycles_of_transposed_element) *
+               static_cast<double>(problem.x_elements());
     }
     if (sweeps_row_by_panels(axes, s)) {
         return panels_of_row_cycles(problem, axes, s, target);
@@ -171,7 +185,6 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     if (problem.x_layout != Layout::ncx || !reads_x || copied || target.lane_indexed_fma) {
         return 0;
     }
-    const int element = halide_type(problem.x_type).bytes();
     const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
     const double lines = s.rows * std::max(1.0, 1.0 * s.width() * axes[0].stride * element / line_bytes);  // of a step
     double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                                  // of a tile
@@ -180,6 +193,11 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
         outputs *= axes[0].phases;
     }
     const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
+    if (s.copies_planes()) {
+        const double of_tile = reduction_channels * (s.width() + s.panel()) * sizeof(float);
+        const bool near = of_tile <= copies_share * static_cast<double>(core.l1.bytes);
+        return near ? 0 : steps * lines * copies_wait * core.l2.latency;
+    }
     const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, element);
     // Of a cache's sets, lines that are a multiple of so much apart share one in as many as it has. Beyond a page it is
     // chance which they fall into.
@@ -195,7 +213,10 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
                       near_share * static_cast<double>(core.l1.bytes);
     // Vectors of rows are loaded ahead of their products, elements with them.
-    return waits + (near ? 0 : steps * lines * (s.has_row_lanes() ? row_wait : near_wait) * core.l2.latency);
+    const double panels = std::ceil(static_cast<double>(problem.out_channels / problem.groups) / s.panel());
+    const double crowded = is_crowded ? 1 - 1 / panels : 0;  // of all but the first
+    const double wait = s.has_row_lanes() ? crowded * crowded_row_wait + (1 - crowded) * row_wait : near_wait;
+    return waits + (near ? 0 : steps * lines * wait * core.l2.latency);
 }
 
 double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,

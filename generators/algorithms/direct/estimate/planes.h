@@ -13,6 +13,11 @@ namespace kiln {
 // Whether panels of row lanes go one after the other through all of one long row.
 bool sweeps_row_by_panels(const std::vector<AxisMap> &axes, const DirectSchedule &s);
 
+// Whether channels-first planes, of so many bytes an element, lie a multiple of half a page apart, so that a position's
+// channels share one or two sets of a first cache. With AVX-512, whose tiles read x for more channels at once, nothing
+// of it was seen.
+bool planes_are_crowded(const std::vector<AxisMap> &axes, int element, const TargetModel &target);
+
 // Cycles that row lanes take besides their sums where rows are padded or strided: to copy x, each row of tiles what it
 // reads, or a tile of one long row, unless that is too much (copies_by_tile_rows()); and to begin and end rows, and the
 // loops over a tile's taps. Vectors of strided elements are shuffled, or gathered one by one where they are far apart.

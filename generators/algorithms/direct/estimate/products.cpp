@@ -103,8 +103,9 @@ double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, i
     // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
     const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
     const double lines = vectors * target.vector_bits / 512.0 + (begins_inside_lines(axes, target) ? 2 : 0);
-    double waits =
-        s.has_row_lanes() && (problem.is_quantized() || !copies_rows(axes[0])) ? step / (step + 0.1 * lines) : 1;
+    double waits = s.has_row_lanes() && (problem.is_quantized() || !(copies_rows(axes[0]) || s.copies_planes()))
+                       ? step / (step + 0.1 * lines)
+                       : 1;
     // Vectors of whole lines are all split, whose second loads are counted below: on an Intel Xeon layers of which the
     // first cache holds what a row of outputs reads reach nine tenths besides. On a Zen 5, and of more, what comes near
     // is taken.
