@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "algorithms/direct/estimate/planes.h"
 #include "algorithms/direct/schedule.h"
 #include "algorithms/estimates.h"
 #include "algorithms/winograd/estimate/estimate.h"
@@ -439,8 +440,10 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         direct += direct_call_cycles(problem, other, target) - direct_cycles(problem, other, target);
     } else if (is_transposed) {
         // By both, which only this estimate counts.
-        direct += image_cycles(problem, target.lanes(32), target.core.splits_vectors(), target) +
-                  image_waits(problem, target);
+        const double image = image_cycles(problem, target.lanes(32), target.core.splits_vectors(), target) +
+                             image_waits(problem, target);
+        const bool is_crowded = other.transposed_x && planes_are_crowded(axis_maps(problem), sizeof(float), target);
+        direct += is_crowded ? std::max(image, planes_cycles(problem, axis_maps(problem), other, target)) : image;
     }
     const double share = beside && target.core.splits_vectors() ? share_of_halves(problem, other, is_transposed, target)
                          : beside                               ? most_beside_products
