@@ -138,8 +138,9 @@ class Quantised(ImportTest):
         turn = helper.make_node("Transpose", ["wm"], ["wf"], perm=[3, 2, 0, 1])
         shape = helper.make_node("Reshape", ["wm", "whole"], ["wf"])
         whole = numpy_helper.from_array(np.int64([4, 2, 3, 3]), "whole")
-        each = [0.02, 0.01, 0.015, 0.03]
-        for scale in (0.02, each):
+        # Of weights of 64 and less ONNX Runtime's pairs of products do not saturate by AVX2 without VNNI.
+        each = [0.03, 0.025, 0.04, 0.035]
+        for scale in (0.03, each):
             layer, _ = self.check(moved(0, scale, turn, [3, 3, 2, 4]))
             self.assertEqual((layer["w"], len(layer["quantization"]["w_scale"])), ([4, 2, 3, 3], np.size(scale)))
             layer, _ = self.check(moved(0, scale, shape, [4, 18], whole))

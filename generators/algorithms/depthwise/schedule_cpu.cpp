@@ -31,8 +31,8 @@ std::vector<Var> plane_order(const std::vector<Var> &at) {
 // .0400 ms on a Zen 4 by masked loads.
 bool masks_stores_alone(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
     const AxisMap &row = s.axes[0];
-    return schedule.has_row_lanes() && schedule.lanes > row.phase_extent && row.phases == 1 && row.stride > 1 &&
-           !s.gathered && !problem.residual && !problem.open_epilogue;
+    return schedule.has_row_lanes() && schedule.vectors == 1 && schedule.lanes > row.phase_extent && row.phases == 1 &&
+           row.stride > 1 && !s.gathered && !problem.residual && !problem.open_epilogue;
 }
 
 // The loops around a tile of y that others are scheduled by.
@@ -46,11 +46,12 @@ LoopsAroundTile schedule_tile(DepthwiseStages &s, const Problem &problem, const 
     const Var block("block"), vector("vector"), tile("tile"), rows("rows");
     const int channels = static_cast<int>(problem.out_channels), width = schedule.lanes * schedule.vectors;
     std::vector<VarOrRVar> inside;
-    if (schedule.has_row_lanes()) {
+    if (masks_stores_alone(s, problem, schedule)) {  // whose loop cannot be split again
+        s.tiled.split(s.q[0], tile, s.q[0], width, TailStrategy::PredicateStores).vectorize(s.q[0]);
+        inside = {s.q[0]};
+    } else if (schedule.has_row_lanes()) {
         s.tiled.split(s.q[0], tile, s.q[0], width,
-                      masks_stores_alone(s, problem, schedule) ? TailStrategy::PredicateStores
-                      : width > s.axes[0].phase_extent         ? TailStrategy::GuardWithIf
-                                                               : tail(s.axes[0].phase_extent, width));
+                      width > s.axes[0].phase_extent ? TailStrategy::GuardWithIf : tail(s.axes[0].phase_extent, width));
         s.tiled.split(s.q[0], vector, s.q[0], schedule.lanes).vectorize(s.q[0]).unroll(vector);
         inside = {s.q[0], vector};
     } else {

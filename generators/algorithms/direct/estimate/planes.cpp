@@ -96,7 +96,7 @@ double panels_of_row_cycles(const Problem &problem, const std::vector<AxisMap> &
 }  // namespace
 
 bool planes_are_crowded(const std::vector<AxisMap> &axes, int element, const TargetModel &target) {
-    return target.vector_bits <= 256 && bytes_of_plane(axes, &AxisMap::in, element) % (page_bytes / 2) == 0;
+    return target.vector_bits == 256 && bytes_of_plane(axes, &AxisMap::in, element) % (page_bytes / 2) == 0;
 }
 
 bool sweeps_row_by_panels(const std::vector<AxisMap> &axes, const DirectSchedule &s) {

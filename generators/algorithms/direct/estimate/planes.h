@@ -14,8 +14,8 @@ namespace kiln {
 bool sweeps_row_by_panels(const std::vector<AxisMap> &axes, const DirectSchedule &s);
 
 // Whether channels-first planes, of so many bytes an element, lie a multiple of half a page apart, so that a position's
-// channels share one or two sets of a first cache. With AVX-512, whose tiles read x for more channels at once, nothing
-// of it was seen.
+// channels share one or two sets of a first cache. It was seen by AVX2, and not with AVX-512, whose tiles read x for
+// more channels at once; elsewhere nobody measured.
 bool planes_are_crowded(const std::vector<AxisMap> &axes, int element, const TargetModel &target);
 
 // Cycles that row lanes take besides their sums where rows are padded or strided: to copy x, each row of tiles what it
