@@ -316,7 +316,7 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
                     try_tile(s);
                 }
             }
-            if (copies_planes && flattened_rows == 0) {
+            if (copies_planes) {  // of one long row, which nothing flattens
                 s.panels_outside = false;
                 s.tile = RowLanes{panel, 0, true};
                 try_tile(s);

@@ -108,11 +108,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         [=, &target](const ScheduleNumbers &n) {
             if (n["channels"] > 0) {
                 const bool outside = n["panels_outside"] != 0;  // of one long row alone
-                if (n["copied_planes"] != 0 && (outside || n["flattened_rows"] > 0)) {
-                    return false;
-                }
-                return n["transposed_x"] == 0 && n["prefetch_panels"] == 0 && n["tiles_outside"] == 0 &&
-                       (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
+                return (n["copied_planes"] == 0 || !outside) && n["transposed_x"] == 0 && n["prefetch_panels"] == 0 &&
+                       n["tiles_outside"] == 0 && (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
                        (outside || n["chunk"] == chunk) &&
                        (n["prefetch_output"] == 0 ||
                         (n["rows"] == 1 && n["flattened_rows"] == 0 && n["unroll"] < sum_steps)) &&

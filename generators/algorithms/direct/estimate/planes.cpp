@@ -3,7 +3,6 @@
 #include "algorithms/direct/estimate/planes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "algorithms/direct/direct.h"
@@ -213,8 +212,8 @@ double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, c
     const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
                       near_share * static_cast<double>(core.l1.bytes);
     // Vectors of rows are loaded ahead of their products, elements with them.
-    const double panels = std::ceil(static_cast<double>(problem.out_channels / problem.groups) / s.panel());
-    const double crowded = is_crowded ? 1 - 1 / panels : 0;  // of all but the first
+    const int panels = ceil_div(static_cast<int>(problem.out_channels / problem.groups), s.panel());
+    const double crowded = is_crowded ? 1 - 1.0 / panels : 0;  // of all but the first
     const double wait = s.has_row_lanes() ? crowded * crowded_row_wait + (1 - crowded) * row_wait : near_wait;
     return waits + (near ? 0 : steps * lines * wait * core.l2.latency);
 }
