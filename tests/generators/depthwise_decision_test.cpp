@@ -1,0 +1,162 @@
+// What the depthwise algorithm is compiled with by default.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../parsed.h"
+#include "algorithms/depthwise/schedule.h"
+#include "decisions.h"
+#include "kernel.h"
+
+namespace kiln {
+namespace {
+
+// Planes of many taps are transposed in registers where channels mostly fill vectors.
+TEST(DepthwiseDecision, planes_of_many_taps_are_transposed) {
+    const std::pair<const char *, const char *> cases[] = {{"128", "transposed:1"}, {"24", "transposed:0"}};
+    for (const auto &[channels, expected] : cases) {
+        const std::string c = channels;
+        const Problem problem =
+            parsed("conv2d-f32-n1-c" + c + "-i48x48-m" + c + "-o48x48-k5x5-s1x1-d1x1-p2x2,2x2-g" + c + "-ncx,ncx");
+        EXPECT_THAT(default_decision(problem, find_target("x86-64-amx")).schedule, testing::HasSubstr(expected));
+    }
+}
+
+// Rows of taps are a loop of the depthwise algorithm however many there are, which leaves out those in the padding.
+TEST(DepthwiseDecision, kernels_as_large_as_their_image_are_no_direct_ones) {
+    const auto algorithm_of = [](const std::string &channels, const char *target) {
+        const std::string text =
+            "conv2d-f32-n1-c" + channels + "-i14x14-m" + channels + "-o14x14-k27x27-s1x1-d1x1-p13x13";
+        return default_decision(parsed(text + ",13x13-g" + channels + "-nxc,nxc"), find_target(target)).algorithm;
+    };
+    for (const char *target : {"x86-64-zen4", "x86-64-avx2", "arm-64-linux"}) {
+        EXPECT_EQ(algorithm_of("192", target), "depthwise") << target;
+        EXPECT_EQ(algorithm_of("3", target), "direct") << target;
+    }
+    EXPECT_EQ(algorithm_of("192", "opencl").find("gpu_depthwise"), std::string::npos);
+    depthwise::DepthwiseSchedule unrolled;
+    EXPECT_THROW(unrolled.check(parsed("conv2d-f32-n1-c8-i14x14-m8-o14x14-k27x27-s1x1-d1x1-p13x13,13x13-g8-nxc,nxc")),
+                 std::invalid_argument);
+}
+
+// Elements of planes that share a cache's sets are not copied one by one, where they are not transposed.
+TEST(DepthwiseDecision, bytes_of_crowded_planes_take_rows) {
+    const auto schedule = [](const std::string &planes, const std::string &pads) {
+        return default_decision(parsed("conv3d-u8.s8.u8-n1-c64-i" + planes +
+                                       "-m64-o6x6x6-k3x3x3-s3x3x3-d1x1x1-p1x1x1," + pads + "-g64-xz128-yz128-ncx,ncx"),
+                                find_target("arm-64-linux"))
+            .schedule;
+    };
+    EXPECT_THAT(schedule("16x16x16", "1x1x1"), testing::HasSubstr("along_row:1"));
+    EXPECT_THAT(schedule("17x16x16", "0x1x1"), testing::HasSubstr("along_row:0"));
+}
+
+// Of strides, of narrow images, and where fours of many taps are summed.
+TEST(DepthwiseDecision, planes_of_bytes_are_transposed) {
+    const auto transposes = [](const std::string &size, const char *target) {
+        const std::string problem = "conv2d-u8.s8.u8-n1-c64-" + size + "-g64-xz3-yz0-ncx,ncx";
+        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("transposed:1");
+    };
+    const std::string narrow = "i14x14-m64-o14x14-k3x3-s1x1-d1x1-p1x1,1x1";
+    const std::string strided = "i113x113-m64-o57x57-k3x3-s2x2-d1x1-p1x1,1x1";
+    const std::string wide = "i112x112-m64-o112x112-k3x3-s1x1-d1x1-p1x1,1x1";
+    const std::string wide_of_many = "i56x56-m64-o56x56-k5x5-s1x1-d1x1-p2x2,2x2";
+    for (const char *target : {"x86-64-zen4", "x86-64-avx2"}) {
+        EXPECT_TRUE(transposes(narrow, target)) << target;
+        EXPECT_TRUE(transposes(strided, target)) << target;
+        EXPECT_FALSE(transposes(wide, target)) << target;
+    }
+    EXPECT_TRUE(transposes(wide_of_many, "x86-64-zen4"));
+    EXPECT_FALSE(transposes(wide_of_many, "x86-64-avx2"));
+    EXPECT_FALSE(transposes(narrow, "arm-64-linux"));
+}
+
+// Rows with strides that are less than a vector, and wider ones where vectors are taken in halves.
+TEST(DepthwiseDecision, planes_with_strides_are_transposed) {
+    const auto transposes = [](const std::string &size, const char *target) {
+        const std::string problem = "conv2d-f32-n1-c64-" + size + "-g64-ncx,ncx";
+        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("transposed:1");
+    };
+    const std::string narrow = "i28x28-m64-o14x14-k3x3-s2x2-d1x1-p1x1,0x0";
+    const std::string wide = "i56x56-m64-o28x28-k3x3-s2x2-d1x1-p1x1,0x0";
+    EXPECT_TRUE(transposes(narrow, "x86-64-zen4"));
+    EXPECT_TRUE(transposes(narrow, "x86-64-avx512"));
+    EXPECT_FALSE(transposes(narrow, "x86-64-avx2"));
+    EXPECT_TRUE(transposes(wide, "x86-64-zen4"));
+    EXPECT_FALSE(transposes(wide, "x86-64-avx512"));
+    EXPECT_FALSE(transposes("i64x64-m64-o32x32-k2x2-s2x2-d1x1-p0x0,0x0", "x86-64-zen4"));
+    EXPECT_FALSE(transposes("i224x224-m64-o112x112-k3x3-s2x2-d1x1-p1x1,0x0", "x86-64-zen4"));
+    EXPECT_FALSE(transposes("i28x28-m64-o28x28-k3x3-s1x1-d1x1-p1x1,1x1", "x86-64-zen4"));
+}
+
+// Positions of a row whose lines fall into few sets of the first cache are fewer, and two vectors of each.
+TEST(DepthwiseDecision, positions_that_share_a_set_are_few) {
+    const auto schedule_of = [](const std::string &channels, const std::string &taps) {
+        const std::string text =
+            "conv1d-f32-n1-c" + channels + "-i800-m" + channels + "-o800-" + taps + "-g" + channels;
+        return default_decision(parsed(text + "-nxc,nxc"), find_target("x86-64-zen4")).schedule;
+    };
+    EXPECT_THAT(schedule_of("512", "k3-s1-d16-p16,16"), testing::HasSubstr("vectors:2;pixels:2;"));
+    EXPECT_THAT(schedule_of("512", "k3-s1-d1-p1,1"), testing::HasSubstr("vectors:2;pixels:5;"));
+    EXPECT_THAT(schedule_of("480", "k3-s1-d16-p16,16"), testing::HasSubstr("vectors:1;pixels:8;"));
+    EXPECT_THAT(schedule_of("512", "k9-s1-d1-p4,4"), testing::HasSubstr("vectors:1;pixels:8;"));
+}
+
+// Tiles of images, whose channels are a power of two, are few positions too where their lines share sets.
+TEST(DepthwiseDecision, tiles_that_share_sets_are_few_positions) {
+    const auto is_parted = [](const std::string &channels, const std::string &rest, const char *target) {
+        const std::string text = "conv2d-f32-n1-c" + channels + "-i28x28-m" + channels + "-" + rest + "-g" + channels;
+        const std::string schedule = default_decision(parsed(text + "-nxc,nxc"), find_target(target)).schedule;
+        return schedule.find("vectors:2;pixels:2;rows:2;") != std::string::npos;
+    };
+    const std::string plain = "o28x28-k3x3-s1x1-d1x1-p1x1,1x1", strided = "o14x14-k3x3-s2x2-d1x1-p1x1,0x0";
+    EXPECT_TRUE(is_parted("256", plain, "x86-64-zen4"));
+    EXPECT_TRUE(is_parted("512", strided, "x86-64-zen4"));
+    EXPECT_FALSE(is_parted("512", plain, "x86-64-zen4"));
+    EXPECT_FALSE(is_parted("240", strided, "x86-64-zen4"));
+    EXPECT_FALSE(is_parted("512", strided, "x86-64-zen5"));
+    // Where rows of taps are a loop such tiles take all channels, and others sweep the image.
+    const auto sweeps = [](const std::string &channels) {
+        const std::string text =
+            "conv2d-f32-n1-c" + channels + "-i14x14-m" + channels + "-o14x14-k5x5-s1x1-d1x1-p2x2,2x2-g";
+        const std::string schedule =
+            default_decision(parsed(text + channels + "-nxc,nxc"), find_target("x86-64-zen4")).schedule;
+        return schedule.find("channels_outside:1") != std::string::npos;
+    };
+    EXPECT_FALSE(sweeps("512"));
+    EXPECT_TRUE(sweeps("480"));
+}
+
+// A row alone of many taps reads each of its neighbours once for a tile in registers; of few registers, of fewer taps.
+TEST(DepthwiseDecision, rows_of_many_taps_stay_in_registers) {
+    const auto schedule_of = [](int taps, const std::string &layouts, const char *target) {
+        const std::string pad = std::to_string(taps / 2);
+        const std::string text = "conv1d-f32-n1-c256-i400-m256-o400-k" + std::to_string(taps) + "-s1-d1-p" + pad + ",";
+        return default_decision(parsed(text + pad + "-g256-" + layouts), find_target(target)).schedule;
+    };
+    for (const char *target : {"x86-64-zen4", "x86-64-avx2", "arm-64-linux"}) {
+        EXPECT_THAT(schedule_of(31, "nxc,nxc", target), testing::HasSubstr("channels_outside:0;parallel:1;merged:0"));
+        EXPECT_THAT(schedule_of(31, "nxc,nxc", target), testing::HasSubstr("taps_in_loop:1;transposed:0")) << target;
+    }
+    EXPECT_THAT(schedule_of(31, "ncx,ncx", "x86-64-zen4"), testing::HasSubstr("taps_in_loop:1;transposed:1"));
+    EXPECT_THAT(schedule_of(9, "nxc,nxc", "x86-64-avx2"), testing::HasSubstr("taps_in_loop:1"));
+    for (const char *target : {"x86-64-zen4", "arm-64-linux", "arm-32-linux"}) {
+        EXPECT_THAT(schedule_of(9, "nxc,nxc", target), testing::HasSubstr("taps_in_loop:0")) << target;
+    }
+}
+
+// Depthwise channels whose count is such that a position's neighbours lie in few of the first cache's sets are no
+// vector that sweeps the image: tiles are as tall as it is.
+TEST(DepthwiseDecision, channels_that_share_sets_take_tall_tiles) {
+    const auto schedule_of = [](int channels) {
+        const std::string count = std::to_string(channels);
+        const std::string text = "conv2d-f32-n1-c" + count + "-i7x7-m" + count + "-o7x7-k3x3-s1x1-d1x1-p1x1,1x1-g";
+        return default_decision(parsed(text + count + "-nxc,nxc"), find_target("x86-64-zen4")).schedule;
+    };
+    EXPECT_THAT(schedule_of(960), testing::HasSubstr("channels_outside:1"));
+    for (const int channels : {1024, 1536}) {
+        EXPECT_THAT(schedule_of(channels), testing::HasSubstr("vectors:2;pixels:2;rows:7")) << channels;
+    }
+}
+
+}  // namespace
+}  // namespace kiln
