@@ -12,6 +12,7 @@ import kiln_run
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(kiln_run.kiln()).parents[1]
 LAYERS = ROOT / "tests/cases/small.toml"
 
 class CompiledLibrary(unittest.TestCase):
@@ -52,15 +53,15 @@ class CompiledLibrary(unittest.TestCase):
         needed = {name for kind, name in self.symbols() if kind == "U"}
         self.assertEqual(needed & {"malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "_Znwm"}, set())
 
-    def build(self, main, library, *more):
-        """Compiles a program with the library and the runtime. Returns its path."""
+    def build(self, main, library, *built):
+        """Compiles a program with the library and the runtime, or with libraries that hold that and more. Returns its path."""
         program = self.folder / Path(main).stem
         compiler = os.environ.get("CXX", "c++").split()
-        sources = [p for part in ("runtime", *more) for p in (ROOT / part).rglob("*.cpp") if p.name != "main.cpp"]
+        sources = () if built else sorted((ROOT / "runtime").rglob("*.cpp"))
         command = [
             *compiler, "-std=c++17", "-O1", "-pthread", f"-I{library}", '-DKILN_LIBRARY_HEADER="net.h"',
             "-DKILN_LIBRARY=net_library", *(f"-I{ROOT / i}" for i in ("runtime/include", "runtime", "tools", "tests")),
-            ROOT / main, *sorted(sources), library / "libnet.a", "-o", program,
+            ROOT / main, *sources, library / "libnet.a", *built, "-o", program,
         ]  # fmt: skip
         subprocess.run(command, check=True)
         return program
@@ -94,7 +95,7 @@ class CompiledLibrary(unittest.TestCase):
         )
         out = self.folder / "embedded"
         kiln_run.compile_layers(spec, "-o", out, "--name", "net", "--embed-weights")
-        program = self.build("tools/harness/main.cpp", out, "tools/harness", "tests/reference")
+        program = self.build("tools/harness/main.cpp", out, BUILD / "libkiln_harness.a", BUILD / "runtime/libkiln_runtime.a")
         weights.tofile(self.folder / "up.w.bin")
         bias.tofile(self.folder / "up.b.bin")
 

@@ -2,8 +2,8 @@
 
 KILN_TARGET is the target, this machine's best one unless said; where it cannot be run here and has no emulator, its kernels are
 compiled and linked, and the output says so. KILN_ENGINE is specialized or generic; KILN_RANDOM_SEED, KILN_RANDOM_FIRST and
-KILN_RANDOM_COUNT choose other problems; KILN_ALGORITHM asks for one algorithm throughout. Each depends on the seed and its own number alone, so that KILN_RANDOM_ONLY=N draws
-just the one that failed.
+KILN_RANDOM_COUNT choose other problems; KILN_ALGORITHM asks for one algorithm throughout. Of their numbers a run goes through its part (parts.py). Each depends on
+the seed and its own number alone, so that KILN_RANDOM_ONLY=N draws just the one that failed.
 """
 
 import os
@@ -11,6 +11,7 @@ import unittest
 
 import kiln_run
 import layers
+import parts
 import problems
 import support_table
 import targets
@@ -33,13 +34,13 @@ CELLS = [cell for cell in problems.CELLS if not ON_GPU or cell[1] in trials.GPU_
 # What kiln verify runs as well, with threads: one in so many problems; of the generic engine, so many draws of each row.
 VERIFIED_SHARE = 8
 GENERIC_ROWS = ["conv2d_f32", "convtranspose2d_f32", "deformconv2d_f32", "conv1d_bf16", "conv3d_s8"]
-GENERIC_DRAWS = min(40, max(1, COUNT // 50))
+PROBLEMS_A_DRAW, MOST_DRAWS = 50, 40
 
 
 class RandomProblems(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.numbers = list(range(FIRST, FIRST + COUNT)) if ONLY is None else [int(ONLY)]
+        cls.numbers = parts.part(range(FIRST, FIRST + COUNT)) if ONLY is None else [int(ONLY)]
         cls.way = targets.way(TARGET)
         print(f"{len(cls.numbers)} problems, engine {ENGINE}, target {TARGET} ({cls.way}), seed {SEED}", flush=True)
         cls.layers = [problems.draw(SEED, number, MOST_PRODUCTS, CELLS) for number in cls.numbers]
@@ -87,7 +88,8 @@ class RandomProblems(unittest.TestCase):
             print(f"kiln verify was not run: {targets.lacks(TARGET)}")
             return
         if ENGINE == "generic":
-            self.check_rows(kiln_run.verify_layers(kiln_run.generic_rows(GENERIC_ROWS), "--draws", str(GENERIC_DRAWS)))
+            draws = min(MOST_DRAWS, max(1, len(self.numbers) // PROBLEMS_A_DRAW))
+            self.check_rows(kiln_run.verify_layers(kiln_run.generic_rows(GENERIC_ROWS), "--draws", str(draws)))
             return
         texts = [v.problem for v in self.verdicts if v.kind == "right" and not v.failure][::VERIFIED_SHARE]
         self.verify(texts)

@@ -11,6 +11,7 @@ import json
 import unittest
 from pathlib import Path
 
+import parts
 import targets
 import trials
 
@@ -85,7 +86,7 @@ def verdicts_of_group(lines, by_default, jobs):
 
 class Regressions(unittest.TestCase):
     def test_lines(self):
-        failures = read()
+        failures = parts.part(read())
         self.assertGreater(len(failures), 0)
         for failure, verdict in zip(failures, verdicts(failures)):
             with self.subTest(json.dumps(failure)):

@@ -1,5 +1,5 @@
 """Models in the forms that others write: onnxruntime's quantisers and its optimiser, and exporters of older operator sets. What
-they become, and that it computes what onnxruntime does. Half a minute on two idle cores."""
+they become, and that it computes what onnxruntime does. Minutes on two idle cores."""
 
 import collections
 import json
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tests/kernels")]
 from commands_test import kiln  # noqa: E402
 from models import Builder  # noqa: E402
-from network_testing import NetworkTest, integers  # noqa: E402
+from network_testing import NetworkTest, integers, load_tests  # noqa: E402
 from onnx_models import model_of, random_tensor, value  # noqa: E402
 
 SHAPE = [1, 3, 16, 16]

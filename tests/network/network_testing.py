@@ -3,14 +3,21 @@
 import json
 import pathlib
 import sys
+import unittest
 
 import numpy as np
 import onnx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tests/kernels")]
+import parts  # noqa: E402
 from commands_test import kiln  # noqa: E402
 from onnx_importing import ImportTest  # noqa: E402
+
+
+def load_tests(_loader, suites, _pattern):
+    """Of a module that has this name: of its tests, each a model of its own, the part that this run is for."""
+    return unittest.TestSuite(parts.part([test for suite in suites for test in suite]))
 
 
 def integers(name, *numbers):

@@ -4,7 +4,7 @@ left, and that they compute what onnxruntime does. Half a minute on two idle cor
 import unittest
 
 import numpy as np
-from network_testing import NetworkTest, integers
+from network_testing import NetworkTest, integers, load_tests
 from onnx import TensorProto, helper, numpy_helper
 from onnx_models import model_of, random_tensor, value
 

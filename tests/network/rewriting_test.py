@@ -4,7 +4,7 @@ onnxruntime does. Half a minute on two idle cores."""
 import unittest
 
 import numpy as np
-from network_testing import NetworkTest, integers
+from network_testing import NetworkTest, integers, load_tests
 from onnx import helper, numpy_helper
 from onnx_models import model_of, random_tensor, value
 

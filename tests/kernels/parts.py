@@ -1,0 +1,30 @@
+"""Long lists of like cases are gone through in parts: KILN_TEST_PART is which part this run's is, as 2/3; without it a run goes
+through all. `./dev test` takes the part that the commit's hash says, so that a few commits see every case, in a third of the time;
+of the longest tests, whose labels are turn_1 to turn_3, it runs one turn. `./dev test --all` takes all."""
+
+import json
+import os
+import subprocess
+
+import targets
+
+
+def part(cases):
+    """Those of a list's cases that this run is for: every so many, at least one."""
+    cases = list(cases)
+    if "KILN_TEST_PART" not in os.environ:
+        return cases
+    number, parts = map(int, os.environ["KILN_TEST_PART"].split("/"))
+    taken = cases[number - 1 :: parts] or cases[:1]
+    print(f"{len(taken)} of {len(cases)} cases, part {number} of {parts}: without KILN_TEST_PART all", flush=True)
+    return taken
+
+
+def part_of_layers(spec, target):
+    """The options of kiln that name this run's layers of a layers file; none where they are all."""
+    if "KILN_TEST_PART" not in os.environ:
+        return []
+    command = [targets.kiln(), "explain", spec, "--json", "--target", target]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    names = dict.fromkeys(layer["name"] for layer in told["layers"])
+    return [word for name in part(names) for word in ("--layer", name)]
