@@ -155,6 +155,23 @@ TEST(Decision, kn2row_counts_far_copies) {
     }
 }
 
+// Planes whole pages apart share sets of the caches, by AVX2 alone where those are small.
+TEST(Decision, kn2row_copies_rows_of_crowded_planes) {
+    const auto copies = [](const std::string &in, const std::string &type, const std::string &layout,
+                           const char *target) {
+        const Problem problem = parsed("conv2d-" + type + "-n1-c64-i" + in + "-m3-o" + in +
+                                       "-k3x3-s1x1-d1x1-p1x1,1x1-g1-" + layout + ",ncx");
+        const Decision decision = default_decision(problem, find_target(target));
+        EXPECT_EQ(decision.algorithm, "kn2row");
+        return decision.schedule.ends_with("copied_planes:1");
+    };
+    EXPECT_TRUE(copies("64x64", "f32", "ncx", "x86-64-avx2"));
+    EXPECT_TRUE(copies("64x64", "bf16", "ncx", "x86-64-avx2"));
+    EXPECT_FALSE(copies("60x60", "f32", "ncx", "x86-64-avx2"));
+    EXPECT_FALSE(copies("64x64", "f32", "nxc", "x86-64-avx2"));
+    EXPECT_FALSE(copies("64x64", "f32", "ncx", "x86-64-avx512"));
+}
+
 TEST(Decision, refuses_kn2row_schedules_that_do_not_fit) {
     const Problem planes = parsed("conv1d-f32-n1-c16-i20-m1-o20-k3-s1-d1-p1,1-g1-ncx,ncx");
     const Problem points = parsed("conv1d-f32-n1-c16-i20-m1-o20-k3-s1-d1-p1,1-g1-nxc,nxc");
@@ -166,6 +183,8 @@ TEST(Decision, refuses_kn2row_schedules_that_do_not_fit) {
               "schedule: a tile of 24 positions is larger than a row of 20");
     EXPECT_EQ(check(points, "lanes:4;vectors:5;channels:3;unroll:1;prefetch_distance:1;parallel:0"),
               "schedule: \"prefetch_distance\" must be 0: x is not read as it is here");
+    EXPECT_EQ(check(planes, "lanes:4;vectors:5;channels:3;unroll:1;prefetch_distance:0;parallel:0;copied_planes:1"),
+              "schedule: \"copied_planes\" must be 0: x has no rows of channels-first planes");
 }
 
 TEST(Decision, refuses_strassen_schedules_that_do_not_fit) {

@@ -28,20 +28,20 @@ int taps_of(const Problem &problem) {
 }
 
 // x of the products: channels first, in the type that is summed.
-Func widened_x(Kn2rowStages &s, const Problem &problem, const Operands &operands) {
-    if (reads_x_itself(problem)) {
+Func widened_x(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedule &schedule, const Operands &operands) {
+    if (reads_x_itself(problem) && !schedule.copied_planes) {
         return operands.x;
     }
     const std::vector<Var> at = vars("i", s.axes.size() + 2);
     const std::vector<Expr> same(at.begin(), at.end());
     Func wide("wide");
     wide(at) = widen_x(problem, operands.sizes, operands.x(same));
-    if (problem.x_layout == Layout::ncx) {
+    if (problem.x_layout == Layout::ncx && !schedule.copied_planes) {
         return wide;
     }
-    s.transposed = {Func("transposed"), wide};
-    s.transposed->rows(at) = wide(same);
-    return s.transposed->rows;
+    s.copied = {Func("rows"), wide};
+    s.copied->rows(at) = wide(same);
+    return s.copied->rows;
 }
 
 void define_shifted(Kn2rowStages &s, const Kn2rowSchedule &schedule) {
@@ -108,6 +108,7 @@ void Kn2rowSchedule::list(ScheduleText &text) {
     text.number("unroll", unroll, 1, 64);
     text.number("prefetch_distance", prefetch_distance);
     text.flag("parallel", parallel);
+    text.optional("copied_planes", copied_planes, false);
 }
 
 DirectSchedule Kn2rowSchedule::direct() const {
@@ -125,13 +126,20 @@ void Kn2rowSchedule::check(const Problem &problem) const {
         throw std::invalid_argument("schedule: a tile of " + std::to_string(width()) +
                                     " positions is larger than a row of " + std::to_string(row));
     }
-    if (prefetch_distance > 0 && !reads_x_itself(problem)) {
+    if (copied_planes && !can_copy_rows(problem)) {
+        throw std::invalid_argument("schedule: \"copied_planes\" must be 0: x has no rows of channels-first planes");
+    }
+    if (prefetch_distance > 0 && (copied_planes || !reads_x_itself(problem))) {
         throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: x is not read as it is here");
     }
 }
 
 bool reads_x_itself(const Problem &problem) {
     return problem.x_layout == Layout::ncx && halide_type(problem.x_type) == sum_type(problem);
+}
+
+bool can_copy_rows(const Problem &problem) {
+    return problem.rank > 1 && problem.x_layout == Layout::ncx;
 }
 
 bool kn2row_applies(const Problem &problem) {
@@ -177,7 +185,8 @@ Kn2rowStages kn2row(const Problem &problem, const Kn2rowSchedule &schedule, cons
     s.q = vars("q", s.axes.size());
     s.phase = vars("phase", s.axes.size());
     const Problem of_products = kn2row_products(problem);
-    Operands read = {.sizes = Sizes(of_products), .x = widened_x(s, problem, operands), .packed = operands.packed};
+    Operands read = {
+        .sizes = Sizes(of_products), .x = widened_x(s, problem, schedule, operands), .packed = operands.packed};
     s.products = direct(of_products, schedule.direct(), read, target);
     define_shifted(s, schedule);
     std::vector<Var> at = {s.c};

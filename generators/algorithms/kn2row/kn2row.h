@@ -37,6 +37,7 @@ struct Kn2rowSchedule {
     int unroll = 1;             // of the sum over input channels
     int prefetch_distance = 0;  // steps of the sum before which x's vectors are fetched; 0: when they are read
     bool parallel = false;
+    bool copied_planes = false;  // whether channels-first x is copied, rows side by side: can_copy_rows()
 
     int width() const { return lanes * vectors; }
 
@@ -55,15 +56,16 @@ Problem kn2row_products(const Problem &problem);
 // The weights that those take, from w as Implementation::pack gets it, over the same dimensions.
 Halide::Func kn2row_weights(const Problem &problem, const Halide::Func &w);
 
-// Rows of channels-last x transposed, a block in registers at a time: over (c, the spatial axes, n), rows innermost.
-struct TransposedRows {
+// Rows of x, those of all channels side by side: over (c, the spatial axes, n), rows innermost. Channels-last x is
+// transposed, a block in registers at a time.
+struct CopiedRows {
     Halide::Func rows, block;
 };
 
 // The stages of the kernel, not scheduled.
 struct Kn2rowStages {
     DirectStages products;  // whose `acc` is all that is used of them
-    std::optional<TransposedRows> transposed;
+    std::optional<CopiedRows> copied;
     // The products of rows: over (position, channel by tap, q and phase of the other axes, n). Updates write zeros
     // beyond the ends of x's rows and then, a tile at a time, what is between them; the last of a row's tiles overlaps
     // the one before.
@@ -76,8 +78,11 @@ struct Kn2rowStages {
     Halide::Func y;  // (c, q and, where there are several, phase of each axis, n)
 };
 
-// Whether products read x where it is; else a copy, or widened by and by.
+// Whether products can read x where it is; else a copy, or widened by and by.
 bool reads_x_itself(const Problem &problem);
+// Whether x is channels-first and has rows to copy side by side: those of planes that lie whole pages apart share sets
+// of the caches.
+bool can_copy_rows(const Problem &problem);
 
 bool kn2row_applies(const Problem &problem);
 bool kn2row_is_profitable(const Problem &problem, const TargetModel &target);

@@ -84,8 +84,8 @@ void schedule_shifted(Kn2rowStages &s, const Problem &problem, const Kn2rowSched
 }
 
 // All of x, once a run.
-void schedule_transposed(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedule &schedule) {
-    auto &[rows, block] = *s.transposed;
+void schedule_copied(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedule &schedule) {
+    auto &[rows, block] = *s.copied;
     const std::vector<Var> at = rows.args();
     const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
     rows.compute_root().bound(at[0], 0, channels).bound(at.back(), 0, batch);
@@ -95,9 +95,14 @@ void schedule_transposed(Kn2rowStages &s, const Problem &problem, const Kn2rowSc
     std::vector<Var> order = at;
     std::swap(order[0], order[1]);
     rows.reorder_storage(order);
-    const int wide = lanes_within(s.axes[0].in, 16), narrow = lanes_within(channels, 16);
-    schedule_transpose(rows, block, at[1], at[0], wide, narrow, Var("block"), Var("blocks"),
-                       TailStrategy::ShiftInwards);
+    if (problem.x_layout == Layout::nxc) {
+        const int wide = lanes_within(s.axes[0].in, 16), narrow = lanes_within(channels, 16);
+        schedule_transpose(rows, block, at[1], at[0], wide, narrow, Var("block"), Var("blocks"),
+                           TailStrategy::ShiftInwards);
+    } else {
+        rows.reorder(std::vector<VarOrRVar>(order.begin(), order.end()))
+            .vectorize(at[1], schedule.lanes, TailStrategy::ShiftInwards);
+    }
     if (schedule.parallel && (batch > 1 || s.axes.size() > 1)) {
         rows.parallel(at[batch > 1 ? at.size() - 1 : at.size() - 2]);
     }
@@ -108,8 +113,8 @@ void schedule_transposed(Kn2rowStages &s, const Problem &problem, const Kn2rowSc
 void schedule_kn2row(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedule &schedule) {
     const Var around_row = schedule_output(s, problem, schedule);
     schedule_shifted(s, problem, schedule, around_row);
-    if (s.transposed) {
-        schedule_transposed(s, problem, schedule);
+    if (s.copied) {
+        schedule_copied(s, problem, schedule);
     }
 }
 
