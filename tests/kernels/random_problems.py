@@ -2,8 +2,8 @@
 
 KILN_TARGET is the target, this machine's best one unless said; where it cannot be run here and has no emulator, its kernels are
 compiled and linked, and the output says so. KILN_ENGINE is specialized or generic; KILN_RANDOM_SEED, KILN_RANDOM_FIRST and
-KILN_RANDOM_COUNT choose other problems; KILN_ALGORITHM asks for one algorithm throughout. Of their numbers a run goes through its part (parts.py). Each depends on
-the seed and its own number alone, so that KILN_RANDOM_ONLY=N draws just the one that failed.
+KILN_RANDOM_COUNT choose other problems, of whose numbers a run goes through its part (parts.py); KILN_ALGORITHM asks for one
+algorithm throughout. Each depends on the seed and its own number alone, so that KILN_RANDOM_ONLY=N draws just the one that failed.
 """
 
 import os

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/frontend"), str(ROOT / "tests/kernels")]
 from commands_test import kiln  # noqa: E402
-from network_testing import NetworkTest  # noqa: E402
+from network_testing import NetworkTest, load_tests  # noqa: E402
 from onnx_models import integers, model_of, random_tensor, value  # noqa: E402
 
 node = helper.make_node
