@@ -167,6 +167,7 @@ TEST(Decision, kn2row_copies_rows_of_crowded_planes) {
     };
     EXPECT_TRUE(copies("64x64", "f32", "ncx", "x86-64-avx2"));
     EXPECT_TRUE(copies("64x64", "bf16", "ncx", "x86-64-avx2"));
+    EXPECT_FALSE(copies("128x128", "f32", "ncx", "x86-64-avx2"));  // larger than near caches, read by three taps
     EXPECT_FALSE(copies("60x60", "f32", "ncx", "x86-64-avx2"));
     EXPECT_FALSE(copies("64x64", "f32", "nxc", "x86-64-avx2"));
     EXPECT_FALSE(copies("64x64", "f32", "ncx", "x86-64-avx512"));

@@ -31,6 +31,20 @@ double far_copy_cycles(const Problem &problem, const TargetModel &target) {
     return problem.x_layout == Layout::nxc && far ? bytes * (1 / last.read + 1 / last.write) : 0;
 }
 
+// Whether copies of rows that lie apart take less than reading those anew by each tap and phase of the second axis. Of
+// few of these copies are near, or written to a last cache and read again: on a Zen 3, a ConvTranspose of 9x9 taps and
+// stride 3 of 56 channels to one from 64x64 takes .51 ms in place of .83, 3x3 of 64 to 3 channels there .21 and .24,
+// but 3x3 of 128 to 3 channels at 128x128 4.6 and 3.6, where 5x5 of 64 to one at 256x256 takes 8.1 and 11.
+bool copying_rows_pays(const Problem &problem, const TargetModel &target) {
+    constexpr int few_reads = 3;
+    if (!can_copy_rows(problem)) {
+        return false;
+    }
+    const AxisMap rows = axis_maps(problem)[1];
+    const double bytes = static_cast<double>(problem.x_elements()) * sizeof(float);
+    return rows.taps * rows.phases > few_reads || bytes <= 2.0 * static_cast<double>(target.core.l2.bytes);
+}
+
 }  // namespace
 
 double kn2row_call_cycles(const Problem &problem, const Kn2rowSchedule &s, const TargetModel &target) {
@@ -53,10 +67,9 @@ Kn2rowSchedule default_kn2row_schedule(const Problem &problem, const TargetModel
     s.lanes = lanes_within(row, target.lanes(sum_type(problem).bits()));
     s.unroll = largest_divisor(problem.in_channels, 4);
     // Planes that share sets of the caches push each other's rows out before the next row of y reads them, and what is
-    // fetched ahead of them takes the place of what was. Copied, a ConvTranspose of 9x9 taps and stride 3, of 56
-    // channels to one from 64x64, takes .54 ms on a Zen 3 in place of .83, 3x3 of 64 to 3 channels there .20 and .27.
+    // fetched ahead of them takes the place of what was.
     const bool is_crowded = planes_are_crowded(axis_maps(problem), halide_type(problem.x_type).bytes(), target);
-    s.copied_planes = is_crowded && can_copy_rows(problem);
+    s.copied_planes = is_crowded && copying_rows_pays(problem, target);
     const bool fetches = reads_x_itself(problem) && !is_crowded;
     s.prefetch_distance = fetches ? default_prefetch_distance(problem) : 0;
     s.parallel = problem.flops() > 2e6;
