@@ -10,6 +10,10 @@
 namespace kiln {
 namespace {
 
+bool is_transposed(const std::string &problem, const char *target) {
+    return default_decision(parsed(problem), find_target(target)).schedule.ends_with("transposed:1");
+}
+
 // Planes of many taps are transposed in registers where channels mostly fill vectors.
 TEST(DepthwiseDecision, planes_of_many_taps_are_transposed) {
     const std::pair<const char *, const char *> cases[] = {{"128", "transposed:1"}, {"24", "transposed:0"}};
@@ -53,8 +57,7 @@ TEST(DepthwiseDecision, bytes_of_crowded_planes_take_rows) {
 // Of strides, of narrow images, and where fours of many taps are summed.
 TEST(DepthwiseDecision, planes_of_bytes_are_transposed) {
     const auto transposes = [](const std::string &size, const char *target) {
-        const std::string problem = "conv2d-u8.s8.u8-n1-c64-" + size + "-g64-xz3-yz0-ncx,ncx";
-        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("transposed:1");
+        return is_transposed("conv2d-u8.s8.u8-n1-c64-" + size + "-g64-xz3-yz0-ncx,ncx", target);
     };
     const std::string narrow = "i14x14-m64-o14x14-k3x3-s1x1-d1x1-p1x1,1x1";
     const std::string strided = "i113x113-m64-o57x57-k3x3-s2x2-d1x1-p1x1,1x1";
@@ -73,8 +76,7 @@ TEST(DepthwiseDecision, planes_of_bytes_are_transposed) {
 // Rows with strides that are less than a vector, and wider ones where vectors are taken in halves.
 TEST(DepthwiseDecision, planes_with_strides_are_transposed) {
     const auto transposes = [](const std::string &size, const char *target) {
-        const std::string problem = "conv2d-f32-n1-c64-" + size + "-g64-ncx,ncx";
-        return default_decision(parsed(problem), find_target(target)).schedule.ends_with("transposed:1");
+        return is_transposed("conv2d-f32-n1-c64-" + size + "-g64-ncx,ncx", target);
     };
     const std::string narrow = "i28x28-m64-o14x14-k3x3-s2x2-d1x1-p1x1,0x0";
     const std::string wide = "i56x56-m64-o28x28-k3x3-s2x2-d1x1-p1x1,0x0";

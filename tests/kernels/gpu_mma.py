@@ -47,7 +47,7 @@ class Mma(unittest.TestCase):
 
     def test_emulated(self):
         for schedule, layers in SCHEDULES:
-            only = named(parts.part(layers)) if layers else parts.part_of_layers(CASES, "cuda")
+            only = named(parts.part(layers)) if layers else parts.part_of_layers(CASES)
             with tempfile.TemporaryDirectory() as folder:
                 rows = self.verify(CASES, *decisions(folder, schedule), *only)
             self.assertGreaterEqual(len(rows), only.count("--layer") or 26)

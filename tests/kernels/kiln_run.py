@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import tempfile
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,16 @@ def verify_layers(layers, *options):
         spec = Path(folder) / "layers.toml"
         spec.write_text(layers)
         return verify(spec, *options)
+
+
+def types_of_layers(spec):
+    """{name: type} of a layers file's layers and of their variants."""
+    text = tomllib.loads(Path(spec).read_text())
+    own = text.get("defaults", {}).get("dtype", "float32")
+    types = {layer["name"]: layer.get("dtype", own) for layer in text["layer"]}
+    variants = {f"{name}_{variant['dtype']}": variant["dtype"]
+                for variant in text.get("variant", []) for name in variant.get("layers", types)}  # fmt: skip
+    return types | variants
 
 
 def run_layers(cases):

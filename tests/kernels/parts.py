@@ -2,11 +2,9 @@
 through all. `./dev test` takes the part that the commit's hash says, so that a few commits see every case, in a third of the time;
 of the longest tests, whose labels are turn_1 to turn_3, it runs one turn. `./dev test --all` takes all."""
 
-import json
 import os
-import subprocess
 
-import targets
+import kiln_run
 
 
 def part(cases):
@@ -20,11 +18,8 @@ def part(cases):
     return taken
 
 
-def part_of_layers(spec, target):
+def part_of_layers(spec):
     """The options of kiln that name this run's layers of a layers file; none where they are all."""
     if "KILN_TEST_PART" not in os.environ:
         return []
-    command = [targets.kiln(), "explain", spec, "--json", "--target", target]
-    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    names = dict.fromkeys(layer["name"] for layer in told["layers"])
-    return [word for name in part(names) for word in ("--layer", name)]
+    return [word for name in part(kiln_run.types_of_layers(spec)) for word in ("--layer", name)]

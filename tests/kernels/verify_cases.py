@@ -10,5 +10,5 @@ import targets
 
 spec, target = sys.argv[1], sys.argv[sys.argv.index("--target") + 1]
 targets.end_if_done_by_name(target, "x86-64-avx2")
-command = [targets.kiln(), "verify", *sys.argv[1:], *parts.part_of_layers(spec, target), kiln_run.NO_FALLBACK]
+command = [targets.kiln(), "verify", *sys.argv[1:], *parts.part_of_layers(spec), kiln_run.NO_FALLBACK]
 os.execv(command[0], [str(word) for word in command])

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import tempfile
-import tomllib
 import unittest
 from pathlib import Path
 
@@ -16,19 +15,11 @@ TARGET = os.environ["KILN_TARGET"]
 LAYERS = Path(__file__).resolve().parents[1] / "cases/winograd.toml"
 
 
-def layers_by_type():
-    """{name: type}"""
-    spec = tomllib.loads(LAYERS.read_text())
-    layers = {layer["name"]: layer.get("dtype", "float32") for layer in spec["layer"]}
-    layers |= {f"{name}_{variant['dtype']}": variant["dtype"] for variant in spec["variant"] for name in variant["layers"]}
-    return layers
-
-
 def halves():
     """(what is tried by default, what by other schedules too) on this target, where another has the other half: every second
     layer. Their code differs by the width of vectors alone; other types take other instructions on each target, and so do masked
     vectors, of which both have all by default."""
-    layers = layers_by_type()
+    layers = kiln_run.types_of_layers(LAYERS)
     layers = {name: layers[name] for name in parts.part(layers)}
     if targets.host_target() == "x86-64-avx2":
         return list(layers), set(layers)

@@ -31,10 +31,11 @@ double far_copy_cycles(const Problem &problem, const TargetModel &target) {
     return problem.x_layout == Layout::nxc && far ? bytes * (1 / last.read + 1 / last.write) : 0;
 }
 
-// Whether copies of rows that lie apart take less than reading those anew by each tap and phase of the second axis. Of
-// few of these copies are near, or written to a last cache and read again: on a Zen 3, a ConvTranspose of 9x9 taps and
-// stride 3 of 56 channels to one from 64x64 takes .51 ms in place of .83, 3x3 of 64 to 3 channels there .21 and .24,
-// but 3x3 of 128 to 3 channels at 128x128 4.6 and 3.6, where 5x5 of 64 to one at 256x256 takes 8.1 and 11.
+// Whether copying rows that lie apart takes less than reading them anew by each tap and phase of the second axis. Where
+// those are few, only copies that stay near do: others are written to a last cache and read again. On a Zen 3, with
+// copies and without, a ConvTranspose of 9x9 taps and stride 3 of 56 channels to one from 64x64 takes .51 and .83 ms,
+// 3x3 of 64 to 3 channels there .21 and .24, 5x5 of 64 to one at 256x256 8.1 and 11, but 3x3 of 128 to 3 channels at
+// 128x128 4.6 and 3.6.
 bool copying_rows_pays(const Problem &problem, const TargetModel &target) {
     constexpr int few_reads = 3;
     if (!can_copy_rows(problem)) {
