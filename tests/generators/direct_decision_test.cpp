@@ -84,7 +84,7 @@ TEST(DirectDecision, refuses_pairs_of_float16_elsewhere) {
 TEST(DirectDecision, fetches_far_output) {
     const auto fetches = [](const char *problem, const char *target) {
         return default_decision(parsed(problem), find_target(target))
-            .schedule.ends_with("prefetch_output:1;joined_taps:0;copied_planes:0");
+            .schedule.ends_with("prefetch_output:1;joined_taps:0;copied_planes:0;row_block:0");
     };
     const char *far = "conv1d-f32-n1-c24-i12544-m144-o12544-k1-s1-d1-p0,0-g1-ncx,ncx";
     EXPECT_TRUE(fetches(far, "x86-64-avx512"));
@@ -122,7 +122,7 @@ TEST(DirectDecision, fetches_rows_ahead) {
     const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
     const std::string rest =
         "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_"
-        "taps:0;copied_planes:0";
+        "taps:0;copied_planes:0;row_block:0";
     EXPECT_EQ(default_decision(rows, target).schedule,
               lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;" + rest);
     const auto check = [&](const Problem &problem, const std::string &rest) {
@@ -304,10 +304,44 @@ TEST(DirectDecision, crowded_planes_are_copied) {
         return default_direct_schedule(parsed("conv1d-f32" + sizes), find_target(target)).copies_planes();
     };
     EXPECT_TRUE(copies("64", "4096", "x86-64-avx2"));
-    EXPECT_TRUE(copies("16", "4608", "x86-64-avx2"));  // four and a half pages
+    EXPECT_TRUE(copies("24", "4608", "x86-64-avx2"));  // four and a half pages
     EXPECT_FALSE(copies("64", "4352", "x86-64-avx2"));
     EXPECT_FALSE(copies("2", "4096", "x86-64-avx2"));
     EXPECT_FALSE(copies("64", "4096", "x86-64-zen4"));
+}
+
+// So are sums of few channels kept in blocks, of planes that are crowded or far.
+TEST(DirectDecision, sums_of_few_channels_are_kept_in_blocks) {
+    const auto tile = [](const std::string &c, const std::string &i, const std::string &m, const char *target) {
+        const std::string sizes = "-n1-c" + c + "-i" + i + "-m" + m + "-o" + i + "-k1-s1-d1-p0,0-g1-ncx,ncx";
+        return default_direct_schedule(parsed("conv1d-f32" + sizes), find_target(target));
+    };
+    const auto block = [&](const char *channels, const char *positions, const char *out, const char *target) {
+        const DirectSchedule s = tile(channels, positions, out, target);
+        const auto *blocked = s.with<BlockedRowLanes>();
+        EXPECT_NO_THROW(s.check(parsed("conv1d-f32-n1-c" + std::string(channels) + "-i" + positions + "-m" + out +
+                                       "-o" + positions + "-k1-s1-d1-p0,0-g1-ncx,ncx")));
+        return blocked != nullptr ? blocked->block : 0;
+    };
+    EXPECT_EQ(block("64", "65536", "2", "x86-64-avx2"), 2048);
+    EXPECT_EQ(block("64", "57600", "2", "x86-64-avx2"), 2000);  // 29 of them
+    EXPECT_EQ(block("64", "1024", "8", "x86-64-avx2"), 512);
+    EXPECT_EQ(block("64", "14400", "2", "x86-64-avx2"), 0);
+    EXPECT_EQ(block("64", "4096", "64", "x86-64-avx2"), 0);
+    EXPECT_EQ(block("8", "65536", "2", "x86-64-avx2"), 0);
+    EXPECT_EQ(block("64", "65536", "2", "x86-64-avx512"), 0);
+    EXPECT_EQ(tile("64", "4096", "6", "x86-64-avx2").panel(), 3);
+
+    const Problem pointwise = parsed("conv1d-f32-n1-c64-i1024-m2-o1024-k1-s1-d1-p0,0-g1-ncx,ncx");
+    const Problem padded = parsed("conv1d-f32-n1-c64-i1024-m2-o1024-k3-s1-d1-p1,1-g1-ncx,ncx");
+    DirectSchedule schedule;
+    schedule.vectors = 2;
+    for (const auto &[positions, problem] : {std::pair(1032, &pointwise), {520, &pointwise}, {512, &padded}}) {
+        schedule.tile = BlockedRowLanes{2, positions};
+        EXPECT_THROW(schedule.check(*problem), std::invalid_argument) << positions;
+    }
+    schedule.tile = BlockedRowLanes{2, 512};
+    EXPECT_NO_THROW(schedule.check(pointwise));
 }
 
 // Tiles read no more positions a page apart than a set of the first cache has lines.
@@ -329,7 +363,7 @@ TEST(DirectDecision, positions_that_share_a_set_are_few) {
 TEST(DirectDecision, joins_taps_of_few_channels) {
     const auto joins = [](const std::string &problem, const char *target) {
         return default_decision(parsed(problem), find_target(target))
-            .schedule.ends_with("joined_taps:1;copied_planes:0");
+            .schedule.ends_with("joined_taps:1;copied_planes:0;row_block:0");
     };
     const std::string wave = "-i803-m24-o189-k51-s4-d1-p0,0-g1-xz131-yz3-nxc,nxc";
     for (const char *target : {"x86-64-zen4", "x86-64-avx512", "x86-64-avx2"}) {

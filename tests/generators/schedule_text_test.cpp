@@ -71,34 +71,47 @@ TEST(DirectSchedule, prints_what_it_parses) {
     for (const std::string &text :
          {"lanes:16;vectors:2;pixels:14" + numbers +
               "channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;transposed_"
-              "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0",
+              "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0;"
+              "row_block:0",
           "lanes:16;vectors:2;pixels:14" + numbers +
               "channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:1;transposed_"
-              "x:1;partial_sums:4;prefetch_panels:1;tiles_outside:1;prefetch_output:1;joined_taps:0;copied_planes:0",
+              "x:1;partial_sums:4;prefetch_panels:1;tiles_outside:1;prefetch_output:1;joined_taps:0;copied_planes:0;"
+              "row_block:0",
           "lanes:16;vectors:2;pixels:14" + numbers +
               "channels:0;flattened_rows:7;prefetch_distance:0;panels_of_groups:0;transposed_"
-              "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0",
+              "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0;"
+              "row_block:0",
           "lanes:16;vectors:2;pixels:14" + numbers +
               "channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;transposed_"
-              "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:1;copied_planes:0",
+              "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:1;copied_planes:0;"
+              "row_block:0",
           "lanes:16;vectors:2;pixels:1" + numbers +
               "channels:13;flattened_rows:0;prefetch_distance:8;panels_of_groups:0;"
               "transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_"
-              "planes:0",
+              "planes:0;row_block:0",
           "lanes:16;vectors:2;pixels:1" + numbers +
               "channels:13;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;"
               "transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_"
-              "planes:1",
+              "planes:1;row_block:0",
+          "lanes:16;vectors:2;pixels:1" + numbers +
+              "channels:3;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;"
+              "transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_"
+              "planes:0;row_block:512",
           "lanes:16;vectors:2;pixels:1" + numbers +
               "channels:6;flattened_rows:2;prefetch_distance:0;panels_of_groups:0;transposed_"
-              "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0"}) {
+              "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0;"
+              "row_block:0"}) {
         EXPECT_EQ(print_schedule(parse_schedule<DirectSchedule>(text)), text);
     }
     for (const char *kind : {"channels:0;flattened_rows:2;prefetch_distance:8",
                              "channels:0;flattened_rows:2;prefetch_distance:0;joined_taps:1",
                              "channels:6;flattened_rows:0;prefetch_distance:0;joined_taps:1",
                              "channels:6;flattened_rows:2;prefetch_distance:0;copied_planes:1",
-                             "channels:0;flattened_rows:0;prefetch_distance:0;copied_planes:1"}) {
+                             "channels:0;flattened_rows:0;prefetch_distance:0;copied_planes:1",
+                             "channels:0;flattened_rows:0;prefetch_distance:0;row_block:512",
+                             "channels:6;flattened_rows:2;prefetch_distance:0;row_block:512",
+                             "channels:6;flattened_rows:0;prefetch_distance:8;row_block:512",
+                             "channels:6;flattened_rows:0;prefetch_distance:0;copied_planes:1;row_block:512"}) {
         EXPECT_THROW(parse_schedule<DirectSchedule>("lanes:16;vectors:2;pixels:1" + numbers + kind),
                      std::invalid_argument)
             << kind;
@@ -130,7 +143,8 @@ TEST(DirectSchedule, reads_texts_from_before_chunks_and_row_lanes) {
     const std::string text = "lanes:16;vectors:2;pixels:14;rows:1;unroll:4;dot_width:1;panels_outside:1;parallel:0";
     EXPECT_EQ(print_schedule(parse_schedule<DirectSchedule>(text)),
               text + ";chunk:0;channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;transposed_x:0" +
-                  ";partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0");
+                  ";partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0;"
+                  "row_block:0");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall into tw
 
 // Of a tile, as the text has them: those that another kind has are 0, or 1 pixel.
 struct TileNumbers {
-    int pixels = 1, channels = 0, flattened_rows = 0, prefetch_distance = 0;
+    int pixels = 1, channels = 0, flattened_rows = 0, prefetch_distance = 0, row_block = 0;
     bool joined_taps = false, copied_planes = false;
 };
 
@@ -29,6 +29,9 @@ TileNumbers numbers_of(const DirectSchedule &schedule) {
     } else if (const auto *flattened = schedule.with<FlattenedRowLanes>()) {
         numbers.channels = flattened->channels;
         numbers.flattened_rows = flattened->rows;
+    } else if (const auto *blocked = schedule.with<BlockedRowLanes>()) {
+        numbers.channels = blocked->channels;
+        numbers.row_block = blocked->block;
     } else {
         numbers.pixels = schedule.width();
         numbers.flattened_rows = schedule.flattens_tiles() ? schedule.flattened_rows() : 0;
@@ -51,7 +54,13 @@ void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
     if (numbers.copied_planes && (numbers.channels == 0 || numbers.flattened_rows > 0)) {
         throw std::invalid_argument("schedule: \"copied_planes\" must be 0: x is not read by vectors here");
     }
-    if (numbers.channels > 0 && numbers.flattened_rows > 0) {
+    if (numbers.row_block > 0 && (numbers.channels == 0 || numbers.flattened_rows > 0 ||
+                                  numbers.prefetch_distance > 0 || numbers.copied_planes)) {
+        throw std::invalid_argument("schedule: \"row_block\" must be 0: x is not read by vectors where it is here");
+    }
+    if (numbers.row_block > 0) {
+        schedule.tile = BlockedRowLanes{numbers.channels, numbers.row_block};
+    } else if (numbers.channels > 0 && numbers.flattened_rows > 0) {
         schedule.tile = FlattenedRowLanes{numbers.channels, numbers.flattened_rows};
     } else if (numbers.channels > 0) {
         schedule.tile = RowLanes{numbers.channels, numbers.prefetch_distance, numbers.copied_planes};
@@ -89,6 +98,31 @@ void check_dots(const Problem &problem, const DirectSchedule &schedule) {
     }
 }
 
+// What is to be of tiles whose vectors are pixels.
+void check_row_lanes(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s) {
+    const bool dots = has_row_lanes_of_dots(problem, s);
+    if (!has_row_lanes(problem) || (s.rows > 1 && !may_take_rows(problem, axes)) || (dots && s.dot_width == 1)) {
+        throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
+    }
+    const auto *row = s.with<RowLanes>();
+    const auto *blocked = s.with<BlockedRowLanes>();
+    if (s.copies_planes() && (s.panels_outside || row->prefetch_distance > 0 || !can_copy_planes(problem))) {
+        throw std::invalid_argument(
+            "schedule: \"copied_planes\" must be 0: no tiles of one long row go through all panels");
+    }
+    if (blocked != nullptr && (s.panels_outside || s.partial_sums > 1 || !can_block_row(problem) ||
+                               blocked->block % s.width() != 0 || blocked->block > axes[0].phase_extent)) {
+        throw std::invalid_argument("schedule: \"row_block\" must be 0, or tiles of one long row of planes");
+    }
+    if (row != nullptr && row->prefetch_distance > 0 && !reads_rows_of_x(problem)) {
+        throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: a copy of x is read here");
+    }
+    if (!is_panel_in_group(problem, s)) {
+        throw std::invalid_argument("schedule: \"channels\" must divide the " +
+                                    std::to_string(problem.out_channels / problem.groups) + " of a group");
+    }
+}
+
 }  // namespace
 
 int DirectSchedule::flattened_rows() const {
@@ -103,12 +137,19 @@ bool DirectSchedule::flattens_tiles() const {
     return with<ChannelLanes>() != nullptr && flattened_rows() > 1;
 }
 
+bool DirectSchedule::has_row_lanes() const {
+    return with<RowLanes>() != nullptr || with<FlattenedRowLanes>() != nullptr || with<BlockedRowLanes>() != nullptr;
+}
+
 int DirectSchedule::panel() const {
     if (const auto *row = with<RowLanes>()) {
         return row->channels;
     }
     if (const auto *flattened = with<FlattenedRowLanes>()) {
         return flattened->channels;
+    }
+    if (const auto *blocked = with<BlockedRowLanes>()) {
+        return blocked->channels;
     }
     return lanes * vectors;
 }
@@ -161,6 +202,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("prefetch_output", prefetch_output, false);
     text.optional("joined_taps", numbers.joined_taps, false);
     text.optional("copied_planes", numbers.copied_planes, false);
+    text.optional("row_block", numbers.row_block, 0);
     set_tile(*this, numbers);
 }
 
@@ -179,18 +221,8 @@ void DirectSchedule::check(const Problem &problem) const {
                                     " outputs is larger than the image of " + std::to_string(height) + " x " +
                                     std::to_string(axes[0].phase_extent));
     }
-    const bool dots = has_row_lanes_of_dots(problem, *this);
-    if (has_row_lanes() &&
-        (!kiln::has_row_lanes(problem) || (rows > 1 && !may_take_rows(problem, axes)) || (dots && dot_width == 1))) {
-        throw std::invalid_argument("schedule: \"channels\" must be 0: vectors cannot be pixels here");
-    }
-    const auto *row = with<RowLanes>();
-    if (copies_planes() && (panels_outside || row->prefetch_distance > 0 || !can_copy_planes(problem))) {
-        throw std::invalid_argument(
-            "schedule: \"copied_planes\" must be 0: no tiles of one long row go through all panels");
-    }
-    if (row != nullptr && row->prefetch_distance > 0 && !reads_rows_of_x(problem)) {
-        throw std::invalid_argument("schedule: \"prefetch_distance\" must be 0: a copy of x is read here");
+    if (has_row_lanes()) {
+        check_row_lanes(problem, axes, *this);
     }
     if (transposed_x && !reads_planes(problem, *this)) {
         throw std::invalid_argument("schedule: \"transposed_x\" must be 0: no elements of channels-first x are read");
@@ -198,10 +230,6 @@ void DirectSchedule::check(const Problem &problem) const {
     if (panels_of_groups && (problem.groups == 1 || problem.out_channels == problem.groups)) {
         throw std::invalid_argument(
             "schedule: \"panels_of_groups\" must be 0: there are no groups of several channels");
-    }
-    if (has_row_lanes() && !is_panel_in_group(problem, *this)) {
-        throw std::invalid_argument("schedule: \"channels\" must divide the " +
-                                    std::to_string(problem.out_channels / problem.groups) + " of a group");
     }
     if (partial_sums != 1 && !sums_in_parts(problem, *this)) {
         throw std::invalid_argument("schedule: \"partial_sums\" must be 1, or divide the " +
@@ -258,6 +286,10 @@ bool can_copy_planes(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     return has_row_lanes(problem) && !problem.is_quantized() && !problem.traits().transposed && axes.size() == 1 &&
            !copies_rows(axes[0]);
+}
+
+bool can_block_row(const Problem &problem) {
+    return can_copy_planes(problem) && problem.groups == 1;
 }
 
 bool flattens_rows(const Problem &problem) {

@@ -37,6 +37,12 @@ struct FlattenedRowLanes {
     int channels = 1;
     int rows = 2;
 };
+// positions of a block of one long row, whose sums the first cache keeps while x's channels pass, some at a time:
+// can_block_row();
+struct BlockedRowLanes {
+    int channels = 1;
+    int block = 1;  // positions, a multiple of a tile's
+};
 // output channels, whose products are summed in f16 at first (f16_accumulate.h);
 struct F16Lanes {
     int pixels = 1;
@@ -55,7 +61,7 @@ struct AmxLanes {
 struct DirectSchedule {
     int lanes = 8;    // of a vector
     int vectors = 1;  // a register tile is vectors
-    std::variant<ChannelLanes, RowLanes, FlattenedRowLanes, F16Lanes, AmxLanes> tile;
+    std::variant<ChannelLanes, RowLanes, FlattenedRowLanes, BlockedRowLanes, F16Lanes, AmxLanes> tile;
     int rows = 1;                 //   by rows along the axis after the innermost
     int unroll = 1;               // of the sum over input channels
     int dot_width = 1;            // neighbouring input channels that one lane of an instruction sums: is_dot()
@@ -79,7 +85,7 @@ struct DirectSchedule {
     const Lanes *with() const {
         return std::get_if<Lanes>(&tile);
     }
-    bool has_row_lanes() const { return with<RowLanes>() != nullptr || with<FlattenedRowLanes>() != nullptr; }
+    bool has_row_lanes() const;
     int flattened_rows() const;    // 1 where none are
     bool flattens_tiles() const;   // whether those are channel lanes'
     int panel() const;             // output channels of a tile
@@ -118,6 +124,11 @@ bool reads_rows_of_x(const Problem &problem);
 // where it is. Planes that lie whole pages apart have a position's channels in one set of a first cache, which each
 // panel would find empty again.
 bool can_copy_planes(const Problem &problem);
+
+// Whether blocks of one long row of channels-first x, which is loaded from where it is, may keep their sums in a cache
+// while its channels pass. A tile that takes all channels at once reads a line or two of each plane, which a far cache
+// or memory hands out far more slowly than what follows.
+bool can_block_row(const Problem &problem);
 
 // Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
 // their length matter to its sums.

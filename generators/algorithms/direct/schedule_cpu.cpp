@@ -361,6 +361,9 @@ SumSteps schedule_direct(DirectStages &s, const Problem &problem, const DirectSc
         return schedule.flattens_tiles() ? schedule_tiles_across_rows(s, problem, schedule)
                                          : schedule_flattened_rows(s, problem, schedule);
     }
+    if (schedule.with<BlockedRowLanes>() != nullptr) {
+        return schedule_row_blocks(s, problem, schedule);
+    }
     const ProductLoops loops = schedule_product(s, problem, schedule);
     SumSteps steps;
     if (const auto *amx = schedule.with<AmxLanes>()) {

@@ -25,6 +25,9 @@ SumSteps schedule_row_sum(DirectStages &s, const DirectSchedule &schedule);
 // that heed no row's end.
 SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const DirectSchedule &schedule);
 
+// y a block of one long row at a time, whose sums are in a cache.
+SumSteps schedule_row_blocks(DirectStages &s, const Problem &problem, const DirectSchedule &schedule);
+
 // The same of channel lanes, by tiles whose positions go across rows.
 SumSteps schedule_tiles_across_rows(DirectStages &s, const Problem &problem, const DirectSchedule &schedule);
 

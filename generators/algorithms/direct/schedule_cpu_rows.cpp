@@ -97,6 +97,32 @@ SumSteps schedule_flattened_rows(DirectStages &s, const Problem &problem, const 
     return schedule_row_sum(s, schedule);
 }
 
+SumSteps schedule_row_blocks(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
+    const int channels = static_cast<int>(problem.out_channels), block = schedule.with<BlockedRowLanes>()->block;
+    const Var position = s.q[0], blocks("blocks"), vectors("vectors"), panel("panel"), tile("tile");
+    bound_product(s, problem, channels);
+    s.y.split(position, blocks, position, block, tail(s.axes[0].phase_extent, block));
+    s.y.split(position, vectors, position, schedule.lanes).vectorize(position);
+    s.y.reorder(position, vectors, s.c, blocks, s.n);
+    if (schedule.parallel) {
+        s.y.parallel(problem.batch > 1 ? s.n : blocks);
+    }
+    s.acc.compute_at(s.y, blocks).store_in(Halide::MemoryType::Stack);
+    s.acc.bound_extent(s.c, round_up(channels, schedule.panel())).bound_extent(position, block);
+    s.acc.reorder_storage({position, s.c}).vectorize(position, schedule.lanes);
+    // A tile's sums are in registers for a step alone.
+    Halide::Stage update = s.acc.update();
+    update.split(position, tile, position, schedule.width()).split(s.c, panel, s.c, schedule.panel());
+    std::vector<VarOrRVar> order = unroll_tile(update, tile_loops(s, schedule, true));
+    const Halide::RVar steps("steps"), of_step("of_step");
+    update.split(s.r[1], steps, of_step, schedule.unroll).unroll(of_step);
+    order.insert(order.end(), {of_step, tile, panel, steps});
+    const std::vector<Halide::RVar> taps = loops_from(s.r, 2);
+    order.insert(order.end(), taps.begin(), taps.end());
+    update.reorder(order);
+    return {steps, of_step};
+}
+
 SumSteps schedule_tiles_across_rows(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     FlattenedRows &rows_of_y = *s.flattened_rows;
     const Var panel("panel"), rows("rows"), tile("tile");

@@ -85,6 +85,10 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
             dots.push_back(products);
         }
     }
+    std::vector<int> row_blocks = {0};
+    if (can_block_row(problem) && !target.lane_indexed_fma) {
+        row_blocks = {0, 512, 1024, 2048};
+    }
     ScheduleSpace space = {
         {{"lanes", lanes},
          {"vectors", whole_range(1, most_panel_vectors)},
@@ -104,12 +108,18 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
          {"tiles_outside", grouped ? std::vector<int>{0, 1} : std::vector<int>{0}},
          {"copied_planes",
           can_copy_planes(problem) && !target.lane_indexed_fma ? std::vector<int>{0, 1} : std::vector<int>{0}},
+         {"row_block", row_blocks},
          {"joined_taps", joins ? std::vector<int>{0, 1} : std::vector<int>{0}}},
         [=, &target](const ScheduleNumbers &n) {
             if (n["channels"] > 0) {
                 const bool outside = n["panels_outside"] != 0;  // of one long row alone
-                return (n["copied_planes"] == 0 || !outside) && n["transposed_x"] == 0 && n["prefetch_panels"] == 0 &&
-                       n["tiles_outside"] == 0 && (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
+                const int block = n["row_block"];
+                const bool blocks = !outside && n["flattened_rows"] == 0 && n["prefetch_distance"] == 0 &&
+                                    n["copied_planes"] == 0 && n["prefetch_output"] == 0 && n["partial_sums"] == 1 &&
+                                    block <= axes[0].phase_extent && block % (n["lanes"] * n["vectors"]) == 0;
+                return (block == 0 || blocks) && (n["copied_planes"] == 0 || !outside) && n["transposed_x"] == 0 &&
+                       n["prefetch_panels"] == 0 && n["tiles_outside"] == 0 &&
+                       (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
                        (outside || n["chunk"] == chunk) &&
                        (n["prefetch_output"] == 0 ||
                         (n["rows"] == 1 && n["flattened_rows"] == 0 && n["unroll"] < sum_steps)) &&
@@ -122,6 +132,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                 return false;
             }
             if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 || n["copied_planes"] != 0 ||
+                n["row_block"] > 0 ||
                 (flat && (!flattens_tiles || n["rows"] > 1 || n["chunk"] > 0 || n["prefetch_panels"] != 0 ||
                           n["tiles_outside"] != 0 || n["prefetch_output"] != 0))) {
                 return false;

@@ -92,6 +92,65 @@ double panels_of_row_cycles(const Problem &problem, const std::vector<AxisMap> &
     return panels * x_bytes / line_bytes * axes[0].taps / axes[0].stride * wait * target.core.l2.latency;
 }
 
+// What planes_cycles() has of each tile's lines, whoever waits for those of all channels in turn.
+double lines_wait(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                  const TargetModel &target) {
+    constexpr double near_share = 0.33, far_share = 0.8;  // of the first and the second cache, that they may take
+    // Of a cache's latency, for each line. Those of crowded planes are not there where they were fetched ahead either:
+    // 1x1 of 64 channels at 64x64 takes .61 to .84 ms on a Zen 3, .33 at 60x60.
+    constexpr double row_wait = 0.06, crowded_row_wait = 0.3, near_wait = 0.12, far_wait = 0.1;
+    constexpr double copies_wait = 0.09, copies_share = 0.75;  // where copies take more of the first cache
+    constexpr double cycles_of_transposed_element = 2, cycles_of_crowded_element = 4.5;
+    const CoreModel &core = target.core;
+    const int element = halide_type(problem.x_type).bytes();
+    const bool is_crowded = planes_are_crowded(axes, element, target);
+    if (s.transposed_x) {
+        return (is_crowded ? cycles_of_crowded_element : cycles_of_transposed_element) *
+               static_cast<double>(problem.x_elements());
+    }
+    if (sweeps_row_by_panels(axes, s)) {
+        return panels_of_row_cycles(problem, axes, s, target);
+    }
+    const bool copied = s.with<FlattenedRowLanes>() != nullptr || (s.has_row_lanes() && copies_rows(axes[0]));
+    const bool reads_x = problem.x_type == DType::f32 || s.has_row_lanes();
+    if (problem.x_layout != Layout::ncx || !reads_x || copied || target.lane_indexed_fma) {
+        return 0;
+    }
+    const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
+    const double lines = s.rows * std::max(1.0, 1.0 * s.width() * axes[0].stride * element / line_bytes);  // of a step
+    double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                                  // of a tile
+    const auto taps = static_cast<double>(taps_of_phase(axes));
+    if (s.has_row_lanes()) {
+        outputs *= axes[0].phases;
+    }
+    const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
+    if (s.copies_planes()) {
+        const double of_tile = reduction_channels * (s.width() + s.panel()) * sizeof(float);
+        const bool near = of_tile <= copies_share * static_cast<double>(core.l1.bytes);
+        return (near ? 0 : steps * lines * copies_wait * core.l2.latency);
+    }
+    const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, element);
+    // Of a cache's sets, lines that are a multiple of so much apart share one in as many as it has. Beyond a page it is
+    // chance which they fall into.
+    const auto apart = static_cast<double>(std::min(page_bytes, plane_bytes & -plane_bytes));
+    const double x_bytes = reduction_channels * std::max(lines * line_bytes, apart);
+    if (x_bytes > far_share * static_cast<double>(core.l2.bytes)) {
+        return steps * lines * far_wait * core.last.latency;
+    }
+    const bool far = s.has_row_lanes() && problem.x_elements() * element > core.l2.bytes;
+    const double x_vectors = static_cast<double>(problem.x_elements()) / s.lanes;
+    const bool vectors_alone = takes_lines_in_turn(problem, axes, s, target);
+    const double waits =
+        far && !vectors_alone ? x_vectors * far_vector_cycles(problem, s.vectors, plane_bytes, target) : 0;
+    const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
+                      near_share * static_cast<double>(core.l1.bytes);
+    // Vectors of rows are loaded ahead of their products, elements with them.
+    const int panels = ceil_div(static_cast<int>(problem.out_channels / problem.groups), s.panel());
+    const double crowded = is_crowded ? 1 - 1.0 / panels : 0;  // of all but the first
+    const double wait = s.has_row_lanes() ? crowded * crowded_row_wait + (1 - crowded) * row_wait : near_wait;
+    return waits + (near ? 0 : steps * lines * wait * core.l2.latency);
+}
+
 }  // namespace
 
 bool planes_are_crowded(const std::vector<AxisMap> &axes, int element, const TargetModel &target) {
@@ -100,6 +159,26 @@ bool planes_are_crowded(const std::vector<AxisMap> &axes, int element, const Tar
 
 bool sweeps_row_by_panels(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
     return axes.size() == 1 && s.panels_outside && s.with<RowLanes>() != nullptr;
+}
+
+double lines_in_turn_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const TargetModel &target) {
+    // Of a vector, in cycles: of what the last cache does not hold beside others', and of crowded planes of it; and of
+    // those that are near.
+    constexpr double far_wait = 12, far_crowded_wait = 15, many_crowded_wait = 40, near_crowded_wait = 4.5;
+    const int element = halide_type(problem.x_type).bytes();
+    const int64_t bytes = problem.x_elements() * element, ways = target.core.l1.bytes / page_bytes;
+    if (target.vector_bits != 256 || !can_block_row(problem)) {
+        return 0;
+    }
+    const bool is_crowded = planes_are_crowded(axes, element, target) && problem.in_channels > ways;
+    double wait = 0;
+    if (2 * bytes > target.core.last.bytes) {
+        const double crowded = problem.in_channels > fetched_rows ? many_crowded_wait : far_crowded_wait;
+        wait = is_crowded ? crowded : far_wait;
+    } else if (is_crowded && bytes > target.core.l1.bytes) {
+        wait = near_crowded_wait;
+    }
+    return wait * static_cast<double>(problem.x_elements()) / target.lanes(32);
 }
 
 double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s) {
@@ -163,59 +242,12 @@ double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &ax
 
 double planes_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                      const TargetModel &target) {
-    constexpr double near_share = 0.33, far_share = 0.8;  // of the first and the second cache, that they may take
-    // Of a cache's latency, for each line. Those of crowded planes are not there where they were fetched ahead either:
-    // 1x1 of 64 channels at 64x64 takes .61 to .84 ms on a Zen 3, .33 at 60x60.
-    constexpr double row_wait = 0.06, crowded_row_wait = 0.3, near_wait = 0.12, far_wait = 0.1;
-    constexpr double copies_wait = 0.09, copies_share = 0.75;  // where copies take more of the first cache
-    constexpr double cycles_of_transposed_element = 2, cycles_of_crowded_element = 4.5;
-    const CoreModel &core = target.core;
-    const int element = halide_type(problem.x_type).bytes();
-    const bool is_crowded = planes_are_crowded(axes, element, target);
-    if (s.transposed_x) {
-        return (is_crowded ? cycles_of_crowded_element : cycles_of_transposed_element) *
-               static_cast<double>(problem.x_elements());
+    if (s.with<BlockedRowLanes>() == nullptr) {
+        return lines_in_turn_cycles(problem, axes, target) + lines_wait(problem, axes, s, target);
     }
-    if (sweeps_row_by_panels(axes, s)) {
-        return panels_of_row_cycles(problem, axes, s, target);
-    }
-    const bool copied = s.with<FlattenedRowLanes>() != nullptr || (s.has_row_lanes() && copies_rows(axes[0]));
-    const bool reads_x = problem.x_type == DType::f32 || s.has_row_lanes();
-    if (problem.x_layout != Layout::ncx || !reads_x || copied || target.lane_indexed_fma) {
-        return 0;
-    }
-    const double reduction_channels = static_cast<double>(problem.in_channels / problem.groups);
-    const double lines = s.rows * std::max(1.0, 1.0 * s.width() * axes[0].stride * element / line_bytes);  // of a step
-    double outputs = static_cast<double>(s.panel()) * s.width() * s.rows;                                  // of a tile
-    const auto taps = static_cast<double>(taps_of_phase(axes));
-    if (s.has_row_lanes()) {
-        outputs *= axes[0].phases;
-    }
-    const double steps = static_cast<double>(problem.flops()) / 2 / outputs / axes[0].taps;  // a row's taps share lines
-    if (s.copies_planes()) {
-        const double of_tile = reduction_channels * (s.width() + s.panel()) * sizeof(float);
-        const bool near = of_tile <= copies_share * static_cast<double>(core.l1.bytes);
-        return near ? 0 : steps * lines * copies_wait * core.l2.latency;
-    }
-    const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, element);
-    // Of a cache's sets, lines that are a multiple of so much apart share one in as many as it has. Beyond a page it is
-    // chance which they fall into.
-    const auto apart = static_cast<double>(std::min(page_bytes, plane_bytes & -plane_bytes));
-    const double x_bytes = reduction_channels * std::max(lines * line_bytes, apart);
-    if (x_bytes > far_share * static_cast<double>(core.l2.bytes)) {
-        return steps * lines * far_wait * core.last.latency;
-    }
-    const bool far = s.has_row_lanes() && problem.x_elements() * element > core.l2.bytes;
-    const double x_vectors = static_cast<double>(problem.x_elements()) / s.lanes;
-    const bool in_turn = takes_lines_in_turn(problem, axes, s, target);
-    const double waits = far && !in_turn ? x_vectors * far_vector_cycles(problem, s.vectors, plane_bytes, target) : 0;
-    const bool near = x_bytes + reduction_channels * taps * s.panel() * sizeof(float) <=
-                      near_share * static_cast<double>(core.l1.bytes);
-    // Vectors of rows are loaded ahead of their products, elements with them.
-    const int panels = ceil_div(static_cast<int>(problem.out_channels / problem.groups), s.panel());
-    const double crowded = is_crowded ? 1 - 1.0 / panels : 0;  // of all but the first
-    const double wait = s.has_row_lanes() ? crowded * crowded_row_wait + (1 - crowded) * row_wait : near_wait;
-    return waits + (near ? 0 : steps * lines * wait * core.l2.latency);
+    const auto bytes = static_cast<double>(problem.x_elements() * halide_type(problem.x_type).bytes());
+    const bool far = bytes > static_cast<double>(target.core.l2.bytes);
+    return far ? bytes * unhidden_cycles(target.core.last.read, target) : 0;
 }
 
 double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
@@ -225,7 +257,7 @@ double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, co
     if (!s.has_row_lanes()) {
         return far ? 2 : 1.2;
     }
-    if (s.with<FlattenedRowLanes>() != nullptr) {
+    if (s.with<FlattenedRowLanes>() != nullptr || s.with<BlockedRowLanes>() != nullptr) {
         return 0.3;
     }
     if (!far) {

@@ -28,6 +28,14 @@ double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
 double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                           const TargetModel &target);
 
+// Cycles that a call waits for lines of one long row of many channels-first planes, where tiles take those of all
+// channels in turn, a few of each plane, rather than blocks: can_block_row(). Nothing is fetched ahead by itself of so
+// many planes, and those that are crowded push each other out of the first cache besides. By AVX2 on a Zen 3, beside
+// sums in blocks, ms: 64 to 2 channels 1.6 and .36 at 240x240, 2.1 and .45 at 256x256, .14 and .08 at 128x128; 256 to 8
+// at 128x128 7.1 and 1.4, at 64x64 .33 and .23; 128 to 2 at 32x32 .018 and .009. At 120x120 64 to 2 take .06 and .07:
+// the last cache has them. With AVX-512 nobody measured.
+double lines_in_turn_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const TargetModel &target);
+
 // Cycles that channels-first x costs beside the sums: waits for its lines, or the copy with channels innermost. A step
 // of the sum reads lines of another channel than the one before; what neighbouring tiles read of all channels stays in
 // the first cache or comes from the second and, where it is too much or the planes lie so far apart that they fall into
@@ -47,7 +55,8 @@ bool fetches_output(const Problem &problem, const std::vector<AxisMap> &axes, co
                     const TargetModel &target);
 
 // Cycles to store an element of channels-first y. One of a vector of channels is not stored with others (7% of C4's
-// time, a tile of which has 448 of them): slower where its line is of a far cache. Flattened rows are written twice.
+// time, a tile of which has 448 of them): slower where its line is of a far cache. Flattened and blocked rows are
+// written twice.
 double store_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                     const TargetModel &target);
 
