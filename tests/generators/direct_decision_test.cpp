@@ -326,6 +326,7 @@ TEST(DirectDecision, sums_of_few_channels_are_kept_in_blocks) {
     EXPECT_EQ(block("64", "65536", "2", "x86-64-avx2"), 2048);
     EXPECT_EQ(block("64", "57600", "2", "x86-64-avx2"), 2000);  // 29 of them
     EXPECT_EQ(block("64", "1024", "8", "x86-64-avx2"), 512);
+    EXPECT_EQ(block("64", "6144", "2", "x86-64-avx2"), 1536);  // four for threads
     EXPECT_EQ(block("64", "14400", "2", "x86-64-avx2"), 0);
     EXPECT_EQ(block("64", "4096", "64", "x86-64-avx2"), 0);
     EXPECT_EQ(block("8", "65536", "2", "x86-64-avx2"), 0);

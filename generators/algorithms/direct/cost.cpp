@@ -285,12 +285,14 @@ struct RowLanesSearch {
 };
 
 // Positions of a block, as many as leave half the first cache to x and weights beside all channels' sums, but several
-// lines of each plane, and not more than a run of lines needs to arrive as fast as it does.
+// lines of each plane, and not more than a run of lines needs to arrive as fast as it does; of long rows, so few that
+// threads have four blocks to share.
 int default_row_block(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
-    constexpr int least = 512, most = 2048;
+    constexpr int least = 512, most = 2048, shared = 4, least_shared = 1024;
     const auto of_cache = static_cast<int>(target.core.l1.bytes / 2 / sizeof(float) / problem.out_channels);
     const int positions = axis_maps(problem)[0].phase_extent;
-    const int blocks = ceil_div(positions, std::clamp(of_cache, least, most));
+    const int blocks = std::max(ceil_div(positions, std::clamp(of_cache, least, most)),
+                                std::clamp(positions / least_shared, 1, shared));
     return std::min(round_up(ceil_div(positions, blocks), s.width()), positions / s.width() * s.width());
 }
 
