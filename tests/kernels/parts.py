@@ -1,6 +1,6 @@
-"""Long lists of like cases are gone through in parts: KILN_TEST_PART is which part this run's is, as 2/3; without it a run goes
-through all. `./dev test` takes the part that the commit's hash says, so that a few commits see every case, in a third of the time;
-of the longest tests, whose labels are turn_1 to turn_3, it runs one turn. `./dev test --all` takes all."""
+"""Long lists of like cases are gone through in parts: KILN_TEST_PART is which part this run's is, as 2/5; without it a run goes
+through all. `./dev test` takes the part that the commit's hash says, so that a few commits see every case, in a fifth of the time;
+of the longest tests it runs one line of tests/turns.txt. `./dev test --all` takes all."""
 
 import os
 
