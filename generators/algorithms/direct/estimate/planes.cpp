@@ -127,7 +127,7 @@ double lines_wait(const Problem &problem, const std::vector<AxisMap> &axes, cons
     if (s.copies_planes()) {
         const double of_tile = reduction_channels * (s.width() + s.panel()) * sizeof(float);
         const bool near = of_tile <= copies_share * static_cast<double>(core.l1.bytes);
-        return (near ? 0 : steps * lines * copies_wait * core.l2.latency);
+        return near ? 0 : steps * lines * copies_wait * core.l2.latency;
     }
     const int64_t plane_bytes = bytes_of_plane(axes, &AxisMap::in, element);
     // Of a cache's sets, lines that are a multiple of so much apart share one in as many as it has. Beyond a page it is
