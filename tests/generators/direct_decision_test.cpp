@@ -312,15 +312,14 @@ TEST(DirectDecision, crowded_planes_are_copied) {
 
 // So are sums of few channels kept in blocks, of planes that are crowded or far.
 TEST(DirectDecision, sums_of_few_channels_are_kept_in_blocks) {
-    const auto tile = [](const std::string &c, const std::string &i, const std::string &m, const char *target) {
-        const std::string sizes = "-n1-c" + c + "-i" + i + "-m" + m + "-o" + i + "-k1-s1-d1-p0,0-g1-ncx,ncx";
-        return default_direct_schedule(parsed("conv1d-f32" + sizes), find_target(target));
+    const auto pointwise_to = [](const std::string &m, const std::string &c, const std::string &i) {
+        return parsed("conv1d-f32-n1-c" + c + "-i" + i + "-m" + m + "-o" + i + "-k1-s1-d1-p0,0-g1-ncx,ncx");
     };
     const auto block = [&](const char *channels, const char *positions, const char *out, const char *target) {
-        const DirectSchedule s = tile(channels, positions, out, target);
+        const Problem problem = pointwise_to(out, channels, positions);
+        const DirectSchedule s = default_direct_schedule(problem, find_target(target));
         const auto *blocked = s.with<BlockedRowLanes>();
-        EXPECT_NO_THROW(s.check(parsed("conv1d-f32-n1-c" + std::string(channels) + "-i" + positions + "-m" + out +
-                                       "-o" + positions + "-k1-s1-d1-p0,0-g1-ncx,ncx")));
+        EXPECT_NO_THROW(s.check(problem));
         return blocked != nullptr ? blocked->block : 0;
     };
     EXPECT_EQ(block("64", "65536", "2", "x86-64-avx2"), 2048);
@@ -331,9 +330,9 @@ TEST(DirectDecision, sums_of_few_channels_are_kept_in_blocks) {
     EXPECT_EQ(block("64", "4096", "64", "x86-64-avx2"), 0);
     EXPECT_EQ(block("8", "65536", "2", "x86-64-avx2"), 0);
     EXPECT_EQ(block("64", "65536", "2", "x86-64-avx512"), 0);
-    EXPECT_EQ(tile("64", "4096", "6", "x86-64-avx2").panel(), 3);
+    EXPECT_EQ(default_direct_schedule(pointwise_to("6", "64", "4096"), find_target("x86-64-avx2")).panel(), 3);
 
-    const Problem pointwise = parsed("conv1d-f32-n1-c64-i1024-m2-o1024-k1-s1-d1-p0,0-g1-ncx,ncx");
+    const Problem pointwise = pointwise_to("2", "64", "1024");
     const Problem padded = parsed("conv1d-f32-n1-c64-i1024-m2-o1024-k3-s1-d1-p1,1-g1-ncx,ncx");
     DirectSchedule schedule;
     schedule.vectors = 2;

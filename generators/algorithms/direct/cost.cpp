@@ -287,13 +287,12 @@ struct RowLanesSearch {
 // Positions of a block, as many as leave half the first cache to x and weights beside all channels' sums, but several
 // lines of each plane, and not more than a run of lines needs to arrive as fast as it does; of long rows, so few that
 // threads have four blocks to share.
-int default_row_block(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+int default_row_block(const Problem &problem, int positions, int width, const TargetModel &target) {
     constexpr int least = 512, most = 2048, shared = 4, least_shared = 1024;
     const auto of_cache = static_cast<int>(target.core.l1.bytes / 2 / sizeof(float) / problem.out_channels);
-    const int positions = axis_maps(problem)[0].phase_extent;
     const int blocks = std::max(ceil_div(positions, std::clamp(of_cache, least, most)),
                                 std::clamp(positions / least_shared, 1, shared));
-    return std::min(round_up(ceil_div(positions, blocks), s.width()), positions / s.width() * s.width());
+    return std::min(round_up(ceil_div(positions, blocks), width), positions / width * width);
 }
 
 void RowLanesSearch::try_tile(const DirectSchedule &s) {
@@ -310,7 +309,7 @@ void RowLanesSearch::try_blocks(DirectSchedule s, int panel) {
         return;
     }
     s.panels_outside = false;
-    s.tile = BlockedRowLanes{panel, default_row_block(problem, s, target)};
+    s.tile = BlockedRowLanes{panel, default_row_block(problem, axes[0].phase_extent, s.width(), target)};
     s.unroll = largest_divisor(problem.in_channels, most_steps);
     try_tile(s);
 }
@@ -325,6 +324,7 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
     // Of other planes what copying takes is as much as it saves.
     const bool copies_planes =
         can_copy_planes(problem) && planes_are_crowded(axes, halide_type(problem.x_type).bytes(), target);
+    const bool waits_in_turn = lines_in_turn_cycles(problem, axes, target) > 0;
     const int positions = axes[0].phase_extent * std::max(flattened_rows, 1);
     const int least_panel = problem.y_layout == Layout::nxc ? static_cast<int>(channels) : 1;
     s.lanes = lanes_within(positions, most_lanes);
@@ -349,7 +349,7 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
                 s.tile = RowLanes{panel, 0, true};
                 try_tile(s);
             }
-            if (lines_in_turn_cycles(problem, axes, target) > 0) {
+            if (waits_in_turn) {
                 try_blocks(s, panel);
             }
         }
