@@ -108,11 +108,11 @@ int copied_lanes(const Func &copy, const DirectSchedule &schedule) {
     return std::max(1, lanes * 4 / copy.types()[0].bytes());
 }
 
-// A copy's rows are contiguous, those of all channels one after the other.
-void store_in_planes(const DirectStages &s, Func &copy) {
+// A copy's rows are contiguous, those of all its channels one after the other.
+void store_in_planes(Func &copy) {
     std::vector<Var> order = copy.args();
     std::swap(order[0], order[1]);
-    copy.bound(order[1], 0, s.input_channels).reorder_storage(order).reorder({order.begin(), order.end()});
+    copy.reorder_storage(order).reorder({order.begin(), order.end()});
 }
 
 // Rows by the remainders of their positions. Quotient 0 begins a vector, so that taps whose inputs have an output's own
@@ -157,7 +157,13 @@ void copy_rows(const DirectStages &s, const Problem &problem, const DirectSchedu
     const AxisMap::Range range = s.axes[0].reads();
     const int width = range.last - range.first + 1, channels = input.rows_are_flat ? s.input_channels : 1;
     if (input.in_planes) {
-        store_in_planes(s, copy);
+        store_in_planes(copy);
+        if (schedule.panels_outside && problem.groups > 1 && is_panel_in_group(problem, schedule)) {
+            // A panel's rows of tiles read its group's channels alone.
+            copy.bound_extent(at[0], static_cast<int>(problem.in_channels / problem.groups));
+        } else {
+            copy.bound(at[0], 0, s.input_channels);
+        }
     }
     copy.compute_at(s.product, tile_rows);
     if (input.row_stride > 1) {
@@ -199,7 +205,8 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
     copy.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
     const int lanes = copied_lanes(copy, schedule);
     if (s.padded_input->in_planes) {
-        store_in_planes(s, copy);
+        store_in_planes(copy);
+        copy.bound(at[0], 0, s.input_channels);
     }
     if (by_remainder) {
         schedule_remainders(s, schedule);
