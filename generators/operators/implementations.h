@@ -19,6 +19,7 @@
 #include "algorithms/empty/empty.h"
 #include "algorithms/estimates.h"
 #include "algorithms/f16_accumulate/f16_accumulate.h"
+#include "algorithms/inner_product/inner_product.h"
 #include "algorithms/kn2row/kn2row.h"
 #include "algorithms/schedule_text.h"
 #include "algorithms/strassen/strassen.h"
@@ -252,6 +253,26 @@ struct Strassen {
                              const Halide::Func &w) {
         return Direct::pack(strassen_products(problem, schedule), schedule.direct(), sizes,
                             strassen_weights(problem, w));
+    }
+};
+
+struct InnerProduct {
+    using Schedule = InnerProductSchedule;
+    static constexpr auto space = inner_product_space;
+    static constexpr auto default_schedule = default_inner_product_schedule;
+    static constexpr auto cycles = inner_product_call_cycles;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &) {
+        InnerProductStages stages = inner_product(problem, schedule, operands);
+        schedule_inner_product(stages, problem, schedule);
+        return stages.y;
+    }
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &) {
+        return constants(inner_product_weights(problem, schedule).extents());
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &, const Halide::Func &w) {
+        return kiln::pack(problem, inner_product_weights(problem, schedule), w);
     }
 };
 

@@ -85,6 +85,11 @@ constexpr Algorithm list[] = {
                         .summary = "a register tile of channels and pixels, products summed in float16 at first",
                         .applies = f16_accumulate_applies,
                         .runs_on = f16_accumulate_runs_on}),
+    row<InnerProduct>({.name = "inner_product",
+                       .summary = "vectors of channels-last x's channels, whose lanes are added up at the end of a sum",
+                       .applies = inner_product_applies,
+                       .runs_on = is_processor,
+                       .is_profitable = inner_product_is_profitable}),
     row<SpreadingOutputs<CompletingPhases<Kn2row, complete_phases>>>(
         {.name = "kn2row",
          .summary = "a row's taps as output channels of products along it, shifted and added up",

@@ -145,6 +145,37 @@ TEST(Decision, takes_kn2row_for_few_output_channels) {
     }
 }
 
+TEST(Decision, takes_inner_products_for_few_output_channels_of_channels_last_x) {
+    const std::pair<std::string, const char *> cases[] = {
+        {"conv2d-f32-n1-c64-i256x256-m2-o256x256-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc", "inner_product"},
+        {"conv2d-f32-n1-c512-i31x31-m1-o30x30-k4x4-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc", "inner_product"},
+        {"conv1d-f32-n1-c32-i8192-m1-o8192-k7-s1-d1-p3,3-g1-nxc,nxc", "inner_product"},
+        {"conv2d-f32-n1-c64-i56x56-m4-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc", "inner_product"},
+        {"conv2d-f64-n1-c64-i56x56-m1-o56x56-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc", "inner_product"},
+        // Planes, channels that are no vectors, and so many outputs that they fill some.
+        {"conv2d-f32-n1-c64-i256x256-m2-o256x256-k1x1-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx", "direct"},
+        {"conv2d-f32-n1-c17-i56x56-m1-o56x56-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc", "direct"},
+        {"conv2d-f32-n1-c64-i56x56-m16-o56x56-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc", "direct"}};
+    for (const TargetModel &target : target_models()) {
+        if (!has_timed_defaults(target)) continue;
+        for (const auto &[text, algorithm] : cases) {
+            EXPECT_EQ(default_decision(parsed(text), target).algorithm, algorithm) << text << " on " << target.name;
+        }
+    }
+}
+
+TEST(Decision, refuses_inner_product_schedules_that_do_not_fit) {
+    const Problem problem = parsed("conv1d-f32-n1-c24-i20-m1-o20-k3-s1-d1-p1,1-g1-nxc,nxc");
+    const auto check = [&](const char *schedule) {
+        return error_of(
+            [&] { check_decision(problem, {"inner_product", schedule}, algorithm_revision("inner_product")); });
+    };
+    EXPECT_EQ(check("lanes:8;pixels:20;unroll:3;parallel:0"), "");
+    EXPECT_EQ(check("lanes:8;pixels:21;unroll:3;parallel:0"),
+              "schedule: a tile of 21 positions is larger than a row of 20");
+    EXPECT_EQ(check("lanes:16;pixels:4;unroll:1;parallel:0"), "schedule: \"lanes\" must divide the 24 input channels");
+}
+
 // Conv-TasNet's last layer takes .144 ms by Winograd on an Intel Xeon, whose second cache does not hold x with its
 // transposed copy, and .263 by kn2row; held to AVX2 .19 and .34.
 TEST(Decision, kn2row_counts_far_copies) {

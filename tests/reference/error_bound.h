@@ -48,6 +48,7 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"dynamic", [](const Problem &) { return 1.0; }, Mixed::none},
     {"dynamic_depthwise", [](const Problem &) { return 1.0; }, Mixed::none},
     {"depthwise", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"inner_product", [](const Problem &) { return 1.0; }, Mixed::none},
     {"kn2row", [](const Problem &) { return 1.0; }, Mixed::none},
     {"direct", [](const Problem &) { return 1.0; }, Mixed::none},
     {"amx", [](const Problem &) { return 1.0; }, Mixed::none},

@@ -22,15 +22,6 @@ double share_of_peak(const Problem &products, const Kn2rowSchedule &s, const Tar
            tile_fit(static_cast<int>(products.out_channels), s.channels);
 }
 
-// Cycles by which channels-last x is transposed more slowly ahead of all products, where the second cache does not hold
-// it with its copy: that is written to the last and read again. The direct algorithm copies such x with its padding.
-double far_copy_cycles(const Problem &problem, const TargetModel &target) {
-    const double bytes = static_cast<double>(problem.x_elements()) * sizeof(float);
-    const CacheModel &last = target.core.last;
-    const bool far = 2 * bytes > static_cast<double>(target.core.l2.bytes) && unhidden_cycles(last.read, target) > 0;
-    return problem.x_layout == Layout::nxc && far ? bytes * (1 / last.read + 1 / last.write) : 0;
-}
-
 // Whether copying rows that lie apart takes less than reading them anew by each tap and phase of the second axis. Where
 // those are few, only copies that stay near do: others are written to a last cache and read again. On a Zen 3, with
 // copies and without, a ConvTranspose of 9x9 taps and stride 3 of 56 channels to one from 64x64 takes .51 and .83 ms,
@@ -48,12 +39,21 @@ bool copying_rows_pays(const Problem &problem, const TargetModel &target) {
 
 }  // namespace
 
+double kn2row_far_copy_cycles(const Problem &problem, const TargetModel &target) {
+    const double bytes = static_cast<double>(problem.x_elements()) * sizeof(float);
+    const CacheModel &last = target.core.last;
+    const bool far = 2 * bytes > static_cast<double>(target.core.l2.bytes) && unhidden_cycles(last.read, target) > 0;
+    return problem.x_layout == Layout::nxc && far ? bytes * (1 / last.read + 1 / last.write) : 0;
+}
+
 double kn2row_call_cycles(const Problem &problem, const Kn2rowSchedule &s, const TargetModel &target) {
     const Problem products = kn2row_products(problem);
     const AxisMap row = axis_maps(problem)[0];
     const bool weaves = row.phases > 1 || (problem.y_layout == Layout::nxc && problem.out_channels > 1);
-    // Cycles for a vector of what is transposed or copied, of products that are stored, and of y.
-    const double of_copy = problem.x_layout == Layout::nxc ? 3 : s.copied_planes ? 2 : 0;
+    // Cycles for a vector of what is transposed or copied, of products that are stored, and of y. What is transposed
+    // takes four shuffles, a load and a store: 6 to 8 cycles on an Intel Xeon.
+    const double transposed = 2 + 4 / target.core.shuffles_per_cycle;
+    const double of_copy = problem.x_layout == Layout::nxc ? transposed : s.copied_planes ? 2 : 0;
     const double copied = of_copy * problem.x_elements();
     const double stored = 1.0 * products.y_elements();
     const double outputs = (row.taps + 2.0 + (weaves ? 3 : 0)) * problem.y_elements();
@@ -94,7 +94,7 @@ bool kn2row_is_profitable(const Problem &problem, const TargetModel &target) {
     const double margin = target.lane_indexed_fma ? 0.9 : 0.98;  // measured on x86 alone
     // Winograd's estimate has what x takes to come from a slow last cache.
     const double far =
-        far_copy_cycles(problem, target) +
+        kn2row_far_copy_cycles(problem, target) +
         (comes_from_far(problem, target) ? 4.0 * problem.x_elements() * unhidden_cycles(target.core.last.read, target)
                                          : 0);
     // By AVX-512 on Intel this estimate has a tenth too little: 3x3 of 8 channels at 16x28x28 takes .086 ms by Winograd

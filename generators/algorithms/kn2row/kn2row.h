@@ -92,7 +92,12 @@ Kn2rowStages kn2row(const Problem &problem, const Kn2rowSchedule &schedule, cons
 
 void schedule_kn2row(Kn2rowStages &stages, const Problem &problem, const Kn2rowSchedule &schedule);
 
-// cost.cpp: what it is compiled with where nobody tuned it, and what may be tuned of it.
+// cost.cpp: cycles by which channels-last x is transposed more slowly ahead of all products, where the second cache
+// does not hold it with its copy: that is written to the last and read again. The direct algorithm copies such x with
+// its padding.
+double kn2row_far_copy_cycles(const Problem &problem, const TargetModel &target);
+
+// What it is compiled with where nobody tuned it, and what may be tuned of it.
 Kn2rowSchedule default_kn2row_schedule(const Problem &problem, const TargetModel &target);
 ScheduleSpace kn2row_space(const Problem &problem, const TargetModel &target);
 

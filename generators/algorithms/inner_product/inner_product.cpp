@@ -1,0 +1,132 @@
+// The inner product algorithm's stages and which schedules are legal; schedule_cpu.cpp beside it schedules them.
+#include "algorithms/inner_product/inner_product.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "algorithms/direct/schedule.h"
+#include "algorithms/empty/empty.h"
+#include "expressions/arithmetic.h"
+#include "expressions/epilogue.h"
+#include "expressions/types.h"
+#include "expressions/vars.h"
+
+namespace kiln {
+namespace {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+using Halide::Var;
+
+// A tile is all output channels' sums: with those of more, vectors of output channels are filled.
+constexpr int most_channels = 8, least_lanes = 4;
+
+// Where products at tap j of axis `a` read x. Adds to the sum's domain what is not there: of rows only what is marked
+// as likely parts the first and the last tile from those between.
+Expr position(InnerProductStages &s, size_t a, const Expr &j) {
+    const AxisMap &axis = s.axes[a];
+    const Expr in = s.q[a] * axis.stride + axis.offset(0) + j * axis.tap_step;
+    const AxisMap::Range range = axis.reads();
+    const bool ahead = range.first < 0, behind = range.last >= axis.in;
+    if (!ahead && !behind) {
+        return axis.within_reads(in);
+    }
+    const bool of_row = a == 0;
+    const Expr inside = of_row ? Halide::likely(in) : in;
+    if (ahead) {
+        s.r.where(of_row ? Halide::likely(in >= 0) : in >= 0);
+    }
+    if (behind) {
+        s.r.where(of_row ? Halide::likely(in < axis.in) : in < axis.in);
+    }
+    return of_row ? Halide::max(Halide::min(inside, axis.in - 1), 0) : Halide::clamp(inside, 0, axis.in - 1);
+}
+
+}  // namespace
+
+void InnerProductSchedule::list(ScheduleText &text) {
+    text.number("lanes", lanes, 1, 64);
+    text.number("pixels", pixels, 1, 64);
+    text.number("unroll", unroll, 1, 64);
+    text.flag("parallel", parallel);
+}
+
+void InnerProductSchedule::check(const Problem &problem) const {
+    const int row = axis_maps(problem)[0].phase_extent;
+    if (pixels > row) {
+        throw std::invalid_argument("schedule: a tile of " + std::to_string(pixels) +
+                                    " positions is larger than a row of " + std::to_string(row));
+    }
+    if (problem.in_channels % lanes != 0) {
+        throw std::invalid_argument("schedule: \"lanes\" must divide the " + std::to_string(problem.in_channels) +
+                                    " input channels");
+    }
+}
+
+PackedWeights inner_product_weights(const Problem &problem, const InnerProductSchedule &schedule) {
+    DirectSchedule panels;
+    panels.lanes = static_cast<int>(problem.out_channels);
+    panels.dot_width = schedule.lanes;
+    return packed_weights(problem, panels);
+}
+
+bool inner_product_applies(const Problem &problem) {
+    if (problem.traits().deformable || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
+        problem.is_quantized() || problem.out_channels > most_channels || problem.x_layout != Layout::nxc ||
+        (problem.y_layout != Layout::nxc && problem.out_channels > 1) || problem.in_channels % least_lanes != 0) {
+        return false;
+    }
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    for (const AxisMap &axis : axes) {
+        if (axis.phases > 1 || (axis.reads_outside() && axis.taps == 1)) {  // whose bounds Halide would not find
+            return false;
+        }
+    }
+    return true;
+}
+
+InnerProductStages inner_product(const Problem &problem, const InnerProductSchedule &schedule,
+                                 const Operands &operands) {
+    InnerProductStages s;
+    s.axes = axis_maps(problem);
+    s.q = vars("q", s.axes.size());
+    const PackedWeights packed = inner_product_weights(problem, schedule);
+    Halide::Region domain = {{0, packed.steps()}};
+    for (const AxisMap &axis : s.axes) {
+        domain.emplace_back(0, axis.taps);
+    }
+    s.r = RDom(domain, "r");
+    std::vector<Expr> taps, x = {s.r[0] * schedule.lanes + s.lane};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        taps.emplace_back(s.r[static_cast<int>(a) + 1]);
+        x.push_back(position(s, a, taps[a]));
+    }
+    x.emplace_back(s.n);
+    std::vector<Var> at = {s.c};
+    append(at, s.q);
+    at.push_back(s.n);
+    std::vector<Var> of_lane = at;
+    of_lane.insert(of_lane.begin(), s.lane);
+    const std::vector<Var> only_phase(s.axes.size());
+    std::vector<Expr> weight = packed.at(s.c, 0, s.lane, s.r[0], taps, only_phase);
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        weight[weight.size() - 1 - a] = 0;
+    }
+    const Halide::Type sum = sum_type(problem);
+    s.acc = Func("acc");
+    s.acc(of_lane) = Halide::Internal::make_zero(sum);
+    s.acc(of_lane) += Halide::cast(sum, operands.packed(weight)) * widen_x(problem, operands.sizes, operands.x(x));
+    s.lanes = RDom(0, schedule.lanes, "lanes");
+    std::vector<Expr> from(at.begin(), at.end());
+    from.insert(from.begin(), s.lanes.x);
+    s.sums = Func("sums");
+    s.sums(at) = Halide::Internal::make_zero(sum);
+    s.sums(at) += s.acc(from);
+    const std::vector<Expr> same(at.begin(), at.end());
+    s.y = Func("y");
+    s.y(at) = epilogue(problem, s.sums(same), operands, same);
+    return s;
+}
+
+}  // namespace kiln
