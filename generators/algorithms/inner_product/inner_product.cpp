@@ -108,11 +108,8 @@ InnerProductStages inner_product(const Problem &problem, const InnerProductSched
     at.push_back(s.n);
     std::vector<Var> of_lane = at;
     of_lane.insert(of_lane.begin(), s.lane);
-    const std::vector<Var> only_phase(s.axes.size());
-    std::vector<Expr> weight = packed.at(s.c, 0, s.lane, s.r[0], taps, only_phase);
-    for (size_t a = 0; a < s.axes.size(); a++) {
-        weight[weight.size() - 1 - a] = 0;
-    }
+    std::vector<Expr> weight = packed.at(s.c, 0, s.lane, s.r[0], taps, {});
+    weight.resize(weight.size() + s.axes.size(), 0);  // the only phase
     const Halide::Type sum = sum_type(problem);
     s.acc = Func("acc");
     s.acc(of_lane) = Halide::Internal::make_zero(sum);

@@ -4,9 +4,9 @@
 //   partial(lane, c, o) = sum of w(c, k + lane, tap) * x(k + lane, o, tap) over taps and every `lanes`-th channel k
 //   y(c, o)             = sum of partial(lane, c, o) over lanes
 //
-// Vectors of output channels would have few lanes in use, and positions, whose channels lie side by side, be vectors
-// only of a transposed copy. The lanes of a tile of positions are added together, by halves, of which each takes a
-// vector of two, so that a tile's sums are whole vectors of y.
+// Vectors of output channels would have few lanes in use, and positions, whose channels lie side by side, are vectors
+// only of a transposed copy. Neighbouring lanes of a tile's sums are added two vectors at a time, until what is left is
+// vectors of y.
 //
 // Applies to Conv and ConvTranspose of floats in one group, channels last, of one output phase, whose input channels
 // are whole vectors. Multiplications: those of the definition, less those in the padding. Error: a sum of in_channels *
