@@ -152,6 +152,7 @@ TEST(Decision, takes_inner_products_for_few_output_channels_of_channels_last_x) 
         {"conv1d-f32-n1-c32-i8192-m1-o8192-k7-s1-d1-p3,3-g1-nxc,nxc", "inner_product"},
         {"conv2d-f32-n1-c64-i56x56-m4-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g1-nxc,nxc", "inner_product"},
         {"conv2d-f64-n1-c64-i56x56-m1-o56x56-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc", "inner_product"},
+        {"conv2d-f32-n1-c480-i1x1-m20-o1x1-k1x1-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx", "inner_product"},
         // Planes, channels that are no vectors, and so many outputs that they fill some.
         {"conv2d-f32-n1-c64-i256x256-m2-o256x256-k1x1-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx", "direct"},
         {"conv2d-f32-n1-c17-i56x56-m1-o56x56-k1x1-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc", "direct"},

@@ -13,14 +13,16 @@
 namespace kiln {
 namespace {
 
-constexpr int most_pixels = 28;
+constexpr int most_pixels = 28, few_pixels = 4;
 
 int channels_of(const Problem &problem) {
     return static_cast<int>(problem.out_channels);
 }
 
+// Weights that one position takes are loaded by its products.
 bool fits_registers(const Problem &problem, int pixels, const TargetModel &target) {
-    return registers_of_tile(channels_of(problem), pixels, target) <= target.vector_registers;
+    const int channels = channels_of(problem);
+    return (pixels == 1 ? channels + 2 : registers_of_tile(channels, pixels, target)) <= target.vector_registers;
 }
 
 // Cycles that the lanes of an output's sum take to be added: half of each two vectors, by a shuffle beside another.
@@ -55,7 +57,7 @@ double weights_wait(const Problem &problem, const InnerProductSchedule &s, const
 }  // namespace
 
 double inner_product_call_cycles(const Problem &problem, const InnerProductSchedule &s, const TargetModel &whole) {
-    constexpr double cycles_of_tile = 6, cycles_of_tap = 2, cycles_of_line = 0.7;
+    constexpr double cycles_of_tile = 6, cycles_of_tap = 2, cycles_of_line = 0.7, times_of_stored_sums = 1.4;
     const TargetModel target = for_vectors_of(s.lanes, whole);
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int channels = channels_of(problem);
@@ -65,7 +67,8 @@ double inner_product_call_cycles(const Problem &problem, const InnerProductSched
         channels * s.pixels / target.core.fma_per_cycle + widening_cycles(problem, channels + s.pixels, target);
     const double loads = (channels + s.pixels) / target.core.loads_per_cycle;
     const double of_step = std::max<double>({products, loads, target.core.fma_latency}) *
-                               times_of_part(s, whole.lanes(sum_type(problem).bits())) +
+                               times_of_part(s, whole.lanes(sum_type(problem).bits())) *
+                               (fits_registers(problem, s.pixels, whole) ? 1 : times_of_stored_sums) +
                            weights_wait(problem, s, target);
     const double of_tile =
         steps * of_step + cycles_of_tap * taps + cycles_of_tile + lanes_cycles(s.lanes, target) * channels * s.pixels;
@@ -97,7 +100,10 @@ InnerProductSchedule default_inner_product_schedule(const Problem &problem, cons
 }
 
 bool inner_product_is_profitable(const Problem &problem, const TargetModel &target) {
-    if (!target.interleaves_vectors) {  // of what adds the lanes each shuffle would be a gather of registers
+    // Of more channels the estimates are as near as they err, but for sums of one position, which wait for each other.
+    constexpr int few_channels = 12;
+    const bool many = channels_of(problem) > few_channels && problem.y_elements() != problem.out_channels;
+    if (many || !target.interleaves_vectors) {  // of what adds the lanes each shuffle would be a gather of registers
         return false;
     }
     // On ARM instructions were counted alone, of which it is to take a good deal fewer.
@@ -121,7 +127,9 @@ ScheduleSpace inner_product_space(const Problem &problem, const TargetModel &tar
     return {{{"lanes", halves(most_lanes, std::max(most_lanes / 2, 1))},
              {"pixels", whole_range(1, std::min(row, most_pixels))},
              {"unroll", divisors_among(static_cast<int>(problem.in_channels) / most_lanes, {1, 2, 3, 4, 5, 8})}},
-            [problem, &target](const ScheduleNumbers &n) { return fits_registers(problem, n["pixels"], target); }};
+            [problem, &target](const ScheduleNumbers &n) {
+                return n["pixels"] <= few_pixels || fits_registers(problem, n["pixels"], target);
+            }};
 }
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 // The inner product algorithm's stages and which schedules are legal; schedule_cpu.cpp beside it schedules them.
 #include "algorithms/inner_product/inner_product.h"
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -19,11 +20,16 @@ using Halide::Func;
 using Halide::RDom;
 using Halide::Var;
 
-// A tile is all output channels' sums: with those of more, vectors of output channels are filled.
-constexpr int most_channels = 8, least_lanes = 4;
+// A tile is all output channels' sums, which are to be registers; those of more fill vectors of output channels.
+constexpr int most_channels = 24, least_lanes = 4;
 
-// Where products at tap j of axis `a` read x. Adds to the sum's domain what is not there: of rows only what is marked
-// as likely parts the first and the last tile from those between.
+// Whether the channels of each of a tensor's `positions` lie side by side, as those of one do in any layout.
+bool is_channels_last(Layout layout, int64_t positions) {
+    return layout == Layout::nxc || positions == 1;
+}
+
+// Where products at tap j of axis `a` read x. Leaves out of the sum's domain what is not there: of rows only what is
+// marked as likely parts the first and the last tile from those between.
 Expr position(InnerProductStages &s, size_t a, const Expr &j) {
     const AxisMap &axis = s.axes[a];
     const Expr in = s.q[a] * axis.stride + axis.offset(0) + j * axis.tap_step;
@@ -73,8 +79,10 @@ PackedWeights inner_product_weights(const Problem &problem, const InnerProductSc
 
 bool inner_product_applies(const Problem &problem) {
     if (problem.traits().deformable || problem.has_open_sizes() || is_empty(problem) || problem.groups != 1 ||
-        problem.is_quantized() || problem.out_channels > most_channels || problem.x_layout != Layout::nxc ||
-        (problem.y_layout != Layout::nxc && problem.out_channels > 1) || problem.in_channels % least_lanes != 0) {
+        problem.is_quantized() || problem.out_channels > most_channels || problem.in_channels % least_lanes != 0 ||
+        !is_channels_last(problem.x_layout, problem.x_elements() / (problem.batch * problem.in_channels)) ||
+        !(problem.out_channels == 1 ||
+          is_channels_last(problem.y_layout, problem.y_elements() / (problem.batch * problem.out_channels)))) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);

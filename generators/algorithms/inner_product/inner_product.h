@@ -8,9 +8,9 @@
 // only of a transposed copy. Neighbouring lanes of a tile's sums are added two vectors at a time, until what is left is
 // vectors of y.
 //
-// Applies to Conv and ConvTranspose of floats in one group, channels last, of one output phase, whose input channels
-// are whole vectors. Multiplications: those of the definition, less those in the padding. Error: a sum of in_channels *
-// taps products in another order.
+// Applies to Conv and ConvTranspose of floats in one group, channels last or of one position, of one output phase,
+// whose input channels are whole vectors. Multiplications: those of the definition, less those in the padding. Error: a
+// sum of in_channels * taps products in another order.
 #pragma once
 
 #include <Halide.h>
