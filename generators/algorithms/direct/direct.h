@@ -169,6 +169,10 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
 Halide::Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
                          const PackedWeights &packed, const Operands &operands, Halide::Type type);
 
+// `in`, a position of rows whose ends are read where they are, not from a padded copy: leaves those outside out of the
+// sum's domain. Only what is marked as likely parts the first and the last tile from those between.
+Halide::Expr position_in_row(Halide::RDom &r, const AxisMap &row, const Halide::Expr &in);
+
 // Whether operands are 8-bit with a zero point other than 0: then it is summed like any other number, and what it adds
 // is taken off again.
 bool compensates_zero_point(const Problem &problem, Halide::Type type);

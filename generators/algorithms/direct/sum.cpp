@@ -90,23 +90,6 @@ Expr start_of_sums(const DirectStages &s, const Problem &problem) {
     return s.compensation ? -s.compensation->sum(at) : Halide::Internal::make_zero(sum_type(problem));
 }
 
-// A position of rows whose ends are read where they are, not from a padded copy. Only what is marked as likely parts
-// the first and the last tile from those between.
-Expr position_in_row(DirectStages &s, const Expr &in) {
-    const AxisMap &row = s.axes[0];
-    const AxisMap::Range range = row.reads();
-    Expr inside = in;
-    if (range.first < 0) {
-        s.r.where(Halide::likely(in >= 0));
-        inside = Halide::max(Halide::likely(inside), 0);
-    }
-    if (range.last >= row.in) {
-        s.r.where(Halide::likely(in < row.in));
-        inside = Halide::min(Halide::likely(inside), row.in - 1);
-    }
-    return inside;
-}
-
 // Where products at tap j of an axis read the input, for the output that is q and phase there. Adds to the sum's
 // domain what it does not take.
 Expr input_position(DirectStages &s, size_t a, const Expr &j) {
@@ -129,7 +112,7 @@ Expr input_position(DirectStages &s, size_t a, const Expr &j) {
         in = axis.within_reads(in);
     }
     if (axis.reads_outside() && !s.pads[a] && a == 0) {
-        return position_in_row(s, in);
+        return position_in_row(s.r, axis, in);
     }
     if (axis.reads_outside() && !s.pads[a]) {
         const Expr inside = in >= 0 && in < axis.in;
@@ -347,6 +330,20 @@ Expr define_sums_of_rows(DirectStages &s, const Problem &problem, const PackedWe
 }
 
 }  // namespace
+
+Expr position_in_row(RDom &r, const AxisMap &row, const Expr &in) {
+    const AxisMap::Range range = row.reads();
+    Expr inside = in;
+    if (range.first < 0) {
+        r.where(Halide::likely(in >= 0));
+        inside = Halide::max(Halide::likely(inside), 0);
+    }
+    if (range.last >= row.in) {
+        r.where(Halide::likely(in < row.in));
+        inside = Halide::min(Halide::likely(inside), row.in - 1);
+    }
+    return inside;
+}
 
 size_t sliced_axis(const std::vector<AxisMap> &axes) {
     size_t most = 0;

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "algorithms/direct/schedule.h"
+#include "algorithms/direct/direct.h"
 #include "algorithms/empty/empty.h"
 #include "expressions/arithmetic.h"
 #include "expressions/epilogue.h"
@@ -28,25 +28,18 @@ bool is_channels_last(Layout layout, int64_t positions) {
     return layout == Layout::nxc || positions == 1;
 }
 
-// Where products at tap j of axis `a` read x. Leaves out of the sum's domain what is not there: of rows only what is
-// marked as likely parts the first and the last tile from those between.
+// Where products at tap j of axis `a` read x. Leaves out of the sum's domain what is not there.
 Expr position(InnerProductStages &s, size_t a, const Expr &j) {
     const AxisMap &axis = s.axes[a];
     const Expr in = s.q[a] * axis.stride + axis.offset(0) + j * axis.tap_step;
-    const AxisMap::Range range = axis.reads();
-    const bool ahead = range.first < 0, behind = range.last >= axis.in;
-    if (!ahead && !behind) {
+    if (!axis.reads_outside()) {
         return axis.within_reads(in);
     }
-    const bool of_row = a == 0;
-    const Expr inside = of_row ? Halide::likely(in) : in;
-    if (ahead) {
-        s.r.where(of_row ? Halide::likely(in >= 0) : in >= 0);
+    if (a == 0) {
+        return position_in_row(s.r, axis, in);
     }
-    if (behind) {
-        s.r.where(of_row ? Halide::likely(in < axis.in) : in < axis.in);
-    }
-    return of_row ? Halide::max(Halide::min(inside, axis.in - 1), 0) : Halide::clamp(inside, 0, axis.in - 1);
+    s.r.where(in >= 0 && in < axis.in);
+    return Halide::clamp(in, 0, axis.in - 1);
 }
 
 }  // namespace
