@@ -169,7 +169,7 @@ Simplification simplification_of(const Problem &given) {
         result.patches = make_channels_of_taps(p);
     }
     fold_pointwise_axes(p);
-    if (p.in_channels == 1 && p.out_channels == 1 && p.is_quantized()) {  // positions are lanes then
+    if (p.in_channels == 1 && p.out_channels == 1) {  // positions are lanes then
         p.x_layout = p.y_layout = Layout::ncx;
     }
     if (!patches) {

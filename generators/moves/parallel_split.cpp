@@ -94,6 +94,14 @@ int even_pieces(int iterations, int most) {
     return best;
 }
 
+bool share_evenly(const std::vector<int> &iterations, int most) {
+    int pieces = 1;
+    return std::any_of(iterations.begin(), iterations.end(), [&](int count) {
+        pieces *= count;
+        return is_even(pieces, most);
+    });
+}
+
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int most) {
     SharedLoop shared = {Var(), 0};
     for (const SharedLoop &loop : loops) {

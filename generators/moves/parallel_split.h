@@ -55,7 +55,11 @@ class SharedWork {
 // (allow_race_conditions).
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int most = pieces_worth(0));
 
-// The same of such work; nothing where none is shared.
+// Whether so many iterations of loops, the outermost first, are pieces enough for `most`, so that share_loops() takes
+// no loop within them together with these.
+bool share_evenly(const std::vector<int> &iterations, int most);
+
+// The same as share_loops() of such work; nothing where none is shared.
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, const SharedWork &work);
 
 }  // namespace kiln

@@ -160,5 +160,43 @@ TEST(DepthwiseDecision, channels_that_share_sets_take_tall_tiles) {
     }
 }
 
+// A sweep of a volume whose channels share sets finds no line again, where its rows are several tiles: these take all
+// channels, and fewer positions.
+TEST(DepthwiseDecision, volumes_that_share_sets_are_swept_by_all_channels) {
+    const auto schedule_of = [](const std::string &channels, const char *target) {
+        const std::string text = "conv3d-f32-n1-c" + channels + "-i8x28x28-m" + channels +
+                                 "-o8x28x28-k3x3x3-s1x1x1-d1x1x1-p1x1x1,1x1x1-g" + channels + "-nxc,nxc";
+        return default_decision(parsed(text), find_target(target)).schedule;
+    };
+    for (const char *target : {"x86-64-avx2", "x86-64-sapphire-rapids", "x86-64-zen4"}) {
+        EXPECT_THAT(schedule_of("128", target), testing::HasSubstr("channels_outside:0")) << target;
+    }
+    EXPECT_THAT(schedule_of("128", "x86-64-sapphire-rapids"), testing::HasSubstr("pixels:7;"));
+    EXPECT_THAT(schedule_of("192", "x86-64-sapphire-rapids"), testing::HasSubstr("channels_outside:1"));
+}
+
+// Columns of taps have no row that a loop would keep in registers: the rows of a tile share what they read.
+TEST(DepthwiseDecision, columns_of_taps_are_unrolled) {
+    const auto schedule_of = [](const std::string &kernel, const std::string &layouts) {
+        const std::string text = "conv2d-f32-n1-c64-i32x32-m64-o32x32-" + kernel + "-g64-" + layouts;
+        return default_decision(parsed(text), find_target("x86-64-avx512")).schedule;
+    };
+    const std::string column = schedule_of("k21x1-s1x1-d1x1-p10x0,10x0", "nxc,nxc");
+    EXPECT_THAT(column, testing::HasSubstr("pixels:1;rows:6;"));
+    EXPECT_THAT(column, testing::HasSubstr("taps_in_loop:0"));
+    EXPECT_THAT(schedule_of("k1x21-s1x1-d1x1-p0x10,0x10", "nxc,nxc"), testing::HasSubstr("taps_in_loop:1"));
+    EXPECT_THAT(schedule_of("k21x1-s1x1-d1x1-p10x0,10x0", "ncx,ncx"), testing::HasSubstr("transposed:1"));
+}
+
+// Rows of bytes are two a tile, which share fours, unless the rows of taps lie apart.
+TEST(DepthwiseDecision, dilated_bytes_are_tiles_of_a_row) {
+    const auto schedule_of = [](const std::string &taps) {
+        const std::string text = "conv2d-u8.s8.u8-n1-c64-i56x56-m64-o56x56-k7x7-s1x1-" + taps + "-g64-xz3-yz0-nxc,nxc";
+        return default_decision(parsed(text), find_target("x86-64-sapphire-rapids")).schedule;
+    };
+    EXPECT_THAT(schedule_of("d1x1-p3x3,3x3"), testing::HasSubstr("rows:2;"));
+    EXPECT_THAT(schedule_of("d6x6-p18x18,18x18"), testing::HasSubstr("rows:1;"));
+}
+
 }  // namespace
 }  // namespace kiln

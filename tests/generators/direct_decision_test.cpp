@@ -488,5 +488,16 @@ TEST(DirectDecision, half_vectors_leave_no_lanes_empty) {
     EXPECT_THAT(schedule_of(strided, "x86-64-zen4"), testing::StartsWith("lanes:16;"));
 }
 
+// Where threads share panels together with rows, no loop parts the last panel: panels then divide the channels.
+TEST(DirectDecision, panels_that_are_shared_with_rows_are_whole) {
+    const auto schedule_of = [](const std::string &channels) {
+        const std::string text =
+            "conv2d-f32-n1-c3-i224x224-m" + channels + "-o32x32-k7x7-s7x7-d1x1-p0x0,0x0-g1-nxc,nxc";
+        return default_decision(parsed(text), find_target("x86-64-sapphire-rapids")).schedule;
+    };
+    EXPECT_THAT(schedule_of("256"), testing::HasSubstr("vectors:4;"));
+    EXPECT_THAT(schedule_of("384"), testing::HasSubstr("vectors:6;"));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -24,6 +24,14 @@ TEST(ParallelSplit, PiecesAreEvenForFewThreadsAndMany) {
     }
 }
 
+TEST(ParallelSplit, LoopsWithinEvenOnesAreNotTakenTogether) {
+    EXPECT_TRUE(share_evenly({32}, 64));
+    EXPECT_FALSE(share_evenly({32}, 192)) << "for 64 threads";
+    EXPECT_TRUE(share_evenly({4, 8}, 64));
+    EXPECT_TRUE(share_evenly({64, 3}, 192));
+    EXPECT_FALSE(share_evenly({7}, 64));
+}
+
 TEST(ParallelSplit, LongWorkIsWorthMorePieces) {
     EXPECT_EQ(pieces_worth(1e6), pieces_worth(0));
     EXPECT_GT(pieces_worth(5e7), pieces_worth(0));

@@ -58,9 +58,11 @@ TEST(SimplifyProblem, makes_taps_of_patches_channels) {
               "conv3d-f16-n2-c4-i3x32x10-m8-o1x8x10-k3x4x1-s1x4x1-d1x1x1-p0x0x0,0x0x0-g1-nxc,ncx");
 }
 
-TEST(SimplifyProblem, bytes_of_one_channel_are_planes) {
+TEST(SimplifyProblem, one_channel_is_a_plane) {
     EXPECT_EQ(simplified_text("conv1d-u8.s8.u8-n1-c1-i32-m1-o30-k3-s1-d1-p0,0-g1-xz3-yz0-nxc,nxc"),
               "conv1d-u8.s8.u8-n1-c1-i32-m1-o30-k3-s1-d1-p0,0-g1-xz3-yz0-ncx,ncx");
+    EXPECT_EQ(simplified_text("conv2d-f32-n1-c1-i32x40-m1-o32x40-k3x3-s1x1-d1x1-p1x1,1x1-g1-nxc,nxc"),
+              "conv2d-f32-n1-c1-i32x40-m1-o32x40-k3x3-s1x1-d1x1-p1x1,1x1-g1-ncx,ncx");
     const char *to_two = "conv1d-u8.s8.u8-n1-c1-i32-m2-o30-k3-s1-d1-p0,0-g1-xz3-yz0-nxc,nxc";
     EXPECT_EQ(simplified_text(to_two), to_two);
 }

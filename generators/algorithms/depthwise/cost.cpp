@@ -56,8 +56,11 @@ struct Numbers {
     // have to be a loop.
     bool masks = sum_type(problem) == Halide::Float(32) && unrolls_taps(problem) &&
                  (target.masked_stores || (problem.x_type == DType::f32 && problem.y_type == DType::f32));
+    // Whether columns of taps can be unrolled, which share what the rows of a tile read: 21x1 of 64 channels at 32x32
+    // takes .026 ms in place of .084, whose loop would be over rows of one tap.
+    bool unrolls_columns = is_channels_last(problem) && axes.size() > 1 && axes[0].taps == 1 && unrolls_taps(problem);
     // Whether taps are many enough for rows of them to be a loop.
-    bool many_taps = loops_over_taps(problem) && problem.taps() >= least_looped(problem, target);
+    bool many_taps = loops_over_taps(problem) && !unrolls_columns && problem.taps() >= least_looped(problem, target);
     // Planes of floats in registers; measured on x86 alone.
     bool transposes = loops_over_taps(problem) && transposes_planes(problem) && !target.lane_indexed_fma;
     // Whether rows are so short that half of a vector along them would be empty: 3x3 of 960 channels at 7x7 takes .009
@@ -208,8 +211,9 @@ void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n, bool tran
         columns = std::min(columns, 8);
     }
     schedule.tile = ChannelLanes{ceil_div(n.width, ceil_div(n.width, scatters ? 2 : columns)), true, transposes};
-    // Of three rows two would be computed twice.
-    schedule.rows = !shares ? 1 : n.height == 3 ? 3 : std::min(n.height, 2);
+    // Of three rows two would be computed twice. Rows of taps that lie apart share none.
+    const bool shares_rows = shares && !(n.axes.size() > 1 && std::abs(n.axes[1].tap_step) > n.axes[1].stride);
+    schedule.rows = !shares_rows ? 1 : n.height == 3 ? 3 : std::min(n.height, 2);
     // Where vectors are taken in halves, a long tile of one vector, whose sums are no more than registers, spills less:
     // on a Zen 4 7x7 of 192 channels at 28x28 takes .068 ms in place of .102, 5x5 with stride 2 of 72 at 56x56 .024 in
     // place of .038, 31 taps of 256 .044 in place of .063. Rows as short as one such tile share nothing that is worth
@@ -253,6 +257,16 @@ double lines_of_positions(const Numbers &n) {
     return static_cast<double>(first_cache_lines(position, n.target));
 }
 
+// The lines of channels-last x that a tile of `rows` by `pixels` reads of a vector of channels, and half of those of y.
+double lines_of_tile(int rows, int pixels, const Numbers &n) {
+    double lines = std::min(pixels * n.axes[0].taps, n.axes[0].extent_of(pixels));
+    for (size_t a = 1; a < n.axes.size(); a++) {
+        const int outputs = a == 1 ? rows : 1;
+        lines *= std::min(outputs * n.axes[a].taps, n.axes[a].extent_of(outputs));
+    }
+    return lines + rows * pixels / 2.0;
+}
+
 // Whether channels are a power of two, so that positions of channels-last images share few sets, where that was
 // measured.
 bool crowds_sets(const Numbers &n) {
@@ -279,7 +293,17 @@ int pixels_of_all_channels(int most, const Numbers &n) {
     if (crowds_sets(n) && n.axes[0].stride == 1 && n.axes[0].taps <= most_taps && lines_of_positions(n) <= few_lines) {
         return most;
     }
-    if (!is_channels_last(n.problem) || n.target.lane_indexed_fma || x_bytes <= n.target.core.l2.bytes) {
+    if (!is_channels_last(n.problem) || n.target.lane_indexed_fma) {
+        return 0;
+    }
+    // Nor does a sweep of a volume whose rows are several tiles, each of which reads more lines than such sets hold:
+    // 3x3x3 of 128 channels at 8x28x28 takes .98 ms by sweeps, .54 by 14 positions of all channels and .49 by 7, with
+    // stride 2 .39, .29 and .26; of 192, which share fewer sets, at 4x28x28 .32 by sweeps and .49. In an image it is as
+    // tensors lie: 5x5 of 128 at 28x28 .034 and .027, of 256 .085 and .11.
+    if (n.axes.size() == 3 && most < n.width && lines_of_tile(1, most, n) > lines_of_positions(n)) {
+        return ceil_div(most, 2);
+    }
+    if (x_bytes <= n.target.core.l2.bytes) {
         return 0;
     }
     int parts = ceil_div(n.width, most);
@@ -416,16 +440,6 @@ bool fills_lines_by_two(const DepthwiseSchedule &schedule, const Numbers &n) {
            n.problem.out_channels % two == 0;
 }
 
-// The lines of channels-last x that a tile of `rows` by `pixels` reads of a vector of channels, and half of those of y.
-double lines_of_tile(int rows, int pixels, const Numbers &n) {
-    double lines = std::min(pixels * n.axes[0].taps, n.axes[0].extent_of(pixels));
-    for (size_t a = 1; a < n.axes.size(); a++) {
-        const int outputs = a == 1 ? rows : 1;
-        lines *= std::min(outputs * n.axes[a].taps, n.axes[a].extent_of(outputs));
-    }
-    return lines + rows * pixels / 2.0;
-}
-
 // Of so many positions of a row, those whose lines leave some of the sets that they fall into. On a Zen 4 3 taps of 512
 // channels with a dilation of 16 take .064 ms at 800 positions by two in place of .146 by eight, of 1024 without .061
 // at 400 in place of .108. Numbers of 16 bits, which take longer to convert, may be a few more: 3 taps of 2048 at 200
@@ -485,7 +499,8 @@ void choose_unrolled_tile(DepthwiseSchedule &schedule, const Numbers &n) {
         schedule.vectors = 2;
         return;
     }
-    int pixels = std::min({n.width, sums, n.axes[0].stride > 1 && n.width < 28 ? 7 : 2});
+    const int most_pixels = n.unrolls_columns ? 1 : n.axes[0].stride > 1 && n.width < 28 ? 7 : 2;
+    int pixels = std::min({n.width, sums, most_pixels});
     schedule.rows = std::min(n.height, std::max(1, sums / pixels));
     const bool one_row = schedule.rows > 1 && parts_dilated_rows(schedule.rows, pixels, n);
     if (one_row) {

@@ -498,6 +498,7 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
 
     DirectSchedule best;
     best.lanes = lanes_around(channels, target.lanes(sum_type(problem).bits()));
+    best.parallel = problem.flops() > least_shared_flops;
     const bool joins = joins_taps(problem, axes, target);
     best.tile = ChannelLanes{1, 1, joins};
     best.dot_width = dot_products(problem, target, joins);
@@ -545,7 +546,6 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     }
     best.chunk = best.panels_outside && !best.flattens_tiles() ? default_chunk(problem, best, target) : 0;
     best.prefetch_panels = fetches_panels(problem, best, target);
-    best.parallel = problem.flops() > least_shared_flops;
     return best;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "algorithms/direct/schedule_cpu.h"
 #include "algorithms/estimates.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
@@ -16,11 +17,12 @@ namespace {
 // vectors are whole, and tasks are not panels of chunks, and y does not pick from the product (schedule_cpu.cpp). By
 // AVX2, whose panels are of two or three vectors, what is gained was not seen. Where panels are outside, tasks of one
 // long row are whole panels; with warm weights that was not timed.
-bool cuts_last_panel(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+bool cuts_last_panel(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                     const TargetModel &target) {
     const bool outside = s.panels_outside && !(target.cold_weights && s.prefetch_panels && problem.rank == 1);
-    return s.with<ChannelLanes>() != nullptr && !outside && s.chunk == 0 && !s.panels_of_groups &&
-           problem.out_channels % s.lanes == 0 && problem.x_type == DType::f32 && target.vector_bits == 512 &&
-           !picks_output(problem, s);
+    return s.with<ChannelLanes>() != nullptr && !outside && !shares_panels_with_rows(problem, axes, s) &&
+           s.chunk == 0 && !s.panels_of_groups && problem.out_channels % s.lanes == 0 && problem.x_type == DType::f32 &&
+           target.vector_bits == 512 && !picks_output(problem, s);
 }
 
 // Cycles that a step of a tile of channel lanes waits for its weights, besides so many that it takes: where the first
@@ -155,7 +157,7 @@ double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, i
     };
     const double fit = tile_fit(axes[0].phase_extent * s.flattened_rows(), s.width()) *
                        tile_fit(axes.size() > 1 ? axes[1].phase_extent : 1, std::max(s.rows, s.flattened_rows()));
-    if (!cuts_last_panel(problem, s, target)) {
+    if (!cuts_last_panel(problem, axes, s, target)) {
         return waits * fit * vectors / time_of(vectors) * tile_fit(static_cast<int>(channels), s.panel());
     }
     const int whole = static_cast<int>(channels / s.panel()),
