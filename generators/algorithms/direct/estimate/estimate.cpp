@@ -54,8 +54,9 @@ double output_cycles(const Problem &problem, const std::vector<AxisMap> &axes, i
         (inside.cycles + copied_rows_cycles(problem, axes, s) + padded_copy_cycles(problem, axes, s, target) +
          planes_cycles(problem, axes, s, target) + gathered_lanes_cycles(problem, s)) /
         static_cast<double>(problem.y_elements());
+    const double of_rows = s.has_row_lanes() ? handing_on_cycles(problem, axes, s, target) / s.lanes : 0;
     return products / (s.lanes * target.core.fma_per_cycle) / share_beside_others(problem, axes, channels, s, target) +
-           store_cycles(problem, axes, s, target) + besides;
+           store_cycles(problem, axes, s, target) + of_rows + besides;
 }
 
 double direct_cycles(const Problem &problem, const DirectSchedule &schedule, const TargetModel &whole) {

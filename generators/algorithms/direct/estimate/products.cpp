@@ -131,15 +131,19 @@ double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, i
                        ? step / (step + 0.1 * lines)
                        : 1;
     // Vectors of whole lines are all split, whose second loads are counted below: on an Intel Xeon layers of which the
-    // first cache holds what a row of outputs reads reach nine tenths besides. On a Zen 5, and of more, what comes near
-    // is taken.
+    // first cache holds what a row of outputs reads wait besides for sums that begin and end. On a Zen 5, and of more,
+    // what comes near is taken.
     if (s.has_row_lanes() && copies_rows(axes[0]) && target.vector_bits == 512 && !problem.is_quantized()) {
         constexpr int few_channels = 3;  // of a group
         const int64_t rows = taps_of_phase(axes) / axes[0].taps;
         const int64_t row_bytes = problem.in_channels * axes[0].in * static_cast<int64_t>(sizeof(float));
         const bool near = problem.groups == 1 ? rows * row_bytes <= target.core.l1.bytes
                                               : problem.in_channels / problem.groups <= few_channels;
-        waits = near && unhidden_cycles(target.core.last.write, target) > 0 ? 0.9 : 0.6;
+        // Of sums of so many products: 3x3 of one channel reach .76 of the peak, of three .90, 3x3x3 of three .96.
+        constexpr double products_of_sum = 3, near_share = 0.9;
+        const auto steps = static_cast<double>(taps_of_phase(axes) * problem.in_channels);
+        const double of_near = problem.groups == 1 ? steps / (steps + products_of_sum) : near_share;
+        waits = near && unhidden_cycles(target.core.last.write, target) > 0 ? of_near : 0.6;
     }
     // Vectors of rows that are read at each tap begin anywhere: those that reach into another line are loaded twice.
     const double split = s.has_row_lanes() && axes[0].taps > 1 ? vectors * (target.vector_bits / 8 - 4) / 64.0 : 0;
@@ -179,9 +183,15 @@ double share_beside_others(const Problem &problem, const std::vector<AxisMap> &a
     return share_of_peak(problem, axes, channels, s, target) * step / (step + cycles);
 }
 
-double handing_on_cycles(const Problem &problem, const DirectSchedule &s, const TargetModel &target) {
+double handing_on_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                         const TargetModel &target) {
     constexpr int sums_beside_products = 12, few_sums = 16;
-    const int sums = s.partial_sums * s.vectors * s.width() * s.rows;
+    const auto [vectors, broadcasts] = loads_of(axes, s);
+    const int sums = s.partial_sums * vectors * broadcasts;
+    const bool of_copies = s.with<RowLanes>() != nullptr && copies_rows(axes[0]) && problem.groups == 1;
+    if (s.has_row_lanes() && (!of_copies || target.core.has_separate_adders())) {
+        return 0;  // it was not seen there
+    }
     if (s.dot_width == 4 && target.core.splits_vectors()) {
         // What is done with sums of bytes, ten instructions a vector, is done beside the next tile's products, where
         // both are few enough to wait together: on a Zen 4 1x1 of 16 to 128 channels at 28x28 takes .0114 ms by 8 sums,
