@@ -41,6 +41,11 @@ bool is_nearly_even(int pieces) {
     return idle_share(pieces) <= 0.065;
 }
 
+// How many neighbouring iterations are a piece.
+int run_of(int iterations, int most) {
+    return iterations > most ? iterations / even_pieces(iterations, most) : 1;
+}
+
 VarOrRVar loop_of(const VarOrRVar &like, const std::string &name) {
     return like.is_rvar ? VarOrRVar(RVar(name)) : VarOrRVar(Var(name));
 }
@@ -94,12 +99,15 @@ int even_pieces(int iterations, int most) {
     return best;
 }
 
-bool share_evenly(const std::vector<int> &iterations, int most) {
+bool is_left_whole(int inner, const std::vector<int> &outer, int most) {
     int pieces = 1;
-    return std::any_of(iterations.begin(), iterations.end(), [&](int count) {
-        pieces *= count;
-        return is_even(pieces, most);
-    });
+    for (const int iterations : outer) {
+        pieces *= iterations;
+        if (is_even(pieces, most)) {
+            return true;
+        }
+    }
+    return run_of(pieces * inner, most) % inner == 0;
 }
 
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int most) {
@@ -114,7 +122,7 @@ void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int 
         }
     }
     // Of runs that divide neither thread nor bounds meet an unfinished one.
-    if (const int run = shared.extent > most ? shared.extent / even_pieces(shared.extent, most) : 1; run > 1) {
+    if (const int run = run_of(shared.extent, most); run > 1) {
         const VarOrRVar pieces = loop_of(shared.var, piece_loops);
         stage.split(shared.var, pieces, shared.var, run);
         shared.var = pieces;

@@ -55,9 +55,9 @@ class SharedWork {
 // (allow_race_conditions).
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int most = pieces_worth(0));
 
-// Whether so many iterations of loops, the outermost first, are pieces enough for `most`, so that share_loops() takes
-// no loop within them together with these.
-bool share_evenly(const std::vector<int> &iterations, int most);
+// Whether share_loops() leaves a loop of `inner` iterations within loops of so many, the outermost first, a loop of its
+// own: where these are pieces enough, or pieces are runs of whole inner loops.
+bool is_left_whole(int inner, const std::vector<int> &outer, int most);
 
 // The same as share_loops() of such work; nothing where none is shared.
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, const SharedWork &work);

@@ -488,8 +488,8 @@ TEST(DirectDecision, half_vectors_leave_no_lanes_empty) {
     EXPECT_THAT(schedule_of(strided, "x86-64-zen4"), testing::StartsWith("lanes:16;"));
 }
 
-// Where threads share panels together with rows, no loop parts the last panel: panels then divide the channels.
-TEST(DirectDecision, panels_that_are_shared_with_rows_are_whole) {
+// Where threads share panels together with the image, no loop parts the last panel: panels then divide the channels.
+TEST(DirectDecision, panels_that_are_shared_with_the_image_are_whole) {
     const auto schedule_of = [](const std::string &channels) {
         const std::string text =
             "conv2d-f32-n1-c3-i224x224-m" + channels + "-o32x32-k7x7-s7x7-d1x1-p0x0,0x0-g1-nxc,nxc";
@@ -497,6 +497,31 @@ TEST(DirectDecision, panels_that_are_shared_with_rows_are_whole) {
     };
     EXPECT_THAT(schedule_of("256"), testing::HasSubstr("vectors:4;"));
     EXPECT_THAT(schedule_of("384"), testing::HasSubstr("vectors:6;"));
+    // A row that is shared by tiles, and one that is by runs of all panels.
+    const auto vectors_of = [](const std::string &positions) {
+        const std::string text =
+            "conv1d-f32-n1-c512-i" + positions + "-m256-o" + positions + "-k1-s1-d1-p0,0-g1-nxc,nxc";
+        return default_decision(parsed(text), find_target("x86-64-sapphire-rapids")).schedule;
+    };
+    EXPECT_THAT(vectors_of("280"), testing::Not(testing::HasSubstr("vectors:6;")));
+    EXPECT_THAT(vectors_of("196"), testing::HasSubstr("vectors:6;"));
+}
+
+// Planes beyond the second cache are read by vectors of rows rather than element by element; of many planes that share
+// its sets two vectors of each, and as many channels as there are registers for, since each panel reads all of them.
+TEST(DirectDecision, far_planes_are_read_by_vectors) {
+    const auto schedule_of = [](const std::string &channels, const std::string &positions, const std::string &outputs) {
+        const std::string text = "conv1d-f32-n1-c" + channels + "-i" + positions + "-m" + outputs + "-o" + positions +
+                                 "-k1-s1-d1-p0,0-g1-ncx,ncx";
+        return default_decision(parsed(text), find_target("x86-64-sapphire-rapids")).schedule;
+    };
+    const auto elements = testing::HasSubstr("channels:0;");
+    EXPECT_THAT(schedule_of("960", "1875", "32"), testing::Not(elements));
+    EXPECT_THAT(schedule_of("640", "1600", "32"), testing::Not(elements));
+    EXPECT_THAT(schedule_of("480", "196", "32"), elements);
+    for (const char *outputs : {"32", "64", "128"}) {
+        EXPECT_THAT(schedule_of("320", "4096", outputs), testing::HasSubstr("vectors:2;")) << outputs;
+    }
 }
 
 }  // namespace

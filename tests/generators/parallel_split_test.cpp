@@ -24,12 +24,13 @@ TEST(ParallelSplit, PiecesAreEvenForFewThreadsAndMany) {
     }
 }
 
-TEST(ParallelSplit, LoopsWithinEvenOnesAreNotTakenTogether) {
-    EXPECT_TRUE(share_evenly({32}, 64));
-    EXPECT_FALSE(share_evenly({32}, 192)) << "for 64 threads";
-    EXPECT_TRUE(share_evenly({4, 8}, 64));
-    EXPECT_TRUE(share_evenly({64, 3}, 192));
-    EXPECT_FALSE(share_evenly({7}, 64));
+TEST(ParallelSplit, LoopsWithinEvenOnesAreLeftWhole) {
+    EXPECT_TRUE(is_left_whole(3, {32}, 64));
+    EXPECT_FALSE(is_left_whole(3, {32}, 192)) << "for 64 threads";
+    EXPECT_TRUE(is_left_whole(3, {4, 8}, 64));
+    EXPECT_FALSE(is_left_whole(3, {7}, 64));
+    EXPECT_TRUE(is_left_whole(3, {49}, 128)) << "49 runs of 3";
+    EXPECT_FALSE(is_left_whole(3, {70}, 183));
 }
 
 TEST(ParallelSplit, LongWorkIsWorthMorePieces) {

@@ -295,17 +295,22 @@ int image_iterations(const std::vector<AxisMap> &axes, const DirectSchedule &sch
                               : axes.back().phase_extent;
 }
 
-bool shares_panels_with_rows(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &schedule) {
+bool shares_panels_with_image(const Problem &problem, const std::vector<AxisMap> &axes,
+                              const DirectSchedule &schedule) {
     const bool copies_rows = problem.x_layout == Layout::ncx && axes[0].reads_outside();  // for all panels
-    if (!schedule.parallel || problem.batch > 1 || axes.size() == 1 || schedule.panels_outside ||
-        schedule.tiles_outside || copies_rows || schedule.with<ChannelLanes>() == nullptr || !has_one_phase(axes)) {
+    if (!schedule.parallel || problem.batch > 1 || schedule.panels_outside || schedule.tiles_outside || copies_rows ||
+        schedule.with<ChannelLanes>() == nullptr || !has_one_phase(axes)) {
         return false;
     }
     std::vector<int> image;
     for (size_t a = axes.size(); a-- > 1;) {
         image.push_back(a == 1 ? ceil_div(axes[1].phase_extent, schedule.rows) : axes[a].phase_extent);
     }
-    return !share_evenly(image, pieces_worth(problem.flops()));
+    if (image.empty()) {
+        image.push_back(image_iterations(axes, schedule));
+    }
+    const int panels = ceil_div(channels_in_panels(problem, schedule), schedule.panel());
+    return !is_left_whole(panels, image, pieces_worth(problem.flops()));
 }
 
 void bound_product(const DirectStages &s, const Problem &problem, int channels) {
@@ -384,7 +389,7 @@ SumSteps schedule_direct(DirectStages &s, const Problem &problem, const DirectSc
             s.interleave_buffer ? schedule_interleave_buffer(s, *amx, loops.around_tile) : loops.around_tile;
         schedule_matrix_tile_sums(s, schedule, *amx, around_tile);
     } else {
-        const bool shared = shares_panels_with_rows(problem, s.axes, schedule);
+        const bool shared = shares_panels_with_image(problem, s.axes, schedule);
         if ((schedule.chunk > 0 || shared) && channels_in_panels(problem, schedule) % schedule.panel() != 0 &&
             !s.compensation) {
             // Tasks are panels of a chunk or of a row, whose number no loop counts: nothing would part the last panel,

@@ -12,9 +12,9 @@ namespace kiln {
 // How many iterations the outermost loop over the image has, in register tiles.
 int image_iterations(const std::vector<AxisMap> &axes, const DirectSchedule &schedule);
 
-// Whether threads share panels together with rows of tiles, whose loop then counts no panels: nothing parts the last of
-// these from all others.
-bool shares_panels_with_rows(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &schedule);
+// Whether threads share panels together with rows of tiles, or tiles of one row, in a loop that then counts no panels:
+// nothing parts the last of these from all others.
+bool shares_panels_with_image(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &schedule);
 
 // Bounds y, or the product it picks from, over (c, q and phase of each axis, n) with so many channels, of each group
 // where those have panels of their own.
