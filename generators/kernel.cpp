@@ -35,6 +35,7 @@
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/interleaves.h"
 #include "lowering/lanes/partial_stores.h"
+#include "lowering/lanes/transposed_stores.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
 #include "lowering/prefetch/output_lines.h"
@@ -132,6 +133,12 @@ bool read_weights(const Halide::Module &module) {
     return visitor.reads;
 }
 
+// Whether vectors of channels that are stored to channels-first y are transposed: where it was timed. On ARM as many
+// instructions are executed either way.
+bool transposes_stores(const TargetModel &target) {
+    return !target.is_gpu() && target.vector_bits >= 256;
+}
+
 // The passes over what Halide has lowered.
 void patch_functions(Halide::Module &module, const KernelRequest &request, const std::string &part) {
     const char *byte_dot = request.target->byte_dot;
@@ -153,6 +160,9 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
             function.body = use_byte_dot(function.body, byte_dot, byte_dots);
         }
         function.body = load_consecutive_lanes_densely(function.body);
+        if (transposes_stores(*request.target)) {
+            function.body = transpose_stores(function.body, request.target->masked_stores);
+        }
         function.body = lower_interleaves(function.body, *request.target);
         if (!request.target->masked_stores) {
             function.body = store_known_lanes_whole(function.body);

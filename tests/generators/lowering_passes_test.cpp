@@ -15,6 +15,7 @@
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
 #include "lowering/lanes/transposed_blocks.h"
+#include "lowering/lanes/transposed_stores.h"
 #include "lowering/prefetch/output_lines.h"
 #include "lowering/prefetch/prefetch.h"
 
@@ -309,7 +310,6 @@ class StoredLanes : public Halide::Internal::IRVisitor {
         IRVisitor::visit(op);
     }
 
-  private:
     std::map<std::string, std::vector<int64_t>> values_;
 
     std::vector<int64_t> lanes(const Expr &value) const {
@@ -388,6 +388,97 @@ TEST(LoweringPasses, blocks_are_transposed_by_few_shuffles) {
     EXPECT_EQ(transposed({16, 16, 16}, 512).shuffles, 16 * 4);
     EXPECT_EQ(transposed({8, 16, 16}, 256).shuffles, 16 * 4);
     EXPECT_EQ(transposed({8, 16, 8}, 256).shuffles, 8 + 8 * 3);
+}
+
+// What a statement stores to y, by places, and how many stores that takes.
+class StoredPlaces : public StoredLanes {
+  public:
+    std::map<int64_t, int64_t> places;
+    int count = 0;
+
+  protected:
+    using StoredLanes::visit;
+    void visit(const Halide::Internal::LetStmt *op) override {
+        if (op->value.type() == Halide::Int(32)) {
+            Halide::Internal::substitute(op->name, op->value, op->body).accept(this);
+        } else {
+            StoredLanes::visit(op);
+        }
+    }
+    void visit(const Halide::Internal::Store *op) override {
+        using namespace Halide::Internal;
+        const std::vector<int64_t> values = lanes(op->value);
+        for (size_t i = 0; i < values.size(); i++) {
+            const auto lane = static_cast<int>(i);
+            if (is_const_one(simplify(extract_lane(op->predicate, lane)))) {
+                const auto place = as_const_int(simplify(extract_lane(op->index, lane)));
+                ASSERT_TRUE(place && !places.contains(*place));
+                places[*place] = values[i];
+            }
+        }
+        count++;
+    }
+};
+
+// Tiles of so many vectors of channels by positions that are stored position by position, as Halide lowers them.
+Halide::Internal::Stmt tile_of_y(int vectors, int positions, int lanes, int plane) {
+    using namespace Halide::Internal;
+    std::vector<Stmt> stores;
+    for (int position = 0; position < positions; position++) {
+        for (int vector = 0; vector < vectors; vector++) {
+            std::vector<Expr> values;
+            for (int lane = 0; lane < lanes; lane++) {
+                values.emplace_back(make_const(Halide::UInt(32), 1000 * (vector * lanes + lane) + position));
+            }
+            const Expr name = Variable::make(Halide::Int(32), "t" + std::to_string(stores.size()));
+            const Expr index = Ramp::make(name + vector * lanes * plane + position, plane, lanes);
+            stores.push_back(LetStmt::make(name.as<Variable>()->name, 5,
+                                           Store::make("y$1", Shuffle::make_concat(values), index, Halide::Parameter(),
+                                                       const_true(lanes), ModulusRemainder())));
+        }
+    }
+    return Halide::Internal::Block::make(stores);
+}
+
+// Every number is stored where it was, a lane's positions at once but for those that a mask would take and there is
+// none.
+TEST(LoweringPasses, vectors_of_channels_are_stored_by_rows) {
+    const struct {
+        int vectors, positions, lanes;
+        bool masks;
+        int stores;
+    } tiles[] = {
+        {1, 4, 4, false, 4},               //
+        {2, 4, 8, false, 16},              //
+        {1, 8, 8, false, 8},               //
+        {2, 6, 8, false, 2 * (8 + 2)},     // two are left
+        {1, 12, 8, false, 8 + 8},          //
+        {1, 2, 16, true, 2},               // too few
+        {1, 3, 16, true, 16},              //
+        {4, 4, 16, true, 64},              //
+        {2, 7, 16, true, 32},              //
+        {2, 14, 16, true, 32},             //
+        {1, 16, 16, true, 16},             //
+        {1, 28, 16, true, 16 + 16},        //
+        {3, 18, 16, true, 3 * (16 + 2)},   //
+        {1, 28, 16, false, 16 + 16 + 16},  // 16, 8 and 4
+    };
+    for (const auto &tile : tiles) {
+        for (const int plane : {49, 784}) {
+            const std::string name = std::to_string(tile.vectors) + " by " + std::to_string(tile.positions) + " of " +
+                                     std::to_string(tile.lanes) + " lanes";
+            StoredPlaces found;
+            transpose_stores(tile_of_y(tile.vectors, tile.positions, tile.lanes, plane), tile.masks).accept(&found);
+            std::map<int64_t, int64_t> expected;
+            for (int channel = 0; channel < tile.vectors * tile.lanes; channel++) {
+                for (int position = 0; position < tile.positions; position++) {
+                    expected[5 + channel * plane + position] = 1000 * channel + position;
+                }
+            }
+            EXPECT_EQ(found.places, expected) << name;
+            EXPECT_EQ(found.count, tile.stores) << name;
+        }
+    }
 }
 
 // Rows of y are left to LLVM where a target's stores wait, and so is what is no block.
