@@ -13,14 +13,18 @@ bool is_pointwise(const Problem &p, int axis) {
     return p.kernel[axis] == 1 && p.stride[axis] == 1 && p.pad_begin[axis] == 0 && p.in[axis] == p.out[axis];
 }
 
-// Whether some output reads x by a tap.
+// Whether some output reads x by a tap: of a ConvTranspose's stride 1, output o the input o + pad - tap * dilation.
 bool reads(const Problem &p, int axis, int64_t tap) {
+    if (p.traits().transposed) {
+        const int64_t first = p.pad_begin[axis] - tap * p.dilation[axis];
+        return first < p.in[axis] && first + p.out[axis] > 0;
+    }
     const int64_t ahead = p.pad_begin[axis] - tap * p.dilation[axis];  // of the first output's input
     const int64_t first = ahead > 0 ? ceil_div(ahead, p.stride[axis]) : 0;
     return first < p.out[axis] && first * p.stride[axis] - ahead < p.in[axis];
 }
 
-// The taps of a Conv's axis from the first to the last that some output reads x by; all, where none does.
+// The taps of an axis from the first to the last that some output reads x by; all, where none does.
 struct Taps {
     int64_t first, last;
 };
@@ -44,7 +48,9 @@ int64_t leave_out_taps(Problem &p, int axis) {
     p.kernel[axis] = taps.last - taps.first + 1;
     p.pad_begin[axis] -= taps.first * p.dilation[axis];
     p.dilation[axis] = p.kernel[axis] == 1 ? 1 : p.dilation[axis];
-    p.pad_end[axis] = (p.out[axis] - 1) * p.stride[axis] + p.effective_kernel(axis) - p.in[axis] - p.pad_begin[axis];
+    const int64_t of_outputs = (p.out[axis] - 1) * p.stride[axis] - p.in[axis],
+                  of_inputs = (p.in[axis] - 1) * p.stride[axis] - p.out[axis];
+    p.pad_end[axis] = (p.traits().transposed ? of_inputs : of_outputs) + p.effective_kernel(axis) - p.pad_begin[axis];
     return taps.first;
 }
 
@@ -157,8 +163,10 @@ Simplification simplification_of(const Problem &given) {
     if (!can_be_simplified(p)) {
         return result;
     }
-    for (int axis = 0; axis < p.rank && !p.traits().transposed; axis++) {
-        result.first_taps[axis] = leave_out_taps(p, axis);
+    for (int axis = 0; axis < p.rank; axis++) {
+        if (!p.traits().transposed || p.stride[axis] == 1) {
+            result.first_taps[axis] = leave_out_taps(p, axis);
+        }
     }
     if (p.traits().transposed) {
         spread_single_inputs(p);
