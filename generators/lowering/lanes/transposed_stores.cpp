@@ -158,7 +158,7 @@ class TransposeStores : public IRMutator {
         return is_strided(body) ? body : statement;
     }
 
-    // Whether a statement stores a vector to y by steps, of which a value that it reads is none.
+    // Whether a statement stores a vector to y by steps.
     static bool is_strided(const Stmt &statement) {
         const auto *store = statement.as<Store>();
         const auto *ramp = store == nullptr ? nullptr : store->index.as<Ramp>();
