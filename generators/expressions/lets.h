@@ -3,6 +3,7 @@
 
 #include <Halide.h>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,14 @@ inline Halide::Expr without_lets(Halide::Expr value, const Lets &lets) {
         value = Halide::Internal::substitute(let->first, let->second, value);
     }
     return value;
+}
+
+// A statement within the names from the `first` on.
+inline Halide::Internal::Stmt within_lets(Halide::Internal::Stmt statement, const Lets &lets, size_t first = 0) {
+    for (size_t let = lets.size(); let-- > first;) {
+        statement = Halide::Internal::LetStmt::make(lets[let].first, lets[let].second, statement);
+    }
+    return statement;
 }
 
 // A mutator that knows the values of the names around it.

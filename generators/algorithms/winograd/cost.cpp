@@ -384,15 +384,16 @@ double winograd_cycles(const Problem &problem, const TargetModel &target) {
 
 namespace {
 
+int64_t largest_stride(const Problem &problem) {
+    return *std::max_element(problem.stride.begin(), problem.stride.begin() + problem.rank);
+}
+
 // Whether it is a Conv of stride 1, channels last: of such layers of several channels this estimate has a twentieth too
 // much in the middle, and the direct algorithm's a twelfth too little. 3x3 of 10 to 16 channels at 58x58 take .030 ms
 // in place of .042, 2 taps of 32 to 64 by 8000 .262 and .296. Of fewer channels, strides and phases it has too little.
 bool is_plain(const Problem &problem, const TargetModel &target) {
     constexpr int least_channels = 8;
-    bool strided = problem.traits().transposed;
-    for (int axis = 0; axis < problem.rank; axis++) {
-        strided = strided || problem.stride[axis] > 1;
-    }
+    const bool strided = problem.traits().transposed || largest_stride(problem) > 1;
     return !strided && problem.x_layout == Layout::nxc && problem.in_channels >= least_channels &&
            target.vector_bits == 512;
 }
@@ -421,13 +422,9 @@ double share_of_halves(const Problem &problem, const DirectSchedule &direct, boo
 bool reads_few_rows(const Problem &problem, const DirectSchedule &direct, const TargetModel &target) {
     constexpr int most_taps = 5;
     const int few_channels = problem.rank > 2 ? 4 : 3;
-    for (int axis = 0; axis < problem.rank; axis++) {
-        if (problem.stride[axis] > 1 || problem.kernel[axis] > most_taps) {
-            return false;
-        }
-    }
+    const int64_t taps = *std::max_element(problem.kernel.begin(), problem.kernel.begin() + problem.rank);
     return direct.has_row_lanes() && problem.groups == 1 && problem.in_channels <= few_channels &&
-           target.vector_bits == 512;
+           largest_stride(problem) == 1 && taps <= most_taps && target.vector_bits == 512;
 }
 
 // The share of the direct algorithm's cycles that pays of a network's first layer, channels last, with strides, of
@@ -438,17 +435,14 @@ bool reads_few_rows(const Problem &problem, const DirectSchedule &direct, const 
 double share_of_first(const Problem &problem, const TargetModel &target) {
     constexpr int few_channels = 4, several_channels = 3;
     constexpr double of_strides = 1.1, of_halves = 1.25;
-    int64_t least = problem.stride[0], most = 1;
-    for (int axis = 0; axis < problem.rank; axis++) {
-        least = std::min(least, problem.stride[axis]);
-        most = std::max(most, problem.stride[axis]);
-    }
-    if (most == 1 || problem.traits().transposed || problem.x_layout != Layout::nxc ||
+    if (largest_stride(problem) == 1 || problem.traits().transposed || problem.x_layout != Layout::nxc ||
         problem.in_channels > few_channels || target.vector_bits < 512) {
         return 0;
     }
     const bool several = problem.in_channels >= several_channels;
-    return several && least == 2 && most == 2 ? of_halves : several && problem.rank > 1 ? 0 : of_strides;
+    const bool halves = std::all_of(problem.stride.begin(), problem.stride.begin() + problem.rank,
+                                    [](int64_t stride) { return stride == 2; });
+    return several && halves ? of_halves : several && problem.rank > 1 ? 0 : of_strides;
 }
 
 }  // namespace
@@ -483,10 +477,11 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         const bool is_crowded = other.transposed_x && planes_are_crowded(axis_maps(problem), sizeof(float), target);
         direct += is_crowded ? std::max(image, planes_cycles(problem, axis_maps(problem), other, target)) : image;
     }
+    const double of_first = is_known ? share_of_first(problem, target) : 0;
     const double share = beside && target.core.splits_vectors() ? share_of_halves(problem, other, is_transposed, target)
                          : beside                               ? most_beside_products
                          : is_known && is_plain(problem, target)              ? most_plain_share
-                         : is_known && share_of_first(problem, target) > 0    ? share_of_first(problem, target)
+                         : of_first > 0                                       ? of_first
                          : is_known && reads_few_rows(problem, other, target) ? most_share_of_few_rows
                                                                               : most_share;
     return winograd_cycles(problem, target) < share * direct;

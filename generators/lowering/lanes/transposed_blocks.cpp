@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "expressions/lets.h"
+#include "lowering/func_names.h"
+
 namespace kiln {
 namespace {
 
@@ -36,7 +39,7 @@ struct Vector {
 class Transposition {
   public:
     // Shuffles are given names, by `lets`.
-    Transposition(const std::vector<Expr> &rows, std::vector<std::pair<std::string, Expr>> &lets)
+    Transposition(const std::vector<Expr> &rows, Lets &lets)
         : columns_(rows[0].type().lanes()),
           lanes_of_part_(std::min<int>(128 / rows[0].type().bits(), static_cast<int>(rows.size()))),
           lets_(lets) {
@@ -79,7 +82,7 @@ class Transposition {
 
   private:
     const int columns_, lanes_of_part_;
-    std::vector<std::pair<std::string, Expr>> &lets_;
+    Lets &lets_;
     std::vector<Vector> vectors_;
 
     Expr named(const Expr &value) {
@@ -172,18 +175,14 @@ class TransposeByPairs : public IRMutator {
             stores.push_back(Store::make(op->name, columns[i], Ramp::make(base, 1, rows), op->param, const_true(rows),
                                          ModulusRemainder()));
         }
-        Stmt result = Block::make(stores);
-        for (size_t let = lets_.size(); let-- > first_let;) {
-            result = LetStmt::make(lets_[let].first, lets_[let].second, result);
-        }
-        return result;
+        return within_lets(Block::make(stores), lets_, first_let);
     }
 
   private:
     const int vector_bits_;
     const bool leaves_y_;
-    std::set<std::string> left_;                      // blocks that are left as they are
-    std::vector<std::pair<std::string, Expr>> lets_;  // of all blocks so far, so that no two have one name
+    std::set<std::string> left_;  // blocks that are left as they are
+    Lets lets_;                   // of all blocks so far, so that no two have one name
 
     static bool stores_to_y(const Stmt &statement) {
         class Visitor : public IRVisitor {
@@ -192,7 +191,7 @@ class TransposeByPairs : public IRMutator {
 
           protected:
             using IRVisitor::visit;
-            void visit(const Store *op) override { stores = stores || op->name.substr(0, op->name.find('$')) == "y"; }
+            void visit(const Store *op) override { stores = stores || is_of_func(op->name, "y"); }
         } visitor;
         statement.accept(&visitor);
         return visitor.stores;

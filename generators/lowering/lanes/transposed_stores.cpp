@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
-#include <utility>
 #include <vector>
+
+#include "expressions/lets.h"
+#include "lowering/func_names.h"
 
 namespace kiln {
 namespace {
@@ -28,15 +29,10 @@ class Names {
         return Variable::make(value.type(), lets_.back().first);
     }
 
-    Stmt around(Stmt stores) const {
-        for (auto let = lets_.rbegin(); let != lets_.rend(); let++) {
-            stores = LetStmt::make(let->first, let->second, stores);
-        }
-        return stores;
-    }
+    Stmt around(const Stmt &stores) const { return within_lets(stores, lets_); }
 
   private:
-    std::vector<std::pair<std::string, Expr>> lets_;
+    Lets lets_;
 };
 
 // Of every `of` runs of lanes of two vectors those from the first on, `count` of them, one vector's and the other's by
@@ -104,10 +100,6 @@ Rows transpose(Names &names, const std::vector<Expr> &positions) {
     return parts[0];
 }
 
-bool is_y(const std::string &name) {
-    return name.substr(0, name.find('$')) == "y";
-}
-
 class TransposeStores : public IRMutator {
   public:
     explicit TransposeStores(bool masks) : masks_(masks) {}
@@ -163,7 +155,7 @@ class TransposeStores : public IRMutator {
         const auto *store = statement.as<Store>();
         const auto *ramp = store == nullptr ? nullptr : store->index.as<Ramp>();
         if (ramp == nullptr || !ramp->base.type().is_scalar() || !is_const(ramp->stride) ||
-            is_const_one(ramp->stride) || !is_const_one(store->predicate) || !is_y(store->name)) {
+            is_const_one(ramp->stride) || !is_const_one(store->predicate) || !is_of_func(store->name, "y")) {
             return false;
         }
         const Halide::Type type = store->value.type();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "expressions/lets.h"
+#include "lowering/func_names.h"
 #include "lowering/prefetch/prefetch.h"
 #include "targets/core_model.h"
 
@@ -49,9 +50,7 @@ class CollectStores : public IRVisitor {
     void visit(const For *) override { is_simple = false; }
     void visit(const Store *op) override {
         const auto *ramp = op->index.as<Ramp>();
-        // Lowering calls it y$1 where y is a stage's name too.
-        const bool is_output = op->name == output_ || op->name.starts_with(output_ + "$");
-        if (!is_output || ramp == nullptr || !is_const_one(ramp->stride)) {
+        if (!is_of_func(op->name, output_) || ramp == nullptr || !is_const_one(ramp->stride)) {
             is_simple = false;
             return;
         }

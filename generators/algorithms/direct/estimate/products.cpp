@@ -20,9 +20,9 @@ namespace {
 bool cuts_last_panel(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                      const TargetModel &target) {
     const bool outside = s.panels_outside && !(target.cold_weights && s.prefetch_panels && problem.rank == 1);
-    return s.with<ChannelLanes>() != nullptr && !outside && !shares_panels_with_image(problem, axes, s) &&
-           s.chunk == 0 && !s.panels_of_groups && problem.out_channels % s.lanes == 0 && problem.x_type == DType::f32 &&
-           target.vector_bits == 512 && !picks_output(problem, s);
+    return s.with<ChannelLanes>() != nullptr && !outside && s.chunk == 0 && !s.panels_of_groups &&
+           problem.out_channels % s.lanes == 0 && problem.x_type == DType::f32 && target.vector_bits == 512 &&
+           !picks_output(problem, s) && !shares_panels_with_image(problem, axes, s);
 }
 
 // Cycles that a step of a tile of channel lanes waits for its weights, besides so many that it takes: where the first
