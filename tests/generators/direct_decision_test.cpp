@@ -524,5 +524,19 @@ TEST(DirectDecision, far_planes_are_read_by_vectors) {
     }
 }
 
+// Panels of narrow channels-first groups each go through the whole image, reading rows of their own group alone, which
+// the first cache holds: by vectors of a row, with strides above all.
+TEST(DirectDecision, rows_of_a_group_are_read_alone) {
+    for (const char *text : {"conv2d-f32-n1-c192-i56x56-m192-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g32-ncx,ncx",
+                             "conv2d-f32-n1-c240-i56x56-m240-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g20-ncx,ncx"}) {
+        for (const char *target : {"x86-64-avx2", "x86-64-sapphire-rapids"}) {
+            const Decision decision = default_decision(parsed(text), find_target(target));
+            EXPECT_EQ(decision.algorithm, "direct") << target << text;
+            EXPECT_THAT(decision.schedule, testing::HasSubstr("panels_outside:1;")) << target << text;
+            EXPECT_THAT(decision.schedule, testing::Not(testing::HasSubstr("channels:0;"))) << target << text;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace kiln

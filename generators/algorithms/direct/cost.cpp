@@ -315,6 +315,11 @@ void RowLanesSearch::try_tile(const DirectSchedule &s) {
     }
 }
 
+// Whether rows that are copied may be of one group alone, of which the first cache holds what a row of outputs reads.
+bool copies_rows_of_groups(const Problem &problem, const std::vector<AxisMap> &axes) {
+    return problem.groups > 1 && axes.size() > 1 && !problem.is_quantized() && copies_rows(axes[0]);
+}
+
 void RowLanesSearch::try_blocks(DirectSchedule s, int panel) {
     constexpr int most_steps = 8;
     if (s.partial_sums > 1 || s.width() * static_cast<int>(sizeof(float)) != line_bytes) {
@@ -337,6 +342,7 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
     const bool copies_planes =
         can_copy_planes(problem) && planes_are_crowded(axes, halide_type(problem.x_type).bytes(), target);
     const bool waits_in_turn = lines_in_turn_cycles(problem, axes, target) > 0;
+    const bool by_groups = flattened_rows == 0 && copies_rows_of_groups(problem, axes);
     const int positions = axes[0].phase_extent * std::max(flattened_rows, 1);
     const int least_panel = problem.y_layout == Layout::nxc ? static_cast<int>(channels) : 1;
     s.lanes = lanes_within(positions, most_lanes);
@@ -348,9 +354,10 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
                 s.tile = RowLanes{panel, prefetch_distance};
             }
             s.panels_of_groups = problem.groups > 1 && channels % panel != 0;
-            for (const bool outside : {false, true}) {
+            const bool of_row = waits && axes.size() == 1 && flattened_rows == 0 && panel < channels;
+            for (const bool outside : {by_groups, !by_groups}) {  // the first of those that cost as much
                 s.panels_outside = outside;
-                if (!outside || (waits && axes.size() == 1 && flattened_rows == 0 && panel < channels)) {
+                if (!outside || of_row || by_groups) {
                     try_tile(s);
                 }
             }
@@ -550,8 +557,9 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
     if (has_row_lanes(problem) && !target.lane_indexed_fma &&
         (!in_pairs || problem.is_quantized() || out_of_group <= few_beside_pairs)) {
         DirectSchedule rows = row_lanes_schedule(problem, problem.groups == 1 ? channels : out_of_group, target);
+        const double waits = direct_group_waits(problem, best, target) / static_cast<double>(problem.y_elements());
         if (output_cycles(problem, axes, channels, rows, target) <
-            output_cycles(problem, axes, channels, best, target)) {
+            output_cycles(problem, axes, channels, best, target) + waits) {
             rows.prefetch_output = fetches_output(problem, axes, rows, target);
             return rows;
         }

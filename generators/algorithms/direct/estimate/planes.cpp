@@ -253,9 +253,12 @@ double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &ax
     if (s.with<RowLanes>() == nullptr || !copies_rows(axes[0])) {
         return 0;
     }
-    double times = 1;
+    // Panels around rows of tiles copy what their groups read each.
+    double times = s.panels_outside && axes.size() > 1
+                       ? ceil_div(static_cast<int>(problem.out_channels / problem.groups), s.panel())
+                       : 1;
     if (axes.size() > 1 && copies_by_tile_rows(problem, s)) {
-        times = axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride);
+        times *= axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride);
     } else if (axes.size() == 1 && copies_by_tile_rows(problem, s)) {
         times = row.extent_of(s.width()) / static_cast<double>(s.width());
     }
