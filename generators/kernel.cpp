@@ -35,6 +35,7 @@
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/interleaves.h"
 #include "lowering/lanes/partial_stores.h"
+#include "lowering/lanes/shuffled_loads.h"
 #include "lowering/lanes/transposed_stores.h"
 #include "lowering/native_code.h"
 #include "lowering/object_symbols.h"
@@ -160,6 +161,7 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
             function.body = use_byte_dot(function.body, byte_dot, byte_dots);
         }
         function.body = load_consecutive_lanes_densely(function.body);
+        function.body = shuffle_whole_vectors(function.body);
         if (transposes_stores(*request.target)) {
             function.body = transpose_stores(function.body, request.target->masked_stores);
         }

@@ -84,7 +84,7 @@ TEST(DirectDecision, refuses_pairs_of_float16_elsewhere) {
 TEST(DirectDecision, fetches_far_output) {
     const auto fetches = [](const char *problem, const char *target) {
         return default_decision(parsed(problem), find_target(target))
-            .schedule.ends_with("prefetch_output:1;joined_taps:0;copied_planes:0;row_block:0");
+            .schedule.ends_with("prefetch_output:1;joined_taps:0;copied_planes:0;row_block:0;interleaved_groups:0");
     };
     const char *far = "conv1d-f32-n1-c24-i12544-m144-o12544-k1-s1-d1-p0,0-g1-ncx,ncx";
     EXPECT_TRUE(fetches(far, "x86-64-avx512"));
@@ -122,7 +122,7 @@ TEST(DirectDecision, fetches_rows_ahead) {
     const std::string lanes = "lanes:16;vectors:2;pixels:1;rows:1;unroll:4;dot_width:1;panels_outside:0;parallel:1;";
     const std::string rest =
         "panels_of_groups:0;transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_"
-        "taps:0;copied_planes:0;row_block:0";
+        "taps:0;copied_planes:0;row_block:0;interleaved_groups:0";
     EXPECT_EQ(default_decision(rows, target).schedule,
               lanes + "chunk:0;channels:13;flattened_rows:0;prefetch_distance:8;" + rest);
     const auto check = [&](const Problem &problem, const std::string &rest) {
@@ -229,7 +229,7 @@ TEST(DirectDecision, small_panels_fetch_each_other_where_weights_are_cold) {
 // Groups of few channels read channels-last x by a tile whose sums are of a row's taps at once; those of several
 // vectors by panels inside, where x is far and the weights are near.
 TEST(DirectDecision, few_channels_of_a_group_share_what_taps_read) {
-    const std::string stride_2 = "conv2d-f32-n1-c256-i56x56-m256-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g32-";
+    const std::string stride_2 = "conv2d-f32-n1-c256-i56x56-m256-o28x28-k3x3-s2x2-d1x1-p1x1,0x0-g16-";
     for (const char *name : {"x86-64-avx512", "x86-64-avx2"}) {
         const TargetModel &target = find_target(name);
         const auto default_schedule = [&](const std::string &problem) {
@@ -363,7 +363,7 @@ TEST(DirectDecision, positions_that_share_a_set_are_few) {
 TEST(DirectDecision, joins_taps_of_few_channels) {
     const auto joins = [](const std::string &problem, const char *target) {
         return default_decision(parsed(problem), find_target(target))
-            .schedule.ends_with("joined_taps:1;copied_planes:0;row_block:0");
+            .schedule.ends_with("joined_taps:1;copied_planes:0;row_block:0;interleaved_groups:0");
     };
     const std::string wave = "-i803-m24-o189-k51-s4-d1-p0,0-g1-xz131-yz3-nxc,nxc";
     for (const char *target : {"x86-64-zen4", "x86-64-avx512", "x86-64-avx2"}) {
@@ -536,6 +536,33 @@ TEST(DirectDecision, rows_of_a_group_are_read_alone) {
             EXPECT_THAT(decision.schedule, testing::Not(testing::HasSubstr("channels:0;"))) << target << text;
         }
     }
+}
+
+// Channels-last groups of fewer channels than a vector has lanes lie in it lane by lane; those that fill one do not,
+// nor where their number is no multiple of what a panel takes.
+TEST(DirectDecision, narrow_groups_are_interleaved) {
+    const auto decided = [](const std::string &channels, const std::string &groups, const char *target) {
+        const std::string text = "conv2d-f32-n1-c" + channels + "-i28x28-m" + channels +
+                                 "-o14x14-k3x3-s2x2-d1x1-p1x1,0x0-g" + groups + "-nxc,nxc";
+        return default_decision(parsed(text), find_target(target));
+    };
+    const auto as_they_are = testing::HasSubstr("interleaved_groups:0");
+    for (const char *target : {"x86-64-avx2", "x86-64-sapphire-rapids"}) {
+        for (const auto &[channels, groups] :
+             {std::pair("128", "64"), std::pair("192", "64"), std::pair("256", "64")}) {
+            const Decision decision = decided(channels, groups, target);
+            EXPECT_EQ(decision.algorithm, "direct") << target << channels;
+            EXPECT_THAT(decision.schedule, testing::Not(as_they_are)) << target << channels;
+        }
+        EXPECT_THAT(decided("252", "63", target).schedule, testing::Not(testing::HasSubstr("interleaved_groups:4")))
+            << target;
+        EXPECT_THAT(decided("256", "16", target).schedule, as_they_are) << target;
+    }
+    EXPECT_THAT(
+        default_direct_schedule(parsed("conv2d-f32-n1-c256-i28x28-m256-o14x14-k3x3-s2x2-d1x1-p1x1,0x0-g64-nxc,nxc"),
+                                find_target("arm-64-linux"))
+            .interleaved_groups(),
+        1);  // where it was not timed
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "lowering/instructions/byte_dot.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/partial_stores.h"
+#include "lowering/lanes/shuffled_loads.h"
 #include "lowering/lanes/transposed_blocks.h"
 #include "lowering/lanes/transposed_stores.h"
 #include "lowering/prefetch/output_lines.h"
@@ -515,6 +517,36 @@ TEST(LoweringPasses, assertions_that_never_hold_are_errors) {
     EXPECT_EQ(without_false_assertions([] { return two_stages(4); }).functions().size(), 1);
     EXPECT_THROW(without_false_assertions([]() -> Halide::Module { return Func("empty").compile_to_module({}, "y"); }),
                  Halide::Error);
+}
+
+// Vectors of what lies here and there in a function's own array are shuffled of whole vectors of it.
+TEST(LoweringPasses, what_lies_apart_in_an_array_is_shuffled_of_whole_vectors) {
+    constexpr int lanes = 16, groups = 4, of_group = 8;
+    const ImageParam x(Halide::Float(32), 1, "x");
+    const Var c("c");
+    Func sums("sums"), y("y");
+    sums(c) = x(c) * 2;
+    y(c) = sums(c % of_group * groups + c / of_group);
+    y.bound(c, 0, groups * of_group).vectorize(c, lanes).unroll(c);
+    sums.compute_root().store_in(Halide::MemoryType::Stack).bound(c, 0, groups * of_group).vectorize(c, lanes);
+    const Halide::Target target("x86-64-linux-sse41-avx-avx2-no_asserts-no_bounds_query-no_runtime");
+    class Loads : public Halide::Internal::IRVisitor {
+      public:
+        std::set<int> lanes;
+
+      protected:
+        using IRVisitor::visit;
+        void visit(const Halide::Internal::Load *op) override {
+            if (op->name.starts_with("sums")) {
+                lanes.insert(op->type.lanes());
+            }
+        }
+    } before, after;
+    const auto body = y.compile_to_module({x}, "apart", target).functions().back().body;
+    body.accept(&before);
+    shuffle_whole_vectors(body).accept(&after);
+    EXPECT_NE(before.lanes, std::set<int>{lanes});
+    EXPECT_EQ(after.lanes, std::set<int>{lanes});
 }
 
 }  // namespace

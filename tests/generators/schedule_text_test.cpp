@@ -72,35 +72,39 @@ TEST(DirectSchedule, prints_what_it_parses) {
          {"lanes:16;vectors:2;pixels:14" + numbers +
               "channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;transposed_"
               "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0;"
-              "row_block:0",
+              "row_block:0;interleaved_groups:0",
           "lanes:16;vectors:2;pixels:14" + numbers +
               "channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:1;transposed_"
               "x:1;partial_sums:4;prefetch_panels:1;tiles_outside:1;prefetch_output:1;joined_taps:0;copied_planes:0;"
-              "row_block:0",
+              "row_block:0;interleaved_groups:0",
           "lanes:16;vectors:2;pixels:14" + numbers +
               "channels:0;flattened_rows:7;prefetch_distance:0;panels_of_groups:0;transposed_"
               "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0;"
-              "row_block:0",
+              "row_block:0;interleaved_groups:0",
           "lanes:16;vectors:2;pixels:14" + numbers +
               "channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;transposed_"
               "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:1;copied_planes:0;"
-              "row_block:0",
+              "row_block:0;interleaved_groups:0",
+          "lanes:16;vectors:2;pixels:14" + numbers +
+              "channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;transposed_"
+              "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0;"
+              "row_block:0;interleaved_groups:4",
           "lanes:16;vectors:2;pixels:1" + numbers +
               "channels:13;flattened_rows:0;prefetch_distance:8;panels_of_groups:0;"
               "transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_"
-              "planes:0;row_block:0",
+              "planes:0;row_block:0;interleaved_groups:0",
           "lanes:16;vectors:2;pixels:1" + numbers +
               "channels:13;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;"
               "transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_"
-              "planes:1;row_block:0",
+              "planes:1;row_block:0;interleaved_groups:0",
           "lanes:16;vectors:2;pixels:1" + numbers +
               "channels:3;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;"
               "transposed_x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_"
-              "planes:0;row_block:512",
+              "planes:0;row_block:512;interleaved_groups:0",
           "lanes:16;vectors:2;pixels:1" + numbers +
               "channels:6;flattened_rows:2;prefetch_distance:0;panels_of_groups:0;transposed_"
               "x:0;partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0;"
-              "row_block:0"}) {
+              "row_block:0;interleaved_groups:0"}) {
         EXPECT_EQ(print_schedule(parse_schedule<DirectSchedule>(text)), text);
     }
     for (const char *kind : {"channels:0;flattened_rows:2;prefetch_distance:8",
@@ -111,7 +115,11 @@ TEST(DirectSchedule, prints_what_it_parses) {
                              "channels:0;flattened_rows:0;prefetch_distance:0;row_block:512",
                              "channels:6;flattened_rows:2;prefetch_distance:0;row_block:512",
                              "channels:6;flattened_rows:0;prefetch_distance:8;row_block:512",
-                             "channels:6;flattened_rows:0;prefetch_distance:0;copied_planes:1;row_block:512"}) {
+                             "channels:6;flattened_rows:0;prefetch_distance:0;copied_planes:1;row_block:512",
+                             "channels:0;flattened_rows:0;prefetch_distance:0;interleaved_groups:1",
+                             "channels:6;flattened_rows:0;prefetch_distance:0;interleaved_groups:4",
+                             "channels:0;flattened_rows:2;prefetch_distance:0;interleaved_groups:4",
+                             "channels:0;flattened_rows:0;prefetch_distance:0;joined_taps:1;interleaved_groups:4"}) {
         EXPECT_THROW(parse_schedule<DirectSchedule>("lanes:16;vectors:2;pixels:1" + numbers + kind),
                      std::invalid_argument)
             << kind;
@@ -144,7 +152,7 @@ TEST(DirectSchedule, reads_texts_from_before_chunks_and_row_lanes) {
     EXPECT_EQ(print_schedule(parse_schedule<DirectSchedule>(text)),
               text + ";chunk:0;channels:0;flattened_rows:0;prefetch_distance:0;panels_of_groups:0;transposed_x:0" +
                   ";partial_sums:1;prefetch_panels:0;tiles_outside:0;prefetch_output:0;joined_taps:0;copied_planes:0;"
-                  "row_block:0");
+                  "row_block:0;interleaved_groups:0");
 }
 
 }  // namespace

@@ -65,6 +65,14 @@ struct RowsOfGroups {
     int channels = 1;  // of a group
 };
 
+// Rows of x for panels whose groups lie lane by lane, over (channel, the spatial axes, panel, n): a position's channels
+// of a panel's groups, the first of each, then the second of each, with what stands for 0 around the image. `block`:
+// the same as x has them, in registers.
+struct InterleavedGroups {
+    Halide::Func rows, block;
+    int groups = 2, channels = 2;  // of a panel
+};
+
 // Rows of x end to end, over (c, position, q of the other axes, n), where vectors run along them, and sums of rows end
 // to end, over (c, position, phase of each axis, q of the others, n), of which y takes its rows.
 struct FlattenedRows {
@@ -114,6 +122,7 @@ struct DirectStages {
     std::optional<PaddedInput> padded_input;
     std::optional<InterleavedInput> interleaved_input;
     std::optional<RowsOfGroups> rows_of_groups;
+    std::optional<InterleavedGroups> interleaved_groups;
     std::optional<FlattenedRows> flattened_rows;
 
     // Over (c, phase of each axis), of all weights: every sum starts below zero by as much. Where 8-bit products are
@@ -142,6 +151,8 @@ struct DirectStages {
         return splits_groups ? std::vector<Halide::Var>{c, g} : std::vector<Halide::Var>{c};
     }
     Halide::Expr group() const { return splits_groups ? Halide::Expr(g) : Halide::Expr(0); }
+    // Whether a copy of x is made for each row of tiles or, of one long row, for each tile.
+    bool copies_tile_rows() const { return interleaved_groups || (padded_input && padded_input->by_tile_rows); }
     bool picks_from_product() const { return y.name() != product.name(); }
     // Positions of a tile, along its row or the flattened rows.
     Halide::Var row_position() const { return flattened_rows ? flattened_rows->position : q[0]; }

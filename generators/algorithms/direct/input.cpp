@@ -217,6 +217,32 @@ RowsOfGroups copy_rows_of_groups(const DirectStages &s, const Problem &problem, 
     return {rows, channels};
 }
 
+// x, widened, with what stands for 0 around it.
+InterleavedGroups interleave_groups(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                                    const Operands &operands, Halide::Type type) {
+    const int of_group = static_cast<int>(problem.in_channels / problem.groups);
+    const int groups = schedule.interleaved_groups(), channels = groups * of_group;
+    const Var channel("channel"), panel("panel");
+    std::vector<Var> at = {channel};
+    std::vector<Expr> from = {panel * channels + channel};
+    Halide::Region bounds = {Halide::Range()};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        at.emplace_back("i" + std::to_string(a));
+        from.emplace_back(at.back());
+        bounds.push_back(s.axes[a].reads_outside() ? Halide::Range(0, s.axes[a].in) : Halide::Range());
+    }
+    at.insert(at.end(), {panel, s.n});
+    from.emplace_back(s.n);
+    bounds.resize(at.size());
+    Func inside("inside"), block("block"), rows("interleaved_groups");
+    inside(at) = widen(problem, operands.sizes, type, operands.x(from));
+    block(at) = Halide::BoundaryConditions::constant_exterior(inside, zero_point(problem, type), bounds)(at);
+    std::vector<Expr> in_block(at.begin(), at.end());
+    in_block[0] = channel % groups * of_group + channel / groups;
+    rows(at) = block(in_block);
+    return {rows, block, groups, channels};
+}
+
 // Whether all lanes of a panel read one element of x at a time, as they do if they are of one group: then it may lie
 // anywhere.
 bool reads_elements(const Problem &problem, const DirectSchedule &schedule, const TargetModel &target) {
@@ -263,6 +289,27 @@ FlattenedRows flatten_rows(const DirectStages &s, const Problem &problem, const 
     return result;
 }
 
+// The input that a tile's lanes want in another order than x and its padded copies have, if they do.
+bool define_reordered_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                            const Operands &operands, const TargetModel &target, Halide::Type type) {
+    const auto *amx = schedule.with<AmxLanes>();
+    const bool reads_rows = (amx != nullptr && amx->pixel_lanes) || has_row_lanes_of_dots(problem, schedule);
+    if (reads_rows || interleaves_planes(problem, schedule, target)) {
+        const int stride = reads_rows ? s.axes[0].stride : 1;
+        s.interleaved_input = interleave_channels(s, problem, schedule.dot_width, stride, operands, type);
+        s.input = s.interleaved_input->interleaved;
+    } else if (schedule.with<FlattenedRowLanes>() != nullptr) {
+        s.flattened_rows = flatten_rows(s, problem, operands, type);
+        s.input = *s.flattened_rows->end_to_end;
+    } else if (schedule.interleaved_groups() > 1) {
+        s.interleaved_groups = interleave_groups(s, problem, schedule, operands, type);
+        s.input = s.interleaved_groups->rows;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 bool skips_padding(const DirectSchedule &schedule, const std::vector<AxisMap> &axes, size_t a) {
@@ -293,19 +340,10 @@ bool reads_row_ends(const Problem &problem, const DirectSchedule &schedule, cons
 void define_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Operands &operands,
                   const TargetModel &target, Halide::Type type, bool copies_x) {
     s.pads = padded_axes(s.axes, problem, schedule, type, copies_x);
+    if (define_reordered_input(s, problem, schedule, operands, target, type)) {
+        return;
+    }
     const auto *amx = schedule.with<AmxLanes>();
-    const bool reads_rows = (amx != nullptr && amx->pixel_lanes) || has_row_lanes_of_dots(problem, schedule);
-    if (reads_rows || interleaves_planes(problem, schedule, target)) {
-        s.interleaved_input =
-            interleave_channels(s, problem, schedule.dot_width, reads_rows ? s.axes[0].stride : 1, operands, type);
-        s.input = s.interleaved_input->interleaved;
-        return;
-    }
-    if (schedule.with<FlattenedRowLanes>() != nullptr) {
-        s.flattened_rows = flatten_rows(s, problem, operands, type);
-        s.input = *s.flattened_rows->end_to_end;
-        return;
-    }
     const bool broadcasts = reads_elements(problem, schedule, target) && !schedule.transposed_x;
     const bool planes = problem.x_layout == Layout::ncx && !schedule.reads_flat_rows();
     const bool same_type = type == halide_type(problem.x_type), more_channels = s.input_channels > problem.in_channels;
@@ -341,9 +379,9 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     }
     const bool few_channels = planes ? broadcasts : s.input_channels % schedule.lanes != 0;
     const bool widens_rows = planes && s.axes[0].in >= least_widened_row;  // where they are not padded
-    const bool copies_rows = schedule.reads_flat_rows() || (by_vectors && widens_tiles(problem, schedule)) ||
-                             (by_vectors && (pads || separates || widens_rows || schedule.copies_planes()) &&
-                              s.input_channels == problem.in_channels && (few_channels || schedule.has_row_lanes()));
+    const bool of_rows = (pads || separates || widens_rows || schedule.copies_planes()) &&
+                         s.input_channels == problem.in_channels && (few_channels || schedule.has_row_lanes());
+    const bool copies_rows = schedule.reads_flat_rows() || (by_vectors && (widens_tiles(problem, schedule) || of_rows));
     s.padded_input = pad(s, problem, schedule, wide, zero_point(problem, type), copies_rows, copies_x);
     s.input = s.padded_input->padded;
 }

@@ -24,12 +24,17 @@ struct PackedWeights {
     int joined_taps = 1;         // of the innermost axis, which are one sum with their channels: then all of them
     int tile_steps = 1;          // that one instruction takes
     bool lanes_outside = false;  // whether those steps lie side by side within a lane
+    int interleaved_groups = 1;  // of a panel, which lie in it lane by lane
 
     int steps() const {
         return round_up(ceil_div(reduction_channels * joined_taps, dot_width), tile_steps);
     }  // of the sum over input channels
     // How many numbers the last step takes that are of no channel and tap.
     int beyond() const { return steps() * dot_width - reduction_channels * joined_taps; }
+    // The place in its panel of the output channel whose place among those of the panel's groups is `channel`, and the
+    // other way around.
+    Halide::Expr column_of(const Halide::Expr &channel) const;
+    Halide::Expr channel_of(const Halide::Expr &column) const;
     int taps(size_t axis) const { return axis == 0 ? axes[0].taps / joined_taps : axes[axis].taps; }  // of other sums
     // [dot_width][panel lane][steps][taps...][panels of all groups][phases...], the innermost first; with lanes
     // outside, [dot_width][tile_steps][panel lane][steps / tile_steps][taps...] and so on.

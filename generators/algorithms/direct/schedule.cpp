@@ -18,6 +18,7 @@ constexpr int crowding_bytes = 2048;  // apart, a vector's channels fall into tw
 struct TileNumbers {
     int pixels = 1, channels = 0, flattened_rows = 0, prefetch_distance = 0, row_block = 0;
     bool joined_taps = false, copied_planes = false;
+    int interleaved_groups = 0;
 };
 
 TileNumbers numbers_of(const DirectSchedule &schedule) {
@@ -36,6 +37,7 @@ TileNumbers numbers_of(const DirectSchedule &schedule) {
         numbers.pixels = schedule.width();
         numbers.flattened_rows = schedule.flattens_tiles() ? schedule.flattened_rows() : 0;
         numbers.joined_taps = schedule.joins_taps();
+        numbers.interleaved_groups = schedule.interleaved_groups() > 1 ? schedule.interleaved_groups() : 0;
     }
     return numbers;
 }
@@ -50,6 +52,12 @@ void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
     if (numbers.joined_taps &&
         (numbers.channels > 0 || numbers.flattened_rows > 0 || schedule.with<F16Lanes>() != nullptr)) {
         throw std::invalid_argument("schedule: \"joined_taps\" must be 0 unless tiles are channels of a row's pixels");
+    }
+    if (numbers.interleaved_groups != 0 &&
+        (numbers.interleaved_groups < 2 || numbers.channels > 0 || numbers.flattened_rows > 0 || numbers.joined_taps ||
+         schedule.with<F16Lanes>() != nullptr)) {
+        throw std::invalid_argument(
+            "schedule: \"interleaved_groups\" must be 0, or 2 or more where tiles are channels of a row's pixels");
     }
     if (numbers.copied_planes && (numbers.channels == 0 || numbers.flattened_rows > 0)) {
         throw std::invalid_argument("schedule: \"copied_planes\" must be 0: x is not read by vectors here");
@@ -67,7 +75,8 @@ void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
     } else if (schedule.with<F16Lanes>() != nullptr) {
         schedule.tile = F16Lanes{numbers.pixels};
     } else {
-        schedule.tile = ChannelLanes{numbers.pixels, std::max(numbers.flattened_rows, 1), numbers.joined_taps};
+        schedule.tile = ChannelLanes{numbers.pixels, std::max(numbers.flattened_rows, 1), numbers.joined_taps,
+                                     std::max(numbers.interleaved_groups, 1)};
     }
 }
 
@@ -141,6 +150,11 @@ bool DirectSchedule::has_row_lanes() const {
     return with<RowLanes>() != nullptr || with<FlattenedRowLanes>() != nullptr || with<BlockedRowLanes>() != nullptr;
 }
 
+int DirectSchedule::interleaved_groups() const {
+    const auto *channel = with<ChannelLanes>();
+    return channel != nullptr ? channel->interleaved_groups : 1;
+}
+
 int DirectSchedule::panel() const {
     if (const auto *row = with<RowLanes>()) {
         return row->channels;
@@ -203,6 +217,7 @@ void DirectSchedule::list(ScheduleText &text) {
     text.optional("joined_taps", numbers.joined_taps, false);
     text.optional("copied_planes", numbers.copied_planes, false);
     text.optional("row_block", numbers.row_block, 0);
+    text.optional("interleaved_groups", numbers.interleaved_groups, 0);
     set_tile(*this, numbers);
 }
 
@@ -246,6 +261,10 @@ void DirectSchedule::check(const Problem &problem) const {
     if (prefetch_output && !can_prefetch_output(problem, *this)) {
         throw std::invalid_argument(
             "schedule: \"prefetch_output\" must be 0: tiles do not write vectors of one row of y, or have no loop");
+    }
+    if (interleaved_groups() > 1 && !can_interleave_groups(problem, *this)) {
+        throw std::invalid_argument("schedule: \"interleaved_groups\" is " + std::to_string(interleaved_groups()) +
+                                    ", of which no panel of " + std::to_string(panel()) + " channels is made here");
     }
     check_dots(problem, *this);
 }
@@ -306,6 +325,16 @@ bool can_join_taps(const Problem &problem) {
     const bool side_by_side = problem.in_channels == 1 || problem.x_layout == Layout::nxc;
     return problem.is_quantized() && problem.groups == 1 && side_by_side && axes[0].phases == 1 && axes[0].taps > 1 &&
            axes[0].tap_step == 1;
+}
+
+bool can_interleave_groups(const Problem &problem, const DirectSchedule &schedule) {
+    const int groups = schedule.interleaved_groups();
+    const int64_t of_group = problem.out_channels / problem.groups;
+    return groups > 1 && problem.groups % groups == 0 && of_group > 1 && groups * of_group == schedule.panel() &&
+           schedule.lanes % groups == 0 && sum_type(problem).is_float() && !problem.traits().transposed &&
+           problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && schedule.dot_width == 1 &&
+           schedule.partial_sums == 1 && !schedule.panels_of_groups && !schedule.panels_outside &&
+           !schedule.tiles_outside;
 }
 
 bool can_flatten_tiles(const Problem &problem, const DirectSchedule &schedule) {
@@ -387,7 +416,7 @@ bool can_prefetch_panels(const Problem &problem, const DirectSchedule &schedule)
 bool can_put_tiles_outside(const Problem &problem, const DirectSchedule &schedule) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     return axes.size() > 1 && has_one_phase(axes) && problem.y_layout == Layout::nxc && !schedule.panels_outside &&
-           schedule.with<ChannelLanes>() != nullptr && !schedule.flattens_tiles();
+           schedule.with<ChannelLanes>() != nullptr && !schedule.flattens_tiles() && schedule.interleaved_groups() == 1;
 }
 
 bool can_prefetch_output(const Problem &problem, const DirectSchedule &schedule) {
@@ -418,7 +447,7 @@ bool gathers_few(const Problem &problem, const DirectSchedule &schedule) {
     constexpr int most_gathered = 512;
     const bool depthwise = problem.in_channels == problem.groups && problem.out_channels == problem.groups;
     if (schedule.with<ChannelLanes>() == nullptr || is_panel_in_group(problem, schedule) ||
-        (depthwise && problem.x_layout == Layout::nxc)) {
+        schedule.interleaved_groups() > 1 || (depthwise && problem.x_layout == Layout::nxc)) {
         return true;
     }
     return schedule.panel() * schedule.width() * schedule.rows * schedule.unroll <= most_gathered;

@@ -23,6 +23,9 @@ struct ChannelLanes {
     int pixels = 1;
     int flattened_rows = 1;
     bool joins_taps = false;  // whether a row's taps are one sum with their channels: can_join_taps()
+    // So many groups, all of whose output channels are a panel, lie in its vectors lane by lane: a copy of x has their
+    // channels so, of which a step repeats one of each group. can_interleave_groups(). 1: none.
+    int interleaved_groups = 1;
 };
 // positions along the innermost axis, by channels, so that rows of x are read where they are, or as a copy has them,
 // and rows of y written whole, while weights are broadcast: has_row_lanes();
@@ -86,13 +89,14 @@ struct DirectSchedule {
         return std::get_if<Lanes>(&tile);
     }
     bool has_row_lanes() const;
-    int flattened_rows() const;    // 1 where none are
-    bool flattens_tiles() const;   // whether those are channel lanes'
-    int panel() const;             // output channels of a tile
-    int width() const;             // of a tile, along the innermost axis
-    bool joins_taps() const;       // whether an output's taps along a row are one sum with their channels
-    bool copies_planes() const;    // whether each tile of row lanes does
-    bool reads_flat_rows() const;  // whether channel lanes do that, from rows whose pixels' channels lie side by side
+    int flattened_rows() const;      // 1 where none are
+    bool flattens_tiles() const;     // whether those are channel lanes'
+    int interleaved_groups() const;  // of a panel; 1 where none are
+    int panel() const;               // output channels of a tile
+    int width() const;               // of a tile, along the innermost axis
+    bool joins_taps() const;         // whether an output's taps along a row are one sum with their channels
+    bool copies_planes() const;      // whether each tile of row lanes does
+    bool reads_flat_rows() const;    // whether channel lanes do that, from rows whose pixels' channels lie side by side
 
     void list(ScheduleText &text);
     // Throws std::invalid_argument unless a tile fits into the problem's image.
@@ -138,6 +142,10 @@ bool flattens_rows(const Problem &problem);
 // neighbouring taps: of bytes whose pixels lie side by side. What follows the last tap is the next pixel's, which is
 // multiplied by 0.
 bool can_join_taps(const Problem &problem);
+
+// Whether the groups of a panel may lie in its vectors lane by lane: whole panels of channels-last floats, of one
+// phase, that sweep rows of tiles. A vector of one group's channels would leave lanes of narrow groups empty.
+bool can_interleave_groups(const Problem &problem, const DirectSchedule &schedule);
 
 // Whether tiles of channel lanes may go across rows: of an image of two axes or more, whose positions are y's.
 bool can_flatten_tiles(const Problem &problem, const DirectSchedule &schedule);

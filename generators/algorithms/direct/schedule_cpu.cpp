@@ -98,11 +98,6 @@ LoopsByKind loops_by_kind(const DirectStages &s, const Problem &problem, const D
     return loops;
 }
 
-// Whether a padded copy is made for each row of tiles or, of one long row, for each tile.
-bool copies_rows(const DirectStages &s) {
-    return s.padded_input && s.padded_input->by_tile_rows;
-}
-
 // Panels, each of which goes through a tile in a loop of its own: the innermost, which a tile is computed in.
 std::vector<SharedLoop> panels_of_tile(Sweep &sweep, const DirectStages &s, const std::vector<SharedLoop> &panels) {
     std::vector<SharedLoop> runs = panels;
@@ -117,13 +112,13 @@ std::vector<SharedLoop> panels_of_tile(Sweep &sweep, const DirectStages &s, cons
 void sweep_row(Sweep &sweep, const DirectStages &s, const std::vector<SharedLoop> &panels, const SharedLoop &tiles,
                const std::vector<SharedLoop> &phases) {
     std::vector<SharedLoop> runs = panels;
-    if (!copies_rows(s) && sweep.loops.empty()) {
+    if (!s.copies_tile_rows() && sweep.loops.empty()) {
         runs = panels_of_tile(sweep, s, panels);
     }
     sweep.append(runs);
     sweep.append({tiles});
     sweep.append(phases);
-    if (copies_rows(s)) {
+    if (s.copies_tile_rows()) {
         sweep.share_alone(tiles);
     } else {
         sweep.share({tiles});
@@ -165,7 +160,7 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
                 sweep.share(phases);
                 sweep.share(panels);
             }
-        } else if (image.empty() || copies_rows(s)) {
+        } else if (image.empty() || s.copies_tile_rows()) {
             sweep.share_alone(several_panels ? panels.back() : image.empty() ? tiles : image.back());
         } else {
             sweep.share(panels);
@@ -183,7 +178,7 @@ Sweep sweep_of(const DirectStages &s, const Problem &problem, const DirectSchedu
         }
         sweep.append(phases);
         sweep.append(image);
-        if (copies_rows(s)) {
+        if (s.copies_tile_rows()) {
             sweep.share_alone(image.back());
         } else if (schedule.tiles_outside) {
             sweep.share(image);  // runs of tiles would end within rows

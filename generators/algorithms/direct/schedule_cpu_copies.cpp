@@ -346,6 +346,35 @@ void schedule_rows_of_groups(DirectStages &s, const Problem &problem, const Dire
     }
 }
 
+// For each row of tiles or, of one long row, each tile: of each position all panels, as they follow each other in x.
+void schedule_interleaved_groups(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                                 const Var &tile_rows) {
+    const size_t rank = s.axes.size();
+    auto &[rows, block, groups, channels] = *s.interleaved_groups;
+    const std::vector<Var> at = rows.args();
+    const Var channel = at[0], panel = at[rank + 1];
+    rows.compute_at(s.product, tile_rows).bound(channel, 0, channels);
+    rows.bound(panel, 0, static_cast<int>(problem.out_channels) / schedule.panel());
+    const AxisMap::Range range = s.axes[0].reads();
+    if (rank > 1) {
+        rows.bound(at[1], range.first, range.last - range.first + 1);
+    } else {
+        rows.bound_extent(at[1], s.axes[0].extent_of(schedule.width()));
+    }
+    // Stated, since those that Halide finds leave out what lies in the padding, and so differ from row to row.
+    for (size_t a = 1; a < rank; a++) {
+        rows.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
+    }
+    const Var vector("vector");
+    // Vectors of as many groups as they have lanes are interleaved at once, of which fewer shuffles are made.
+    const int lanes = channels % schedule.lanes == 0 && groups < schedule.lanes ? schedule.lanes : channels;
+    std::vector<VarOrRVar> order = {channel, vector, panel};
+    order.insert(order.end(), at.begin() + 1, at.begin() + static_cast<int>(rank) + 1);
+    rows.split(channel, vector, channel, lanes).reorder(order).vectorize(channel).unroll(vector);
+    block.compute_at(rows, panel).store_in(Halide::MemoryType::Stack).bound(channel, 0, channels);
+    block.split(channel, vector, channel, lanes).vectorize(channel).unroll(vector);
+}
+
 void schedule_transposed_output(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const Var blocks("blocks"), channels("channels");
     const int narrow = transposed_block_channels(problem), all_channels = static_cast<int>(problem.out_channels);
@@ -384,6 +413,9 @@ void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedu
     }
     if (s.interleaved_input) {
         schedule_interleaved_input(s, problem, schedule);
+    }
+    if (s.interleaved_groups) {
+        schedule_interleaved_groups(s, problem, schedule, tile_rows);
     }
     if (s.rows_of_groups) {
         schedule_rows_of_groups(s, problem, schedule);

@@ -38,8 +38,8 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const int64_t out_of_group = problem.out_channels / problem.groups;
     const bool grouped = problem.groups > 1 && out_of_group > 1;
-    const int most_lanes =
-        lanes_around(grouped ? out_of_group : problem.out_channels, target.lanes(sum_type(problem).bits()));
+    const int whole_lanes = target.lanes(sum_type(problem).bits());
+    const int most_lanes = lanes_around(grouped ? out_of_group : problem.out_channels, whole_lanes);
     // Whether a panel stays within its group, so that its input is one broadcast: it divides the group, or is filled
     // up.
     const auto stays_in_group = [=](const ScheduleNumbers &n, int panel) {
@@ -85,6 +85,15 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
             dots.push_back(products);
         }
     }
+    std::vector<int> interleaved_groups = {0};
+    if (grouped && !target.lane_indexed_fma && !target.is_gpu()) {
+        if (std::find(lanes.begin(), lanes.end(), whole_lanes) == lanes.end()) {
+            lanes.push_back(whole_lanes);
+        }
+        for (int groups = 2; groups <= whole_lanes; groups *= 2) {
+            interleaved_groups.push_back(groups);
+        }
+    }
     std::vector<int> row_blocks = {0};
     if (can_block_row(problem) && !target.lane_indexed_fma) {
         row_blocks = {0, 512, 1024, 2048};
@@ -109,6 +118,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
          {"copied_planes",
           can_copy_planes(problem) && !target.lane_indexed_fma ? std::vector<int>{0, 1} : std::vector<int>{0}},
          {"row_block", row_blocks},
+         {"interleaved_groups", interleaved_groups},
          {"joined_taps", joins ? std::vector<int>{0, 1} : std::vector<int>{0}}},
         [=, &target](const ScheduleNumbers &n) {
             if (n["channels"] > 0) {
@@ -117,9 +127,9 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                 const bool blocks = !outside && n["flattened_rows"] == 0 && n["prefetch_distance"] == 0 &&
                                     n["copied_planes"] == 0 && n["prefetch_output"] == 0 && n["partial_sums"] == 1 &&
                                     block <= axes[0].phase_extent && block % (n["lanes"] * n["vectors"]) == 0;
-                return (block == 0 || blocks) && (n["copied_planes"] == 0 || !outside) && n["transposed_x"] == 0 &&
-                       n["prefetch_panels"] == 0 && n["tiles_outside"] == 0 &&
-                       (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
+                return (block == 0 || blocks) && n["interleaved_groups"] == 0 &&
+                       (n["copied_planes"] == 0 || !outside) && n["transposed_x"] == 0 && n["prefetch_panels"] == 0 &&
+                       n["tiles_outside"] == 0 && (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
                        (outside || n["chunk"] == chunk) &&
                        (n["prefetch_output"] == 0 ||
                         (n["rows"] == 1 && n["flattened_rows"] == 0 && n["unroll"] < sum_steps)) &&
@@ -130,6 +140,21 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
             if ((joined && (flat || n["dot_width"] == 1 || n["unroll"] > 1)) ||
                 !is_dot(problem, n["dot_width"], joined)) {
                 return false;
+            }
+            if (n["interleaved_groups"] > 0) {
+                DirectSchedule s;
+                s.lanes = n["lanes"];
+                s.vectors = n["vectors"];
+                s.tile = ChannelLanes{n["pixels"], 1, false, n["interleaved_groups"]};
+                s.dot_width = n["dot_width"];
+                s.partial_sums = n["partial_sums"];
+                s.panels_of_groups = n["panels_of_groups"] != 0;
+                s.panels_outside = n["panels_outside"] != 0;
+                s.tiles_outside = n["tiles_outside"] != 0;
+                return !flat && !joined && n["prefetch_distance"] == 0 && n["copied_planes"] == 0 &&
+                       n["row_block"] == 0 && n["transposed_x"] == 0 && n["prefetch_panels"] == 0 &&
+                       n["prefetch_output"] == 0 && n["chunk"] == chunk && can_interleave_groups(problem, s) &&
+                       fits_registers(n, n["rows"], 1, target);
             }
             if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 || n["copied_planes"] != 0 ||
                 n["row_block"] > 0 ||

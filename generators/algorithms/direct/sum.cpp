@@ -119,7 +119,7 @@ Expr input_position(DirectStages &s, size_t a, const Expr &j) {
         s.r.where(s.keeps_loops ? keeps_loops(inside) : inside);
         AxisMap::Range range = axis.reads_inside();
         range = range.first <= range.last ? range : AxisMap::Range{0, axis.in - 1};
-        in = s.padded_input && s.padded_input->by_tile_rows ? in : Halide::clamp(in, range.first, range.last);
+        in = s.copies_tile_rows() ? in : Halide::clamp(in, range.first, range.last);
     }
     return in;
 }
@@ -242,6 +242,39 @@ Expr finished_sum(DirectStages &s, const Problem &problem, const DirectSchedule 
     return s.flattened_rows ? of_flattened_rows(s, finished) : finished;
 }
 
+// Where products of this step and these taps read the input.
+std::vector<Expr> input_at(DirectStages &s, const Problem &problem, const PackedWeights &packed, const Expr &step,
+                           const std::vector<Expr> &taps) {
+    const Expr k = step * packed.dot_width + s.r[0];
+    const int groups = packed.interleaved_groups;
+    std::vector<Expr> position = {s.interleaved_input    ? Expr(s.r[0])
+                                  : s.rows_of_groups     ? k
+                                  : s.interleaved_groups ? k * groups + s.c % groups
+                                                         : input_channel(s, problem, k)};
+    for (size_t a = 0; a < s.axes.size(); a++) {
+        position.push_back(input_position(s, a, taps[a]));
+    }
+    if (s.interleaved_input) {
+        position.push_back(s.group() * (packed.reduction_channels / packed.dot_width) + s.r[1]);
+    }
+    if (s.rows_of_groups) {
+        position[1] = position[1] * s.rows_of_groups->channels + position[0];
+        position.erase(position.begin());
+        position.push_back(s.group());
+    }
+    if (s.interleaved_groups) {
+        position.push_back(s.c / packed.panel);
+    }
+    position.emplace_back(s.n);
+    if (s.interleaved_input && s.interleaved_input->row_stride > 1) {
+        const AxisMap &row = s.axes[0];
+        const Expr of_tap = row.offset(s.phase[0]) + taps[0] * row.tap_step;
+        position[1] = s.q[0] + of_tap / row.stride;
+        position.push_back(of_tap % row.stride);
+    }
+    return position;
+}
+
 // acc += weight * input, over q and phase of every axis.
 Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
                               const PackedWeights &packed, const Operands &operands, int f16_block) {
@@ -252,13 +285,12 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Dir
     std::vector<Var> at = s.channel_vars();
     const bool is_sliced = schedule.sliced.slices > 1;
     const Expr step = is_sliced ? take_slice(s, schedule, packed, taps) : Expr(s.r[1]);
-    const Expr k = step * packed.dot_width + s.r[0];
-    std::vector<Expr> position = {s.interleaved_input ? Expr(s.r[0])
-                                  : s.rows_of_groups  ? k
-                                                      : input_channel(s, problem, k)};
+    const std::vector<Expr> position = input_at(s, problem, packed, step, taps);
     std::vector<Expr> from(at.begin(), at.end());
+    if (s.interleaved_groups) {
+        from[0] = s.c / packed.panel * packed.panel + packed.column_of(s.c % packed.panel);
+    }
     for (size_t a = 0; a < s.axes.size(); a++) {
-        position.push_back(input_position(s, a, taps[a]));
         if (!s.flattened_rows || a > 1) {
             at.push_back(s.q[a]);
             from.emplace_back(s.q[a]);
@@ -269,23 +301,8 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Dir
         at.push_back(s.phase[a]);
         from.push_back(s.axes[a].phases > 1 ? Expr(s.phase[a]) : Expr(0));
     }
-    if (s.interleaved_input) {
-        position.push_back(s.group() * (packed.reduction_channels / packed.dot_width) + s.r[1]);
-    }
-    if (s.rows_of_groups) {
-        position[1] = position[1] * s.rows_of_groups->channels + position[0];
-        position.erase(position.begin());
-        position.push_back(s.group());
-    }
     at.push_back(s.n);
-    position.emplace_back(s.n);
     from.emplace_back(s.n);
-    if (s.interleaved_input && s.interleaved_input->row_stride > 1) {
-        const AxisMap &row = s.axes[0];
-        const Expr of_tap = row.offset(s.phase[0]) + taps[0] * row.tap_step;
-        position[1] = s.q[0] + of_tap / row.stride;
-        position.push_back(of_tap % row.stride);
-    }
     const std::vector<Expr> weight = packed.at(s.c, s.group(), s.r[0], step, taps, s.phase);
     const Halide::Type sum = sum_type(problem);
     if (s.partial_sums > 1 || is_sliced) {

@@ -32,6 +32,10 @@ constexpr int most_unrolled_products = 48;       // of the steps of a sum in one
 // one more: on an Intel Xeon 3x3 of 21 groups of 8 channels at 28x28 takes .140 ms and directly .158, of 13 groups with
 // stride 2 .21 and .11, of 20 groups of 3 at 28x28 .21 and .13.
 constexpr double most_share_of_group_rows = 1, most_share_of_shared_vectors = 1.2;
+// Of interleaved groups of so many channels and more, with stride 1, of which this estimate has too much: 20 groups of
+// 12 by 5x5 at 56x40 take 1.6 ms, and directly 2.1; with stride 2, by 3x3, 1.54 and 1.37.
+constexpr double most_share_of_interleaved_groups = 1.3;
+constexpr int least_interleaved_channels = 8;
 
 // The size of a tile and the blocks of its taps, and how many weights it has for each of a channel's.
 struct Tiling {
@@ -488,14 +492,24 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
     const int64_t lanes = target.lanes(32), of_group = problem.out_channels / problem.groups;
     const double of_group_rows =
         of_group < lanes && lanes % of_group == 0 ? most_share_of_shared_vectors : most_share_of_group_rows;
+    const bool interleaves =
+        other.interleaved_groups() > 1 && of_group >= least_interleaved_channels && largest_stride(problem) == 1;
     const double of_first = is_known ? share_of_first(problem, target) : 0;
     const double share = beside && target.core.splits_vectors() ? share_of_halves(problem, other, is_transposed, target)
                          : beside                               ? most_beside_products
                          : reads_rows_of_groups                 ? of_group_rows
+                         : interleaves                          ? most_share_of_interleaved_groups
                          : is_known && is_plain(problem, target)              ? most_plain_share
                          : of_first > 0                                       ? of_first
                          : is_known && reads_few_rows(problem, other, target) ? most_share_of_few_rows
                                                                               : most_share;
+    if (std::getenv("DBG"))
+        fprintf(stderr, "W %.0f D %.0f of it %.0f image %.0f call %.0f share %.2f rl %d out %d il %d\n",
+                winograd_cycles(problem, target), direct, direct_cycles(problem, other, target),
+                image_cycles(problem, target.lanes(32), target.core.splits_vectors(), target) +
+                    image_waits(problem, target),
+                direct_call_cycles(problem, other, target), share, other.has_row_lanes(), other.panels_outside,
+                other.interleaved_groups());  // DBG
     return winograd_cycles(problem, target) < share * direct;
 }
 

@@ -24,7 +24,7 @@ double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap>
     constexpr double wait_of_group = 0.01, wait_of_all = 0.035;
     const bool reads_all = problem.groups == 1 && problem.x_layout == Layout::nxc &&
                            s.with<ChannelLanes>() != nullptr && !target.lane_indexed_fma && !target.is_gpu();
-    if (!reads_few_of_pixels(problem, target) && !reads_all) {
+    if ((!reads_few_of_pixels(problem, target) && !reads_all) || s.interleaved_groups() > 1) {
         return 1;
     }
     const double wait = reads_all ? wait_of_all : wait_of_group;
@@ -39,9 +39,30 @@ double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap>
     return step / (step + wait * target.core.l2.latency * lines);
 }
 
+double interleaved_groups_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                                 const TargetModel &target) {
+    constexpr double cycles_of_vector = 3, cycles_of_shuffle = 1;
+    if (s.interleaved_groups() == 1) {
+        return 0;
+    }
+    // By AVX2 a vector of y is of two shuffles and a blend for each of a panel's.
+    const double of_output = (target.vector_bits == 512 ? 1 : 2.5) * s.vectors;
+    const double of_panel = static_cast<double>(s.interleaved_groups() * problem.in_channels / problem.groups);
+    const double shuffles = std::max(0.0, of_panel / s.lanes - 1);  // of a vector with others
+    const double times = axes.size() > 1 ? axes[1].extent_of(s.rows) / (static_cast<double>(s.rows) * axes[1].stride)
+                                         : axes[0].extent_of(s.width()) / static_cast<double>(s.width());
+    return times * static_cast<double>(problem.x_elements()) / s.lanes *
+               (cycles_of_vector + cycles_of_shuffle * shuffles) +
+           of_output * static_cast<double>(problem.y_elements()) / s.lanes;
+}
+
 double group_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                          const TargetModel &target) {
     constexpr double cycles_of_vector = 3;
+    if (s.interleaved_groups() > 1) {
+        return interleaved_groups_cycles(problem, axes, s, target) * s.lanes /
+               static_cast<double>(problem.y_elements());
+    }
     if (!reads_few_of_pixels(problem, target) || s.rows == 1 || !axes[1].reads_outside()) {
         return 0;
     }
@@ -69,7 +90,8 @@ double direct_group_waits(const Problem &problem, const DirectSchedule &schedule
     const std::vector<AxisMap> axes = axis_maps(problem);
     const bool one_phase = has_one_phase(axes);
     const bool lanes = problem.out_channels == problem.groups && (one_phase || problem.x_layout == Layout::nxc);
-    if (problem.groups == 1 || lanes || schedule.has_row_lanes() || bytes > line_bytes) {
+    if (problem.groups == 1 || lanes || schedule.has_row_lanes() || schedule.interleaved_groups() > 1 ||
+        bytes > line_bytes) {
         return 0;
     }
     double lines = static_cast<double>(problem.batch * problem.groups);

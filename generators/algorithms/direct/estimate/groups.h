@@ -20,6 +20,12 @@ bool reads_few_of_pixels(const Problem &problem, const TargetModel &target);
 double share_of_crowded_lines(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                               const TargetModel &target);
 
+// Cycles that copies of x and shuffles of sums take where a panel's groups lie lane by lane: a load and a store of each
+// vector of x, for each row of tiles that reads it, and a shuffle with each further vector of the panel's channels; and
+// as many shuffles for each vector of y as the panel has.
+double interleaved_groups_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                                 const TargetModel &target);
+
 // Cycles that each vector of their sums takes to copy x with its padding ahead of all of them, where tiles span rows.
 double group_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                          const TargetModel &target);

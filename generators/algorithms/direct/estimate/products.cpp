@@ -82,6 +82,45 @@ double share_in_blocks(const DirectSchedule &s, int64_t channels, int vectors, i
     return products / (std::max(products, loads) + cycles_of_step);
 }
 
+// The share of their products' rate that tiles of row lanes reach beside what they wait for of rows of x; 1 of others.
+double share_of_rows(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
+                     const TargetModel &target) {
+    if (!s.has_row_lanes()) {
+        return 1;
+    }
+    const auto [vectors, broadcasts] = loads_of(axes, s);
+    // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
+    const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
+    const double lines = vectors * target.vector_bits / 512.0 + (begins_inside_lines(axes, target) ? 2 : 0);
+    if (problem.is_quantized() || !(copies_rows(axes[0]) || s.copies_planes())) {
+        return step / (step + 0.1 * lines);
+    }
+    if (!copies_rows(axes[0])) {
+        return 1;
+    }
+    // Vectors of whole lines are all split, whose second loads are counted below: on an Intel Xeon layers of which the
+    // first cache holds what a row of outputs reads wait besides for sums that begin and end. On a Zen 5, and of more,
+    // what comes near is taken.
+    const int64_t rows = taps_of_phase(axes) / axes[0].taps, groups_of_row = s.panels_outside ? problem.groups : 1;
+    const int64_t row_bytes = problem.in_channels * axes[0].in * static_cast<int64_t>(sizeof(float));
+    const bool is_row_near = rows * row_bytes <= target.core.l1.bytes * groups_of_row;
+    if (target.vector_bits == 512) {
+        constexpr int few_channels = 3;  // of a group
+        const bool near = problem.groups == 1 || s.panels_outside
+                              ? is_row_near
+                              : problem.in_channels / problem.groups <= few_channels;
+        // Of sums of so many products: 3x3 of one channel reach .76 of the peak, of three .90, 3x3x3 of three .96.
+        constexpr double products_of_sum = 3, near_share = 0.9;
+        const auto steps = static_cast<double>(taps_of_phase(axes) * problem.in_channels);
+        const double of_near = problem.groups == 1 ? steps / (steps + products_of_sum) : near_share;
+        return near && unhidden_cycles(target.core.last.write, target) > 0 ? of_near : 0.6;
+    }
+    // By AVX2 3x3 of 20 groups of 12 channels at 28x28 with stride 2 takes .86 ms by all groups of a row in turn, .63
+    // by groups whose rows are read alone.
+    constexpr double far_share = 0.75;
+    return problem.groups > 1 && axes.size() > 1 && !is_row_near ? far_share : 1;
+}
+
 }  // namespace
 
 TileLoads loads_of(const std::vector<AxisMap> &axes, const DirectSchedule &s) {
@@ -113,8 +152,9 @@ int registers_of_products(const Problem &problem, const DirectSchedule &s, const
     return registers_of_added_products(problem, s.dot_width, s.vectors, target);
 }
 
-double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, int64_t channels,
+double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, int64_t of_panels,
                      const DirectSchedule &s, const TargetModel &target) {
+    const int64_t channels = s.interleaved_groups() > 1 ? problem.out_channels : of_panels;
     const auto [vectors, broadcasts] = loads_of(axes, s);
     if (registers_of_sums(vectors, broadcasts, s.partial_sums, target) + registers_of_products(problem, s, target) >
         target.vector_registers) {
@@ -124,35 +164,7 @@ double share_of_peak(const Problem &problem, const std::vector<AxisMap> &axes, i
         return share_in_blocks(s, channels, vectors, broadcasts, target) *
                tile_fit(axes[0].phase_extent, blocked->block) * tile_fit(static_cast<int>(channels), s.panel());
     }
-    // Where x itself is read by vectors they mostly are of the second cache, and each line delays a step a little.
-    const double step = static_cast<double>(vectors) * broadcasts / target.core.fma_per_cycle;
-    const double lines = vectors * target.vector_bits / 512.0 + (begins_inside_lines(axes, target) ? 2 : 0);
-    double waits = s.has_row_lanes() && (problem.is_quantized() || !(copies_rows(axes[0]) || s.copies_planes()))
-                       ? step / (step + 0.1 * lines)
-                       : 1;
-    // Vectors of whole lines are all split, whose second loads are counted below: on an Intel Xeon layers of which the
-    // first cache holds what a row of outputs reads wait besides for sums that begin and end. On a Zen 5, and of more,
-    // what comes near is taken.
-    const bool copied = s.has_row_lanes() && copies_rows(axes[0]) && !problem.is_quantized();
-    const int64_t rows = taps_of_phase(axes) / axes[0].taps, groups_of_row = s.panels_outside ? problem.groups : 1;
-    const int64_t row_bytes = problem.in_channels * axes[0].in * static_cast<int64_t>(sizeof(float));
-    const bool is_row_near = rows * row_bytes <= target.core.l1.bytes * groups_of_row;
-    if (copied && target.vector_bits == 512) {
-        constexpr int few_channels = 3;  // of a group
-        const bool near = problem.groups == 1 || s.panels_outside
-                              ? is_row_near
-                              : problem.in_channels / problem.groups <= few_channels;
-        // Of sums of so many products: 3x3 of one channel reach .76 of the peak, of three .90, 3x3x3 of three .96.
-        constexpr double products_of_sum = 3, near_share = 0.9;
-        const auto steps = static_cast<double>(taps_of_phase(axes) * problem.in_channels);
-        const double of_near = problem.groups == 1 ? steps / (steps + products_of_sum) : near_share;
-        waits = near && unhidden_cycles(target.core.last.write, target) > 0 ? of_near : 0.6;
-    } else if (copied && problem.groups > 1 && axes.size() > 1 && !is_row_near) {
-        // By AVX2 3x3 of 20 groups of 12 channels at 28x28 with stride 2 takes .86 ms by all groups of a row in turn,
-        // .63 by groups whose rows are read alone.
-        constexpr double far_share = 0.75;
-        waits = far_share;
-    }
+    const double waits = share_of_rows(problem, axes, s, target);
     // Vectors of rows that are read at each tap begin anywhere: those that reach into another line are loaded twice.
     const double split = s.has_row_lanes() && axes[0].taps > 1 ? vectors * (target.vector_bits / 8 - 4) / 64.0 : 0;
     // Each partial sum's products have loads of their own.
