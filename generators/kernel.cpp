@@ -134,9 +134,10 @@ bool read_weights(const Halide::Module &module) {
     return visitor.reads;
 }
 
-// Whether vectors of channels that are stored to channels-first y are transposed: where it was timed. On ARM as many
-// instructions are executed either way.
-bool transposes_stores(const TargetModel &target) {
+// Whether vectors of channels that are stored to channels-first y are transposed, and what lies apart in arrays is
+// shuffled of whole vectors: where it was timed. On ARM as many instructions are executed either way, and a loop of dot
+// products takes a third longer by such shuffles.
+bool shuffles_registers(const TargetModel &target) {
     return !target.is_gpu() && target.vector_bits >= 256;
 }
 
@@ -161,8 +162,8 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
             function.body = use_byte_dot(function.body, byte_dot, byte_dots);
         }
         function.body = load_consecutive_lanes_densely(function.body);
-        function.body = shuffle_whole_vectors(function.body);
-        if (transposes_stores(*request.target)) {
+        if (shuffles_registers(*request.target)) {
+            function.body = shuffle_whole_vectors(function.body);
             function.body = transpose_stores(function.body, request.target->masked_stores);
         }
         function.body = lower_interleaves(function.body, *request.target);
