@@ -40,6 +40,7 @@ struct PaddedInput {
     // lie side by side: over (c, quotient, the other axes, n, remainder). Its update writes whole vectors of x over
     // `quotients`: lane, vector.
     int row_stride = 1;
+    bool is_separated = false;  // whether it is written so: with a stride of 1 all have the remainder 0
     Halide::RDom quotients;
     bool by_tile_rows =
         false;  // whether a row of tiles copies the rows that it reads, rather than all before the first

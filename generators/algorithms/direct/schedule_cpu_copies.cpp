@@ -166,7 +166,7 @@ void copy_rows(const DirectStages &s, const Problem &problem, const DirectSchedu
         }
     }
     copy.compute_at(s.product, tile_rows);
-    if (input.row_stride > 1) {
+    if (input.is_separated) {
         schedule_remainders(s, schedule);
     } else if (s.axes.size() > 1) {
         copy.bound(at[1], range.first * channels, width * channels + joined_beyond(problem, schedule));
@@ -177,7 +177,7 @@ void copy_rows(const DirectStages &s, const Problem &problem, const DirectSchedu
     for (size_t a = 1; a < s.axes.size(); a++) {
         copy.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
     }
-    if (input.row_stride == 1) {
+    if (!input.is_separated) {
         copy.vectorize(at[1], copied_lanes(copy, schedule), TailStrategy::GuardWithIf);
     }
 }
@@ -189,7 +189,7 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
     const bool flat = s.padded_input->rows_are_flat;
     Func copy = s.padded_input->stored;
     const std::vector<Var> at = s.padded_input->padded.args();
-    const bool by_remainder = s.padded_input->row_stride > 1;
+    const bool by_remainder = s.padded_input->is_separated;
     copy.compute_root();
     int rows = 1;
     for (size_t a = by_remainder ? 1 : 0; a < rank; a++) {

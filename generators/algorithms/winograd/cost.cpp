@@ -32,6 +32,7 @@ constexpr int most_unrolled_products = 48;       // of the steps of a sum in one
 // one more: on an Intel Xeon 3x3 of 21 groups of 8 channels at 28x28 takes .140 ms and directly .158, of 13 groups with
 // stride 2 .21 and .11, of 20 groups of 3 at 28x28 .21 and .13.
 constexpr double most_share_of_group_rows = 1, most_share_of_shared_vectors = 1.2;
+constexpr double most_share_of_pairs = 0.3;  // of which it has too little: 32 groups of 2 at 28x28 take .086, and .041
 // Of interleaved groups of so many channels and more, with stride 1, of which this estimate has too much: 20 groups of
 // 12 by 5x5 at 56x40 take 1.6 ms, and directly 2.1; with stride 2, by 3x3, 1.54 and 1.37.
 constexpr double most_share_of_interleaved_groups = 1.3;
@@ -490,8 +491,9 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
         direct += is_crowded ? std::max(image, planes_cycles(problem, axis_maps(problem), other, target)) : image;
     }
     const int64_t lanes = target.lanes(32), of_group = problem.out_channels / problem.groups;
-    const double of_group_rows =
-        of_group < lanes && lanes % of_group == 0 ? most_share_of_shared_vectors : most_share_of_group_rows;
+    const double of_group_rows = of_group == 2                               ? most_share_of_pairs
+                                 : of_group < lanes && lanes % of_group == 0 ? most_share_of_shared_vectors
+                                                                             : most_share_of_group_rows;
     const bool interleaves =
         other.interleaved_groups() > 1 && of_group >= least_interleaved_channels && largest_stride(problem) == 1;
     const double of_first = is_known ? share_of_first(problem, target) : 0;
