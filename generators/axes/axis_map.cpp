@@ -125,6 +125,11 @@ AxisMap::Range AxisMap::reads_inside() const {
     return {std::max(range.first, 0), std::min(range.last, in - 1)};
 }
 
+AxisMap::Range AxisMap::reads_clamped() const {
+    const Range inside = reads_inside();
+    return inside.first <= inside.last ? inside : Range{0, in - 1};
+}
+
 AxisMap::TapCount AxisMap::count_taps() const {
     TapCount count;
     for (int phase = 0; phase < phases; phase++) {

@@ -40,6 +40,8 @@ struct AxisMap {
     Range reads() const;
     bool reads_outside() const;  // [0, in)
     Range reads_inside() const;  // what of reads() is there; first > last if nothing is
+    // The same or, if nothing is, all positions: where what is skipped is read ahead of its condition.
+    Range reads_clamped() const;
     // How many taps the sums of all outputs have, of as many as make phases whole, and how many of them read what is
     // there.
     struct TapCount {

@@ -100,7 +100,8 @@ void separate_remainders(PaddedInput &input, const DirectStages &s, const Direct
 bool are_ends_alone(const AxisMap &row, const Problem &problem, const DirectSchedule &schedule) {
     constexpr int most_vectors = 2;
     const AxisMap::Range range = row.reads();
-    const int lanes = schedule.lanes * 4 / halide_type(problem.x_type).bytes(), width = range.last - range.first + 1;
+    const int lanes = std::max(1, schedule.lanes * 4 / halide_type(problem.x_type).bytes());
+    const int width = range.last - range.first + 1;
     return row.reads_outside() && width % lanes == 0 && width / lanes <= most_vectors;
 }
 
@@ -178,9 +179,13 @@ InterleavedInput interleave_channels(const DirectStages &s, const Problem &probl
     }
     InterleavedInput result = {Func("padded"), stride, {}};
     result.interleaved(at) = pads ? zero : Halide::undef(type);
+    const bool reads_x = std::all_of(s.axes.begin(), s.axes.end(), [](const AxisMap &axis) {
+        const AxisMap::Range inside = axis.reads_inside();
+        return inside.first <= inside.last;  // else padding alone
+    });
     for (int of = 0; of < stride; of++) {
         const int first = ceil_div(row.first - of, stride), width = (row.last - of + stride) / stride - first;
-        if (width <= 0) {
+        if (width <= 0 || !reads_x) {
             continue;
         }
         const int lanes = lanes_within(width, tile_lanes);

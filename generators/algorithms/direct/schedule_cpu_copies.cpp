@@ -283,7 +283,7 @@ void schedule_interleaved_input(DirectStages &s, const Problem &problem, const D
         .bound(step, 0, s.input_channels / schedule.dot_width);
     interleaved.bound(s.n, 0, static_cast<int>(problem.batch));
     for (size_t a = 0; a < rank; a++) {
-        AxisMap::Range range = s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_inside();
+        AxisMap::Range range = s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_clamped();
         if (a == 0) {
             range = {-ceil_div(-range.first, stride), (range.last + stride) / stride - 1};
         }
@@ -328,7 +328,7 @@ void schedule_rows_of_groups(DirectStages &s, const Problem &problem, const Dire
     const auto groups = static_cast<int>(problem.groups), batch = static_cast<int>(problem.batch);
     copy.compute_root().bound(s.g, 0, groups).bound(s.n, 0, batch);
     for (size_t a = 0; a < rank; a++) {
-        const AxisMap::Range range = a == 0 || s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_inside();
+        const AxisMap::Range range = a == 0 || s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_clamped();
         const int extent = range.last - range.first + 1, width = a == 0 ? channels : 1;
         copy.bound(at[a], range.first * width, extent * width + (a == 0 ? round_up(packed.beyond(), channels) : 0));
     }

@@ -122,14 +122,15 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
          {"joined_taps", joins ? std::vector<int>{0, 1} : std::vector<int>{0}}},
         [=, &target](const ScheduleNumbers &n) {
             if (n["channels"] > 0) {
-                const bool outside = n["panels_outside"] != 0;  // of one long row alone
+                const bool outside = n["panels_outside"] != 0;
+                const bool may_sweep = axes.size() == 1 || (grouped && copies_rows(axes[0]));
                 const int block = n["row_block"];
                 const bool blocks = !outside && n["flattened_rows"] == 0 && n["prefetch_distance"] == 0 &&
                                     n["copied_planes"] == 0 && n["prefetch_output"] == 0 && n["partial_sums"] == 1 &&
                                     block <= axes[0].phase_extent && block % (n["lanes"] * n["vectors"]) == 0;
                 return (block == 0 || blocks) && n["interleaved_groups"] == 0 &&
                        (n["copied_planes"] == 0 || !outside) && n["transposed_x"] == 0 && n["prefetch_panels"] == 0 &&
-                       n["tiles_outside"] == 0 && (!outside || (axes.size() == 1 && n["flattened_rows"] == 0)) &&
+                       n["tiles_outside"] == 0 && (!outside || (may_sweep && n["flattened_rows"] == 0)) &&
                        (outside || n["chunk"] == chunk) &&
                        (n["prefetch_output"] == 0 ||
                         (n["rows"] == 1 && n["flattened_rows"] == 0 && n["unroll"] < sum_steps)) &&

@@ -117,8 +117,7 @@ Expr input_position(DirectStages &s, size_t a, const Expr &j) {
     if (axis.reads_outside() && !s.pads[a]) {
         const Expr inside = in >= 0 && in < axis.in;
         s.r.where(s.keeps_loops ? keeps_loops(inside) : inside);
-        AxisMap::Range range = axis.reads_inside();
-        range = range.first <= range.last ? range : AxisMap::Range{0, axis.in - 1};
+        const AxisMap::Range range = axis.reads_clamped();
         in = s.copies_tile_rows() ? in : Halide::clamp(in, range.first, range.last);
     }
     return in;

@@ -505,13 +505,6 @@ bool winograd_is_profitable(const Problem &problem, const TargetModel &target) {
                          : of_first > 0                                       ? of_first
                          : is_known && reads_few_rows(problem, other, target) ? most_share_of_few_rows
                                                                               : most_share;
-    if (std::getenv("DBG"))
-        fprintf(stderr, "W %.0f D %.0f of it %.0f image %.0f call %.0f share %.2f rl %d out %d il %d\n",
-                winograd_cycles(problem, target), direct, direct_cycles(problem, other, target),
-                image_cycles(problem, target.lanes(32), target.core.splits_vectors(), target) +
-                    image_waits(problem, target),
-                direct_call_cycles(problem, other, target), share, other.has_row_lanes(), other.panels_outside,
-                other.interleaved_groups());  // DBG
     return winograd_cycles(problem, target) < share * direct;
 }
 

@@ -69,11 +69,6 @@ double direct_cycles(const Problem &problem, const DirectSchedule &schedule, con
     const PackedWeights packed = packed_weights(problem, schedule);
     const double pairs = tile_fit(packed.reduction_channels * packed.joined_taps, packed.dot_width);
     const ProductsInside inside = products_inside(problem, axes, schedule, target);
-    if (std::getenv("DBG"))
-        fprintf(stderr, "   peak %.0f share %.3f copied %.0f il %.0f v %d w %d panel %d\n",
-                all_products(problem, axes) / (schedule.lanes * target.core.fma_per_cycle), share,
-                copied_rows_cycles(problem, axes, schedule), interleaved_groups_cycles(problem, axes, schedule, target),
-                schedule.vectors, schedule.width(), schedule.panel());  // DBG
     return inside.share * all_products(problem, axes) /
                (products * schedule.lanes * target.core.fma_per_cycle * share * pairs) +
            inside.cycles + copied_rows_cycles(problem, axes, schedule) +
