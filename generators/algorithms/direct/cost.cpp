@@ -159,7 +159,8 @@ double score_of_tile(const Problem &problem, const std::vector<AxisMap> &axes, i
                          (problem.y_elements() * target.core.fma_per_cycle);
     const double of_peak = share(problem, axes, channels, s, target) * share_of_crowded_lines(problem, axes, s, target);
     const double of_panels = s.prefetch_panels ? panels_wait(problem, s, target) : 0;
-    const double of_call = waits + of_panels + padded_copy_cycles(problem, axes, s, target);
+    const double of_call = waits + of_panels + padded_copy_cycles(problem, axes, s, target) +
+                           interleaved_groups_cycles(problem, axes, s, target);
     const double besides = handing_on_cycles(problem, axes, s, target) + group_copy_cycles(problem, axes, s, target) +
                            flattening_cycles(axes, s) + far_pixels_cycles(problem, s, target) +
                            of_call * s.lanes / static_cast<double>(problem.y_elements());
@@ -376,11 +377,6 @@ void RowLanesSearch::try_tile(const DirectSchedule &s) {
     }
 }
 
-// Whether rows that are copied may be of one group alone, of which the first cache holds what a row of outputs reads.
-bool copies_rows_of_groups(const Problem &problem, const std::vector<AxisMap> &axes) {
-    return problem.groups > 1 && axes.size() > 1 && !problem.is_quantized() && copies_rows(axes[0]);
-}
-
 void RowLanesSearch::try_blocks(DirectSchedule s, int panel) {
     constexpr int most_steps = 8;
     if (s.partial_sums > 1 || s.width() * static_cast<int>(sizeof(float)) != line_bytes) {
@@ -403,7 +399,7 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
     const bool copies_planes =
         can_copy_planes(problem) && planes_are_crowded(axes, halide_type(problem.x_type).bytes(), target);
     const bool waits_in_turn = lines_in_turn_cycles(problem, axes, target) > 0;
-    const bool by_groups = flattened_rows == 0 && copies_rows_of_groups(problem, axes);
+    const bool by_groups = flattened_rows == 0 && copies_rows_of_groups(problem);
     const int positions = axes[0].phase_extent * std::max(flattened_rows, 1);
     const int least_panel = problem.y_layout == Layout::nxc ? static_cast<int>(channels) : 1;
     s.lanes = lanes_within(positions, most_lanes);

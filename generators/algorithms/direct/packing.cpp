@@ -1,6 +1,7 @@
 // The direct algorithm's packed weights.
 #include "algorithms/direct/packing.h"
 
+#include "axes/interleaved_groups.h"
 #include "axes/tap_weights.h"
 #include "expressions/vars.h"
 
@@ -26,16 +27,6 @@ PackedWeights packed_weights(const Problem &problem, const DirectSchedule &sched
         packed.lanes_outside = amx->pixel_lanes;
     }
     return packed;
-}
-
-Expr PackedWeights::column_of(const Expr &channel) const {
-    const int of_group = panel / interleaved_groups;
-    return interleaved_groups == 1 ? channel : channel % of_group * interleaved_groups + channel / of_group;
-}
-
-Expr PackedWeights::channel_of(const Expr &column) const {
-    const int of_group = panel / interleaved_groups;
-    return interleaved_groups == 1 ? column : column % interleaved_groups * of_group + column / interleaved_groups;
 }
 
 std::vector<int> PackedWeights::extents() const {
@@ -71,8 +62,9 @@ Func pack(const Problem &problem, const PackedWeights &packed, const Func &w) {
     const std::vector<Var> j = vars("j", rank), phase = vars("phase", rank);
     const int out_of_group = static_cast<int>(problem.out_channels / problem.groups);
     const Expr of_group = block % packed.panels * packed.panel + lane;  // where groups have panels of their own
-    const Expr channel = packed.groups > 1 ? block / packed.panels * packed.channels + of_group
-                                           : block * packed.panel + packed.channel_of(lane);
+    const Expr channel = packed.groups > 1
+                             ? block / packed.panels * packed.channels + of_group
+                             : block * packed.panel + channel_of_column(lane, packed.panel, packed.interleaved_groups);
     const Expr k = (packed.lanes_outside ? steps * packed.tile_steps + step : Expr(step)) * packed.dot_width + j0;
 
     std::vector<Var> order = {j0, lane, step};

@@ -31,10 +31,6 @@ struct PackedWeights {
     }  // of the sum over input channels
     // How many numbers the last step takes that are of no channel and tap.
     int beyond() const { return steps() * dot_width - reduction_channels * joined_taps; }
-    // The place in its panel of the output channel whose place among those of the panel's groups is `channel`, and the
-    // other way around.
-    Halide::Expr column_of(const Halide::Expr &channel) const;
-    Halide::Expr channel_of(const Halide::Expr &column) const;
     int taps(size_t axis) const { return axis == 0 ? axes[0].taps / joined_taps : axes[axis].taps; }  // of other sums
     // [dot_width][panel lane][steps][taps...][panels of all groups][phases...], the innermost first; with lanes
     // outside, [dot_width][tile_steps][panel lane][steps / tile_steps][taps...] and so on.

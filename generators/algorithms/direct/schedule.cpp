@@ -311,6 +311,11 @@ bool can_block_row(const Problem &problem) {
     return can_copy_planes(problem) && problem.groups == 1;
 }
 
+bool copies_rows_of_groups(const Problem &problem) {
+    const std::vector<AxisMap> axes = axis_maps(problem);
+    return problem.groups > 1 && axes.size() > 1 && !problem.is_quantized() && copies_rows(axes[0]);
+}
+
 bool flattens_rows(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     return has_row_lanes(problem) && !problem.is_quantized() && axes.size() > 1 &&

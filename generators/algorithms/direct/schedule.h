@@ -134,6 +134,10 @@ bool can_copy_planes(const Problem &problem);
 // or memory hands out far more slowly than what follows.
 bool can_block_row(const Problem &problem);
 
+// Whether the rows that row lanes copy may be of one group alone, where its panels each sweep the image: a first cache
+// may hold what a row of outputs reads of it.
+bool copies_rows_of_groups(const Problem &problem);
+
 // Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
 // their length matter to its sums.
 bool flattens_rows(const Problem &problem);

@@ -148,6 +148,14 @@ int joined_beyond(const Problem &problem, const DirectSchedule &schedule) {
     return schedule.joins_taps() ? packed_weights(problem, schedule).beyond() : 0;
 }
 
+// How many positions of the axes but the row's a tile, or a row of them, copies: stated, since those that Halide finds
+// leave out what lies in the padding, and so differ from row to row.
+void bound_copied_rows(Func &copy, const std::vector<Var> &at, const DirectStages &s, const DirectSchedule &schedule) {
+    for (size_t a = 1; a < s.axes.size(); a++) {
+        copy.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
+    }
+}
+
 // Rows that several rows of tiles read, or what several tiles of one row do, are copied by each of them, which takes
 // little beside their products, and leaves them in the first cache.
 void copy_rows(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Var &tile_rows) {
@@ -173,10 +181,7 @@ void copy_rows(const DirectStages &s, const Problem &problem, const DirectSchedu
     } else {
         copy.bound_extent(at[1], s.axes[0].extent_of(schedule.width()) * channels);
     }
-    // Stated, since those that Halide finds leave out what lies in the padding, and so differ from row to row.
-    for (size_t a = 1; a < s.axes.size(); a++) {
-        copy.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
-    }
+    bound_copied_rows(copy, at, s, schedule);
     if (!input.is_separated) {
         copy.vectorize(at[1], copied_lanes(copy, schedule), TailStrategy::GuardWithIf);
     }
@@ -361,10 +366,7 @@ void schedule_interleaved_groups(DirectStages &s, const Problem &problem, const 
     } else {
         rows.bound_extent(at[1], s.axes[0].extent_of(schedule.width()));
     }
-    // Stated, since those that Halide finds leave out what lies in the padding, and so differ from row to row.
-    for (size_t a = 1; a < rank; a++) {
-        rows.bound_extent(at[a + 1], s.axes[a].extent_of(a == 1 ? schedule.rows : 1));
-    }
+    bound_copied_rows(rows, at, s, schedule);
     const Var vector("vector");
     // Vectors of as many groups as they have lanes are interleaved at once, of which fewer shuffles are made.
     const int lanes = channels % schedule.lanes == 0 && groups < schedule.lanes ? schedule.lanes : channels;

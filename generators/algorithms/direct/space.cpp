@@ -45,16 +45,6 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
     const auto stays_in_group = [=](const ScheduleNumbers &n, int panel) {
         return !grouped || (n["panels_of_groups"] != 0) != (out_of_group % panel == 0);
     };
-    const auto gathers = [=](const ScheduleNumbers &n) {
-        DirectSchedule s;
-        s.lanes = n["lanes"];
-        s.vectors = n["vectors"];
-        s.tile = ChannelLanes{n["pixels"]};
-        s.rows = n["rows"];
-        s.unroll = n["unroll"];
-        s.panels_of_groups = n["panels_of_groups"] != 0;
-        return gathers_few(problem, s);
-    };
     const int height = axes.size() > 1 ? axes[1].phase_extent : 1;
     const int steps = ceil_div(static_cast<int>(problem.in_channels / problem.groups), dot_products(problem, target));
     const bool joins = can_join_taps(problem) && !target.lane_indexed_fma;
@@ -123,7 +113,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         [=, &target](const ScheduleNumbers &n) {
             if (n["channels"] > 0) {
                 const bool outside = n["panels_outside"] != 0;
-                const bool may_sweep = axes.size() == 1 || (grouped && copies_rows(axes[0]));
+                const bool may_sweep = axes.size() == 1 || copies_rows_of_groups(problem);
                 const int block = n["row_block"];
                 const bool blocks = !outside && n["flattened_rows"] == 0 && n["prefetch_distance"] == 0 &&
                                     n["copied_planes"] == 0 && n["prefetch_output"] == 0 && n["partial_sums"] == 1 &&
@@ -142,35 +132,30 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
                 !is_dot(problem, n["dot_width"], joined)) {
                 return false;
             }
-            if (n["interleaved_groups"] > 0) {
-                DirectSchedule s;
-                s.lanes = n["lanes"];
-                s.vectors = n["vectors"];
-                s.tile = ChannelLanes{n["pixels"], 1, false, n["interleaved_groups"]};
-                s.dot_width = n["dot_width"];
-                s.partial_sums = n["partial_sums"];
-                s.panels_of_groups = n["panels_of_groups"] != 0;
-                s.panels_outside = n["panels_outside"] != 0;
-                s.tiles_outside = n["tiles_outside"] != 0;
-                return !flat && !joined && n["prefetch_distance"] == 0 && n["copied_planes"] == 0 &&
-                       n["row_block"] == 0 && n["transposed_x"] == 0 && n["prefetch_panels"] == 0 &&
-                       n["prefetch_output"] == 0 && n["chunk"] == chunk && can_interleave_groups(problem, s) &&
-                       fits_registers(n, n["rows"], 1, target);
-            }
-            if (n["lanes"] > most_lanes || n["prefetch_distance"] > 0 || n["copied_planes"] != 0 ||
-                n["row_block"] > 0 ||
-                (flat && (!flattens_tiles || n["rows"] > 1 || n["chunk"] > 0 || n["prefetch_panels"] != 0 ||
-                          n["tiles_outside"] != 0 || n["prefetch_output"] != 0))) {
+            if (n["prefetch_distance"] > 0 || n["copied_planes"] != 0 || n["row_block"] > 0) {
                 return false;
             }
             DirectSchedule panels;
             panels.lanes = n["lanes"];
             panels.vectors = n["vectors"];
+            panels.tile = ChannelLanes{n["pixels"], 1, false, std::max(n["interleaved_groups"], 1)};
             panels.unroll = n["unroll"];
             panels.dot_width = n["dot_width"];
             panels.panels_outside = n["panels_outside"] != 0;
             panels.rows = n["rows"];
             panels.panels_of_groups = n["panels_of_groups"] != 0;
+            panels.partial_sums = n["partial_sums"];
+            panels.tiles_outside = n["tiles_outside"] != 0;
+            if (n["interleaved_groups"] > 0) {
+                return !flat && !joined && n["transposed_x"] == 0 && n["prefetch_panels"] == 0 &&
+                       n["prefetch_output"] == 0 && n["chunk"] == chunk && can_interleave_groups(problem, panels) &&
+                       fits_registers(n, n["rows"], 1, target);
+            }
+            if (n["lanes"] > most_lanes ||
+                (flat && (!flattens_tiles || n["rows"] > 1 || n["chunk"] > 0 || n["prefetch_panels"] != 0 ||
+                          n["tiles_outside"] != 0 || n["prefetch_output"] != 0))) {
+                return false;
+            }
             if ((n["prefetch_output"] != 0 && !can_prefetch_output(problem, panels)) ||
                 (n["prefetch_panels"] != 0 && !can_prefetch_panels(problem, panels)) ||
                 (n["tiles_outside"] != 0 && !can_put_tiles_outside(problem, panels))) {
@@ -178,7 +163,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
             }
             // Halide does not see that a fourth vector's bytes lie side by side.
             return (n["panels_outside"] != 0 || n["chunk"] == (flat ? 0 : chunk)) &&  // which means nothing then
-                   fits_registers(n, n["rows"], n["partial_sums"], target) && gathers(n) &&
+                   fits_registers(n, n["rows"], n["partial_sums"], target) && gathers_few(problem, panels) &&
                    (n["partial_sums"] == 1 || n["dot_width"] == 1) && (n["dot_width"] < 4 || n["vectors"] < 4) &&
                    stays_in_group(n, n["lanes"] * n["vectors"]) && (n["transposed_x"] == 0 || n["dot_width"] == 1);
         }};

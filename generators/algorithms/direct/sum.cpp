@@ -4,6 +4,7 @@
 
 #include "algorithms/direct/direct.h"
 #include "algorithms/f16_accumulate/f16_accumulate.h"
+#include "axes/interleaved_groups.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
 #include "lowering/gpu_module.h"
@@ -287,7 +288,7 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Dir
     const std::vector<Expr> position = input_at(s, problem, packed, step, taps);
     std::vector<Expr> from(at.begin(), at.end());
     if (s.interleaved_groups) {
-        from[0] = s.c / packed.panel * packed.panel + packed.column_of(s.c % packed.panel);
+        from[0] = column_of_channel(s.c, packed.panel, packed.interleaved_groups);
     }
     for (size_t a = 0; a < s.axes.size(); a++) {
         if (!s.flattened_rows || a > 1) {

@@ -5,6 +5,7 @@
 #include "algorithms/winograd/transforms/cook_toom.h"
 #include "algorithms/winograd/transforms/exact.h"
 #include "algorithms/winograd/winograd.h"
+#include "axes/interleaved_groups.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "moves/transpose_block.h"
@@ -312,15 +313,11 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
 }
 
 Halide::Expr WinogradShape::channel_of(const Halide::Expr &column) const {
-    const int of_group = panel / interleaved;
-    return interleaved == 1 ? column
-                            : column / panel * panel + column % interleaved * of_group + column % panel / interleaved;
+    return channel_of_column(column, panel, interleaved);
 }
 
 Halide::Expr WinogradShape::column_of(const Halide::Expr &channel) const {
-    const int of_group = panel / interleaved;
-    return interleaved == 1 ? channel
-                            : channel / panel * panel + channel % of_group * interleaved + channel % panel / of_group;
+    return column_of_channel(channel, panel, interleaved);
 }
 
 // Tiles that are smaller on the innermost axis alone come first, then whole ones, then those smaller on the next axis

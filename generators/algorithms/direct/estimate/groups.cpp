@@ -59,10 +59,6 @@ double interleaved_groups_cycles(const Problem &problem, const std::vector<AxisM
 double group_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                          const TargetModel &target) {
     constexpr double cycles_of_vector = 3;
-    if (s.interleaved_groups() > 1) {
-        return interleaved_groups_cycles(problem, axes, s, target) * s.lanes /
-               static_cast<double>(problem.y_elements());
-    }
     if (!reads_few_of_pixels(problem, target) || s.rows == 1 || !axes[1].reads_outside()) {
         return 0;
     }
