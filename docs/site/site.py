@@ -40,6 +40,8 @@ def page_of(path):
     """Where a document of the checkout stands in the site; None for a file that is no page."""
     if path == ROOT / "README.md":
         return "index.md"
+    if path.suffix == ".md" and path.parent == ROOT / "docs/speed":
+        return f"speed/{path.name}"
     return path.name if path.suffix == ".md" and path.parent in (ROOT, ROOT / "docs") else None
 
 
@@ -63,8 +65,10 @@ def source_page(path):
     return name
 
 
-def with_links(text, folder):
+def with_links(text, document):
     """A document's links as the site's: to pages, to pages of source files, to pictures that are copied."""
+    folder = document.parent
+    page_folder = os.path.dirname(page_of(document)) or "."
 
     def replaced(match):
         target = match[2]
@@ -78,7 +82,7 @@ def with_links(text, folder):
             name = path.name
         else:
             name = page_of(path) or source_page(path)
-        return f"{match[1]}{name}{match[3] or ''}{match[4]}"
+        return f"{match[1]}{os.path.relpath(name, page_folder)}{match[3] or ''}{match[4]}"
 
     # Code is left alone.
     parts = re.split(r"(^```.*?^```$|`[^`\n]+`)", text, flags=re.MULTILINE | re.DOTALL)
@@ -87,8 +91,9 @@ def with_links(text, folder):
 
 def write_documents():
     documents = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY_NOTICES.md")]
-    for path in [*documents, *sorted((ROOT / "docs").glob("*.md"))]:
-        (PAGES / page_of(path)).write_text(with_links(path.read_text(), path.parent))
+    (PAGES / "speed").mkdir()
+    for path in [*documents, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/speed").glob("*.md"))]:
+        (PAGES / page_of(path)).write_text(with_links(path.read_text(), path))
     for name in ("kiln.css", "worker.js"):
         shutil.copy(HERE / name, PAGES)
 

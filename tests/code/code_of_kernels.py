@@ -94,7 +94,7 @@ def main():
     parser.add_argument("--kiln", default=str(ROOT / "build/bin/kiln"), help="the command that compiles")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="J", help="kernels compiled at once")
     parser.add_argument("--json", metavar="FILE", help="write each kernel's numbers there, a line of JSON each")
-    parser.add_argument("--table", metavar="FILE", help="write the table there, in Markdown: where it has marks for it, as docs/SPEED.md, between them")
+    parser.add_argument("--table", metavar="FILE", help="write the table there, in Markdown: where it has marks for it, as docs/speed/code.md, between them")
     options = parser.parse_args()
     processors = [name for name in targets.all_targets(options.kiln) if not targets.is_gpu(name)]
     reasons, rows, bad = accepted(), [], 0
