@@ -114,6 +114,28 @@ Patches make_channels_of_taps(Problem &p) {
     return patches;
 }
 
+// Whether each image is one patch, all of which its one output reads.
+bool has_images_as_patches(const Problem &p) {
+    bool is_whole = can_be_simplified(p) && !p.traits().transposed && p.groups == 1 && p.in_points() > 1;
+    for (int axis = 0; axis < p.rank; axis++) {
+        is_whole = is_whole && p.out[axis] == 1 && p.pad_begin[axis] == 0 && p.dilation[axis] == 1 &&
+                   p.kernel[axis] == p.in[axis];
+    }
+    return is_whole;
+}
+
+// Makes all taps channels: what is left are positions, as many as there are images.
+Patches make_channels_of_images(Problem &p) {
+    Patches patches = {1, p.x_layout == Layout::ncx, {p.kernel.begin(), p.kernel.begin() + p.rank}};
+    for (int axis = 0; axis < p.rank; axis++) {
+        patches.taps *= p.kernel[axis];
+        p.in[axis] = p.kernel[axis] = p.stride[axis] = 1;
+        p.pad_end[axis] = 0;
+    }
+    p.in_channels *= patches.taps;
+    return patches;
+}
+
 // A ConvTranspose of a single input has each of its taps in an output of its own, whatever the stride: as many phases
 // of one tap, where a lesser stride's sums would have them all and read but one.
 void spread_single_inputs(Problem &p) {
@@ -122,6 +144,18 @@ void spread_single_inputs(Problem &p) {
         if (p.in[axis] == 1 && is_whole) {
             p.stride[axis] = p.kernel[axis];
         }
+    }
+}
+
+// Channels of single positions lie the same in either layout: x and y have the same, of both channels-last.
+void give_single_positions_layouts(Problem &p) {
+    const bool one_of_x = p.in_points() == 1, one_of_y = p.out_points() == 1;
+    if (one_of_x && one_of_y) {
+        p.x_layout = p.y_layout = Layout::nxc;
+    } else if (one_of_x) {
+        p.x_layout = p.y_layout;
+    } else if (one_of_y) {
+        p.y_layout = p.x_layout;
     }
 }
 
@@ -171,16 +205,19 @@ Simplification simplification_of(const Problem &given) {
     if (p.traits().transposed) {
         spread_single_inputs(p);
     }
-    const bool patches = has_patches(p);
-    if (patches) {
-        result.of_weights = p;
+    result.of_weights = p;
+    const bool has_images = has_images_as_patches(p), has_taps = !has_images && has_patches(p);
+    if (has_images) {
+        result.patches = make_channels_of_images(p);
+    } else if (has_taps) {
         result.patches = make_channels_of_taps(p);
     }
+    give_single_positions_layouts(p);
     fold_pointwise_axes(p);
     if (p.in_channels == 1 && p.out_channels == 1) {  // positions are lanes then
         p.x_layout = p.y_layout = Layout::ncx;
     }
-    if (!patches) {
+    if (!has_images && !has_taps) {
         result.of_weights = p;
     }
     return result;

@@ -14,9 +14,11 @@ namespace kiln {
 // axes, those of stride 1), with the pointwise axes (kernel 1, stride 1, no padding) at the end made one, and with the
 // batch folded in where channels are innermost. The taps of an innermost axis of patches, which share nothing and leave
 // out nothing, are channels there; so are those of planes of 8 or 16 bits, where there are no fewer than channels,
-// which become an axis outside all others. What has one channel, in x and in y, lies channels first. A ConvTranspose of
-// a single input has strides by which no two taps meet. Where the batch alone is left to run time, the problem is that
-// of one image, and where the image's sizes are, that of its largest part (image_parts()), if there are any.
+// which become an axis outside all others; and so are all taps, where each image is one patch. What has one position
+// lies as its other tensor does, where both have one channels last; what has one channel, in x and in y, lies channels
+// first. A ConvTranspose of a single input has strides by which no two taps meet. Where the batch alone is left to run
+// time, the problem is that of one image, and where the image's sizes are, that of its largest part (image_parts()), if
+// there are any.
 Problem simplify_problem(const Problem &problem);
 
 // The same, with what packing the given problem's weights for it takes.

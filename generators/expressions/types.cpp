@@ -1,6 +1,7 @@
 // Halide's types of a problem's tensors and of the sums between them.
 #include "expressions/types.h"
 
+#include "expressions/points.h"
 #include "expressions/vars.h"
 
 namespace kiln {
@@ -124,7 +125,18 @@ std::vector<Halide::Expr> before_patches(const std::vector<Halide::Expr> &at, co
     if (patches.taps == 1) {
         return at;
     }
-    const Halide::Expr channels = Halide::Internal::simplify(sizes.in_channels / static_cast<int>(patches.taps));
+    const int taps = static_cast<int>(patches.taps);
+    const Halide::Expr channels = Halide::Internal::simplify(sizes.in_channels / taps);
+    if (!patches.image.empty()) {
+        std::vector<Halide::Expr> kernel;  // the innermost axis first
+        for (size_t a = patches.image.size(); a-- > 0;) {
+            kernel.emplace_back(static_cast<int>(patches.image[a]));
+        }
+        const std::vector<Halide::Expr> tap = coordinates(patches.of_planes ? at[1] % taps : at[1] / channels, kernel);
+        std::vector<Halide::Expr> of_image = {at[0], patches.of_planes ? at[1] / taps : at[1] % channels};
+        of_image.insert(of_image.end(), tap.rbegin(), tap.rend());
+        return of_image;
+    }
     std::vector<Halide::Expr> result = {at[0], patches.of_planes ? at[2] : at[1] % channels};
     result.insert(result.end(), at.begin() + (patches.of_planes ? 3 : 2), at.end());
     result.resize(dimensions, 0);  // axes that were folded have one tap

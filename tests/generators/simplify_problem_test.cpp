@@ -57,6 +57,33 @@ TEST(SimplifyProblem, makes_taps_of_patches_channels) {
               "conv3d-f16-n2-c4-i3x32x10-m8-o1x8x10-k3x4x1-s1x4x1-d1x1x1-p0x0x0,0x0x0-g1-nxc,ncx");
 }
 
+TEST(SimplifyProblem, makes_taps_of_images_channels) {
+    // One of each image, so that images are positions of one row.
+    const char *images = "conv2d-f32-n9-c256-i7x5-m64-o1x1-k7x5-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx-bias";
+    EXPECT_EQ(simplified_text(images), "conv1d-f32-n1-c8960-i9-m64-o9-k1-s1-d1-p0,0-g1-nxc,nxc-bias");
+    const Patches patches = simplification_of(parsed(images)).patches;
+    EXPECT_EQ(patches.image, (std::vector<int64_t>{7, 5}));
+    EXPECT_TRUE(patches.of_planes);
+    EXPECT_EQ(simplification_of(parsed(images)).of_weights.kernel[0], 7);
+    EXPECT_FALSE(simplification_of(parsed("conv2d-f32-n9-c256-i7x5-m64-o1x1-k7x5-s1x1-d1x1-p0x0,0x0-g1-nxc,nxc"))
+                     .patches.of_planes);
+    // Not of groups, of a part of the image, or with padding, nor dilated.
+    for (const char *text :
+         {"conv1d-f32-n2-c8-i5-m8-o1-k5-s1-d1-p0,0-g2-ncx,ncx", "conv1d-f32-n2-c8-i6-m8-o1-k5-s1-d1-p0,~1-g1-ncx,ncx",
+          "conv1d-f32-n2-c8-i5-m8-o1-k6-s1-d1-p1,0-g1-ncx,ncx", "conv1d-f32-n2-c8-i5-m8-o1-k3-s1-d2-p0,0-g1-ncx,ncx"}) {
+        EXPECT_TRUE(simplification_of(parsed(text)).patches.image.empty()) << text;
+    }
+}
+
+TEST(SimplifyProblem, single_positions_lie_channels_last) {
+    EXPECT_EQ(simplified_text("conv2d-f32-n32-c480-i1x1-m20-o1x1-k1x1-s1x1-d1x1-p0x0,0x0-g1-ncx,ncx"),
+              "conv1d-f32-n1-c480-i32-m20-o32-k1-s1-d1-p0,0-g1-nxc,nxc");
+    // One of x or of y alone lies as the other tensor does.
+    EXPECT_EQ(simplify_problem(parsed("convtranspose1d-f32-n4-c8-i1-m8-o5-k5-s1-d1-p0,0-g1-ncx,nxc")).x_layout,
+              Layout::nxc);
+    EXPECT_EQ(simplify_problem(parsed("conv1d-f32-n4-c8-i6-m8-o1-k5-s1-d1-p0,~1-g1-ncx,nxc")).y_layout, Layout::ncx);
+}
+
 TEST(SimplifyProblem, one_channel_is_a_plane) {
     EXPECT_EQ(simplified_text("conv1d-u8.s8.u8-n1-c1-i32-m1-o30-k3-s1-d1-p0,0-g1-xz3-yz0-nxc,nxc"),
               "conv1d-u8.s8.u8-n1-c1-i32-m1-o30-k3-s1-d1-p0,0-g1-xz3-yz0-ncx,ncx");
