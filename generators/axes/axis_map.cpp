@@ -130,6 +130,19 @@ AxisMap::Range AxisMap::reads_clamped() const {
     return inside.first <= inside.last ? inside : Range{0, in - 1};
 }
 
+bool AxisMap::has_outputs_of_padding() const {
+    int covered = 0;                                 // outputs from the first on that some tap reads x for
+    for (int k = 0; k < taps && phases == 1; k++) {  // whose first such outputs follow each other
+        const int j = tap_step > 0 ? taps - 1 - k : k, first = j * tap_step - pad_;
+        const int begin = std::max(0, ceil_div(-first, stride)), end = floor_div(in - 1 - first, stride) + 1;
+        if (begin > covered) {
+            return covered < phase_extent;
+        }
+        covered = std::max(covered, end);
+    }
+    return phases == 1 && covered < phase_extent;
+}
+
 AxisMap::TapCount AxisMap::count_taps() const {
     TapCount count;
     for (int phase = 0; phase < phases; phase++) {
@@ -199,7 +212,7 @@ bool has_one_phase(const std::vector<AxisMap> &axes) {
 }
 
 bool may_skip_padding(const std::vector<AxisMap> &axes, size_t a) {
-    return a > 0 && axes[a].taps > 1 && axes[a].reads_outside();
+    return a > 0 && axes[a].taps > 1 && axes[a].reads_outside() && !axes[a].has_outputs_of_padding();
 }
 
 bool phases_are_whole(const std::vector<AxisMap> &axes) {

@@ -42,6 +42,8 @@ struct AxisMap {
     Range reads_inside() const;  // what of reads() is there; first > last if nothing is
     // The same or, if nothing is, all positions: where what is skipped is read ahead of its condition.
     Range reads_clamped() const;
+    // Whether some output of the only phase there is has no tap that reads x.
+    bool has_outputs_of_padding() const;
     // How many taps the sums of all outputs have, of as many as make phases whole, and how many of them read what is
     // there.
     struct TapCount {
@@ -85,8 +87,8 @@ int64_t taps_of_phase(const std::vector<AxisMap> &axes);
 bool has_one_phase(const std::vector<AxisMap> &axes);
 
 // Whether sums may leave out the taps that read padding on axis `a`, rather than add up zeros. Not on the innermost
-// one, whose positions share registers. Nor where there is a single tap: the condition is on the output's position
-// alone then, which bounds what is read, and the sums, otherwise than they are stated.
+// one, whose positions share registers. Nor where there is a single tap, or some output has none inside: a condition on
+// the output's position alone then bounds what is read, and the sums, otherwise than they are stated.
 bool may_skip_padding(const std::vector<AxisMap> &axes, size_t a);
 
 // Whether every phase of every axis has as many outputs, so that y can be seen as (q, phase).

@@ -19,6 +19,7 @@
 #include "algorithms/empty/empty.h"
 #include "algorithms/estimates.h"
 #include "algorithms/f16_accumulate/f16_accumulate.h"
+#include "algorithms/gemm/gemm.h"
 #include "algorithms/inner_product/inner_product.h"
 #include "algorithms/kn2row/kn2row.h"
 #include "algorithms/schedule_text.h"
@@ -253,6 +254,28 @@ struct Strassen {
                              const Halide::Func &w) {
         return Direct::pack(strassen_products(problem, schedule), schedule.direct(), sizes,
                             strassen_weights(problem, w));
+    }
+};
+
+struct Gemm {
+    using Schedule = GemmSchedule;
+    static constexpr auto space = gemm_space;
+    static constexpr auto default_schedule = default_gemm_schedule;
+    static Extents output_phases(const Problem &problem, const Schedule &, const Sizes &) { return one_phase(problem); }
+    static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
+                              const TargetModel &target) {
+        GemmStages stages = gemm(problem, schedule, operands, target);
+        schedule_gemm(stages, problem, schedule, operands.packed);
+        return stages.y;
+    }
+    static constexpr auto shared_prefetches = shared_gemm_prefetches;
+    static Extents packed_extents(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {
+        return Direct::packed_extents(gemm_products(problem, schedule), schedule.direct(), sizes);
+    }
+    static Halide::Func pack(const Problem &problem, const Schedule &schedule, const Sizes &sizes,
+                             const Halide::Func &w) {
+        return Direct::pack(gemm_products(problem, schedule), schedule.direct(), sizes,
+                            gemm_weights(problem, schedule, w));
     }
 };
 

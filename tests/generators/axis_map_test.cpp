@@ -109,6 +109,24 @@ TEST(AxisMap, counts_taps_inside) {
     }
 }
 
+TEST(AxisMap, knows_whether_an_output_reads_padding_alone) {
+    std::mt19937 random(7);
+    int found = 0;
+    for (int round = 0; round < 500; round++) {
+        const AxisMap map = axis_maps(random_axis(random))[0];
+        bool is_alone = false;
+        for (int o = 0; o < map.phase_extent && map.phases == 1; o++) {
+            const Products products = mapped(map, o);
+            is_alone = is_alone || std::none_of(products.begin(), products.end(), [&map](const auto &product) {
+                           return product.first >= 0 && product.first < map.in;
+                       });
+        }
+        ASSERT_EQ(map.has_outputs_of_padding(), is_alone) << "round " << round;
+        found += is_alone ? 1 : 0;
+    }
+    EXPECT_GT(found, 50);
+}
+
 TEST(AxisMap, knows_whether_a_phase_has_no_tap) {
     std::mt19937 random(4);
     int with_empty_phases = 0;

@@ -121,6 +121,44 @@ TEST(Decision, takes_strassen_where_it_pays) {
     EXPECT_EQ(default_decision(parsed("conv1d-f32" + large), find_target("arm-64-linux")).algorithm, "direct");
 }
 
+TEST(Decision, takes_gemm_for_deep_sums) {
+    const auto of = [](int in, int positions, const char *rest) {
+        return "conv1d-f32-n1-c" + std::to_string(in) + "-i" + std::to_string(positions) + "-m256-o" +
+               std::to_string(positions) + "-k1-s1-d1-p0,0-g1-" + rest;
+    };
+    const std::pair<std::string, bool> cases[] = {{of(8192, 49, "nxc,nxc"), true},
+                                                  {of(8192, 49, "nxc,nxc-strict"), true},
+                                                  {of(2048, 49, "ncx,ncx"), true},    // which would be transposed
+                                                  {of(2048, 49, "nxc,nxc"), false},   // panels stay in the second cache
+                                                  {of(8192, 4, "nxc,nxc"), false},    // few positions use a weight
+                                                  {of(8191, 49, "nxc,nxc"), false}};  // a prime has no blocks
+    for (const char *name : {"x86-64-avx2", "x86-64-zen4", "x86-64-sapphire-rapids", "arm-64-linux"}) {
+        const TargetModel &target = find_target(name);
+        for (const auto &[text, takes] : cases) {
+            const bool is_gemm = default_decision(parsed(text), target).algorithm == "gemm";
+            EXPECT_EQ(is_gemm, takes && !target.lane_indexed_fma) << text << " on " << name;
+        }
+    }
+}
+
+TEST(Decision, refuses_gemm_schedules_that_do_not_fit) {
+    const auto check = [](const char *text, const char *schedule) {
+        return error_of([&] { check_decision(parsed(text), {"gemm", schedule}, algorithm_revision("gemm")); });
+    };
+    const char *row = "conv1d-f32-n1-c64-i20-m96-o20-k1-s1-d1-p0,0-g1-nxc,nxc";
+    EXPECT_EQ(check(row, "lanes:16;vectors:2;pixels:5;unroll:4;block:32;panels:2;tiles:2;parallel:0"), "");
+    EXPECT_EQ(check(row, "lanes:16;vectors:2;pixels:5;unroll:4;block:24;panels:2;tiles:2;parallel:0"),
+              "schedule: blocks of 24 channels do not divide 64");
+    EXPECT_EQ(check(row, "lanes:16;vectors:2;pixels:5;unroll:5;block:32;panels:2;tiles:2;parallel:0"),
+              "schedule: 5 steps do not divide a block of 32");
+    EXPECT_EQ(check("conv2d-f32-n1-c64-i9x9-m96-o5x5-k1x1-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc",
+                    "lanes:16;vectors:2;pixels:5;unroll:4;block:32;panels:2;tiles:2;parallel:0"),
+              "schedule: an image of several axes is in 3 parts, where it must be whole");
+    EXPECT_EQ(check("conv1d-f32-n1-c64-i20-m96-o20-k1-s1-d1-p0,0-g1-ncx,ncx",
+                    "lanes:16;vectors:2;pixels:5;unroll:4;block:32;panels:2;tiles:2;parallel:0"),
+              "schedule: parts of 64 channels do not divide 96 of channels-first y");
+}
+
 TEST(Decision, takes_kn2row_for_few_output_channels) {
     const std::string image = "-n1-c64-i96x96-m2-o96x96-k9x9-s1x1-d1x1-p4x4,4x4-g1-ncx,ncx-bias";
     const std::pair<std::string, const char *> cases[] = {

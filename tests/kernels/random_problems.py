@@ -98,7 +98,7 @@ class RandomProblems(unittest.TestCase):
         self.verify(texts, {"problem": "*", "draw": SEED})
         if ON_GPU:
             return
-        for algorithm in ("winograd", "strassen", "kn2row", "inner_product"):
+        for algorithm in ("winograd", "strassen", "gemm", "kn2row", "inner_product"):
             rows = self.verify(texts, {"problem": "*", "algorithm": algorithm})
             if len(texts) >= 30 and algorithm == "winograd":
                 self.assertTrue(any(row["algorithm"] == algorithm for row in rows), "no problem that it applies to")

@@ -29,7 +29,7 @@ def conv(image, layout, batch=1, groups=1):
             f"{layout},{layout}-bias-relu")
 
 
-REVISIONS = {"winograd": 4, "polyphase": 1, "strassen": 1}
+REVISIONS = {"winograd": 4, "polyphase": 1, "strassen": 1, "gemm": 1}
 # Problem, algorithm and schedule.
 KERNELS = {
     "rows": (conv("27x48", "ncx"), *winograd(rows=1)),
@@ -53,6 +53,8 @@ KERNELS = {
     # Of more panels, phases and rows together than there may be pieces.
     "strassen_tall": ("convtranspose2d-f32-n1-c512-i28x28-m128-o56x56-k2x2-s2x2-d1x1-p0x0,0x0-g1-nxc,nxc", "strassen",
                       "lanes:8;vectors:1;pixels:2;rows:1;unroll:4;chunk:10;parallel:1"),
+    "gemm": ("conv1d-f32-n1-c2048-i196-m256-o196-k1-s1-d1-p0,0-g1-nxc,nxc-bias", "gemm",
+             "lanes:8;vectors:2;pixels:5;unroll:4;block:256;panels:16;tiles:20;parallel:1"),
 }
 
 

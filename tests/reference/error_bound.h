@@ -51,6 +51,7 @@ inline constexpr AlgorithmError algorithm_errors[] = {
     {"inner_product", [](const Problem &) { return 1.0; }, Mixed::none},
     {"kn2row", [](const Problem &) { return 1.0; }, Mixed::none},
     {"direct", [](const Problem &) { return 1.0; }, Mixed::none},
+    {"gemm", [](const Problem &) { return 1.0; }, Mixed::none},
     {"amx", [](const Problem &) { return 1.0; }, Mixed::none},
     {"f16_accumulate", half_growth, Mixed::none},
     {"polyphase", [](const Problem &) { return 1.0; }, Mixed::none},
