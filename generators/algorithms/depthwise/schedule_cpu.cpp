@@ -3,6 +3,7 @@
 
 #include "algorithms/depthwise/depthwise.h"
 #include "expressions/arithmetic.h"
+#include "moves/image_copy.h"
 #include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 #include "moves/tile_sum.h"
@@ -224,7 +225,7 @@ void schedule_merged(DepthwiseStages &s, const Problem &problem, const Depthwise
 // The copy of x, ahead of everything else or, along rows, a plane at a time, which stays in a cache.
 void schedule_copy(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule) {
     const size_t rank = s.axes.size();
-    const auto channels = static_cast<int>(problem.out_channels), batch = static_cast<int>(problem.batch);
+    const auto channels = static_cast<int>(problem.out_channels);
     const std::vector<Var> at = s.padded.args();
     const int lanes = schedule.lanes;
     // Along rows in whole vectors, and as far as the last of those reads that are gathered.
@@ -248,7 +249,8 @@ void schedule_copy(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
                                     TailStrategy::GuardWithIf);
         return;
     }
-    s.padded.compute_root().bound(at[0], 0, channels).bound(at[rank + 1], 0, batch);
+    compute_ahead(s.padded, at[rank + 1], problem.batch, s.y, s.n);
+    s.padded.bound(at[0], 0, channels);
     if (s.outputs_of_group > 1) {  // vectors of input channels, interleaved with themselves
         const Var copy("copy");
         const int groups = channels / s.outputs_of_group, group_lanes = lanes_within(groups, lanes);
@@ -257,8 +259,8 @@ void schedule_copy(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     } else {
         s.padded.vectorize(at[0], lanes, channels % lanes == 0 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     }
-    if (schedule.parallel) {
-        s.padded.parallel(at[batch > 1 ? rank + 1 : rank]);
+    if (schedule.parallel && problem.batch == 1) {
+        s.padded.parallel(at[rank]);
     }
 }
 

@@ -274,7 +274,9 @@ ProductLoops schedule_product(DirectStages &s, const Problem &problem, const Dir
         // of what meets there does not.
         s.product.never_partition_all();
     }
-    if (schedule.parallel && sweep.is_one_shared) {
+    if (s.picks_from_product() && problem.batch > 1) {
+        // It is computed of an image at a time, and images are what threads share.
+    } else if (schedule.parallel && sweep.is_one_shared) {
         s.product.parallel(sweep.shared.front().var);
     } else if (schedule.parallel) {
         share_loops(s.product, sweep.shared, pieces_worth(problem.flops()));
@@ -310,7 +312,10 @@ bool shares_panels_with_image(const Problem &problem, const std::vector<AxisMap>
 
 void bound_product(const DirectStages &s, const Problem &problem, int channels) {
     Func product = s.product;
-    product.bound(s.c, 0, channels).bound(s.n, 0, static_cast<int>(problem.batch));
+    product.bound(s.c, 0, channels);
+    if (!s.picks_from_product() || problem.batch == 1) {
+        product.bound(s.n, 0, static_cast<int>(problem.batch));
+    }
     if (s.splits_groups) {
         product.bound(s.g, 0, static_cast<int>(problem.groups));
     }

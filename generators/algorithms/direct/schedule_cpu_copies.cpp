@@ -6,6 +6,7 @@
 #include "algorithms/direct/schedule_cpu.h"
 #include "expressions/arithmetic.h"
 #include "lowering/amx/matrix_tiles.h"
+#include "moves/image_copy.h"
 #include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
 #include "moves/transpose_block.h"
@@ -86,18 +87,19 @@ void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
 void schedule_transposed_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     auto &[copy, block] = *s.transposed_input;
     const std::vector<Var> at = copy.args();
-    const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
-    copy.compute_root().bound(at[0], 0, channels).bound(at.back(), 0, batch);
+    const int channels = static_cast<int>(problem.in_channels);
+    compute_ahead(copy, at.back(), problem.batch, s.y, s.n);
+    copy.bound(at[0], 0, channels);
     for (size_t a = 0; a < s.axes.size(); a++) {
         copy.bound(at[a + 1], 0, s.axes[a].in);
     }
     const int wide = lanes_within(channels, 16), narrow = lanes_within(s.axes[0].in, 16);
     const Var blocks("blocks");
     schedule_transpose(copy, block, at[0], at[1], wide, narrow, Var("block"), blocks, TailStrategy::ShiftInwards);
-    if (schedule.parallel && batch == 1 && s.axes.size() == 1) {
+    if (schedule.parallel && problem.batch == 1 && s.axes.size() == 1) {
         share_loops(copy, {{blocks, ceil_div(s.axes[0].in, narrow)}});
-    } else if (schedule.parallel) {
-        copy.parallel(at[batch > 1 ? at.size() - 1 : at.size() - 2]);
+    } else if (schedule.parallel && problem.batch == 1) {
+        copy.parallel(at[at.size() - 2]);
     }
 }
 
@@ -195,7 +197,7 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
     Func copy = s.padded_input->stored;
     const std::vector<Var> at = s.padded_input->padded.args();
     const bool by_remainder = s.padded_input->is_separated;
-    copy.compute_root();
+    compute_ahead(copy, at[rank + 1], problem.batch, s.y, s.n);
     int rows = 1;
     for (size_t a = by_remainder ? 1 : 0; a < rank; a++) {
         AxisMap::Range range = s.axes[a].reads();
@@ -207,7 +209,6 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
         const int beyond = a == 0 ? joined_beyond(problem, schedule) : 0;
         copy.bound(at[a + 1], range.first * width, rows * width + beyond);
     }
-    copy.bound(at[rank + 1], 0, static_cast<int>(problem.batch));
     const int lanes = copied_lanes(copy, schedule);
     if (s.padded_input->in_planes) {
         store_in_planes(copy);
@@ -220,13 +221,11 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
     } else {
         vectorize_channels(copy, at[0], s.input_channels, lanes);
     }
-    if (schedule.parallel && (rank > 1 || problem.batch > 1 || !flat)) {
-        const auto images = static_cast<int>(problem.batch);
-        share_loops(copy, {problem.batch > 1                        ? SharedLoop{at[rank + 1], images}
-                           : rank == 1 && s.padded_input->in_planes ? SharedLoop{at[0], s.input_channels}
-                                                                    : SharedLoop{at[rank], rows}});
+    if (schedule.parallel && problem.batch == 1 && (rank > 1 || !flat)) {
+        share_loops(copy, {rank == 1 && s.padded_input->in_planes ? SharedLoop{at[0], s.input_channels}
+                                                                  : SharedLoop{at[rank], rows}});
         for (int k = 0; k < copy.num_update_definitions(); k++) {
-            copy.update(k).parallel(problem.batch > 1 ? at[rank + 1] : rank == 1 ? at[0] : at[rank]);
+            copy.update(k).parallel(rank == 1 ? at[0] : at[rank]);
         }
     }
 }
@@ -256,7 +255,7 @@ void interleave_rows(const DirectStages &s, const Problem &problem, const Direct
     const Var product = at[0], step = at[s.axes.size() + 1];
     Halide::Stage update = interleaved.update(k);
     if (problem.x_layout == Layout::nxc) {
-        interleave_pixels(update, rows, product, step, schedule.parallel);
+        interleave_pixels(update, rows, product, step, schedule.parallel && problem.batch == 1);
         return;
     }
     std::vector<VarOrRVar> order = {RVar(rows[0]), product};
@@ -272,8 +271,8 @@ void interleave_rows(const DirectStages &s, const Problem &problem, const Direct
     order.emplace_back(s.n);
     // No two lanes write the same element, which Halide cannot prove.
     update.reorder(order).allow_race_conditions().vectorize(RVar(rows[0])).unroll(product);
-    if (schedule.parallel) {
-        update.parallel(problem.batch > 1 ? VarOrRVar(s.n) : order[order.size() - 2]);
+    if (schedule.parallel && problem.batch == 1) {
+        update.parallel(order[order.size() - 2]);
     }
 }
 
@@ -283,10 +282,8 @@ void schedule_interleaved_input(DirectStages &s, const Problem &problem, const D
     auto &[interleaved, stride, rows] = *s.interleaved_input;
     const std::vector<Var> at = interleaved.args();
     const Var product = at[0], step = at[rank + 1];
-    interleaved.compute_root()
-        .bound(product, 0, schedule.dot_width)
-        .bound(step, 0, s.input_channels / schedule.dot_width);
-    interleaved.bound(s.n, 0, static_cast<int>(problem.batch));
+    compute_ahead(interleaved, s.n, problem.batch, s.y, s.n);
+    interleaved.bound(product, 0, schedule.dot_width).bound(step, 0, s.input_channels / schedule.dot_width);
     for (size_t a = 0; a < rank; a++) {
         AxisMap::Range range = s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_clamped();
         if (a == 0) {
@@ -316,8 +313,8 @@ void schedule_interleaved_input(DirectStages &s, const Problem &problem, const D
         interleaved.reorder(order);
     }
     interleaved.vectorize(bytes, vector_bytes, TailStrategy::GuardWithIf);
-    if (schedule.parallel) {
-        interleaved.parallel(problem.batch > 1 ? s.n : by_rows ? together : step);
+    if (schedule.parallel && problem.batch == 1) {
+        interleaved.parallel(by_rows ? together : step);
     }
     for (size_t k = 0; k < rows.size(); k++) {
         interleave_rows(s, problem, schedule, static_cast<int>(k), by_rows ? copied_together : 0);
@@ -330,8 +327,9 @@ void schedule_rows_of_groups(DirectStages &s, const Problem &problem, const Dire
     const PackedWeights packed = packed_weights(problem, schedule);
     auto &[copy, channels] = *s.rows_of_groups;
     const std::vector<Var> at = copy.args();
-    const auto groups = static_cast<int>(problem.groups), batch = static_cast<int>(problem.batch);
-    copy.compute_root().bound(s.g, 0, groups).bound(s.n, 0, batch);
+    const auto groups = static_cast<int>(problem.groups);
+    compute_ahead(copy, s.n, problem.batch, s.y, s.n);
+    copy.bound(s.g, 0, groups);
     for (size_t a = 0; a < rank; a++) {
         const AxisMap::Range range = a == 0 || s.pads[a] ? s.axes[a].reads() : s.axes[a].reads_clamped();
         const int extent = range.last - range.first + 1, width = a == 0 ? channels : 1;
@@ -346,8 +344,8 @@ void schedule_rows_of_groups(DirectStages &s, const Problem &problem, const Dire
     std::vector<VarOrRVar> order = {at[0], vector, group, position};
     order.insert(order.end(), at.begin() + 1, at.end());
     copy.reorder(order).vectorize(at[0]).unroll(vector).unroll(group);
-    if (schedule.parallel) {
-        share_loops(copy, {batch > 1 ? SharedLoop{s.n, batch} : SharedLoop{s.g, groups / together}});
+    if (schedule.parallel && problem.batch == 1) {
+        share_loops(copy, {{s.g, groups / together}});
     }
 }
 
@@ -385,10 +383,11 @@ void schedule_transposed_output(DirectStages &s, const Problem &problem, const D
     if (!schedule.parallel) {
         return;
     }
-    std::vector<SharedLoop> loops;
     if (problem.batch > 1) {
-        loops.push_back({s.n, static_cast<int>(problem.batch)});
+        s.y.parallel(s.n);
+        return;
     }
+    std::vector<SharedLoop> loops;
     for (size_t a = s.axes.size(); a-- > 1;) {
         loops.push_back({s.y.args()[a + 1], s.axes[a].out});
     }
@@ -428,7 +427,7 @@ void schedule_copies(DirectStages &s, const Problem &problem, const DirectSchedu
         copy_input(s, problem, schedule);
     }
     if (s.picks_from_product()) {
-        s.product.compute_root();
+        compute_ahead(s.product, s.n, problem.batch, s.y, s.n);
     }
     if (s.transposed_block) {
         schedule_transposed_output(s, problem, schedule);

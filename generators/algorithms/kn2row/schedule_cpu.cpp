@@ -5,6 +5,7 @@
 
 #include "algorithms/kn2row/kn2row.h"
 #include "expressions/arithmetic.h"
+#include "moves/image_copy.h"
 #include "moves/tail_strategy.h"
 #include "moves/transpose_block.h"
 
@@ -83,12 +84,13 @@ void schedule_shifted(Kn2rowStages &s, const Problem &problem, const Kn2rowSched
     schedule_row_sum(s.products, schedule.direct());
 }
 
-// All of x, once a run.
+// All of an image.
 void schedule_copied(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedule &schedule) {
     auto &[rows, block] = *s.copied;
     const std::vector<Var> at = rows.args();
-    const int channels = static_cast<int>(problem.in_channels), batch = static_cast<int>(problem.batch);
-    rows.compute_root().bound(at[0], 0, channels).bound(at.back(), 0, batch);
+    const int channels = static_cast<int>(problem.in_channels);
+    compute_ahead(rows, at.back(), problem.batch, s.y, s.n);
+    rows.bound(at[0], 0, channels);
     for (size_t a = 0; a < s.axes.size(); a++) {
         rows.bound(at[a + 1], 0, s.axes[a].in);
     }
@@ -103,8 +105,8 @@ void schedule_copied(Kn2rowStages &s, const Problem &problem, const Kn2rowSchedu
         rows.reorder(std::vector<VarOrRVar>(order.begin(), order.end()))
             .vectorize(at[1], schedule.lanes, TailStrategy::ShiftInwards);
     }
-    if (schedule.parallel && (batch > 1 || s.axes.size() > 1)) {
-        rows.parallel(at[batch > 1 ? at.size() - 1 : at.size() - 2]);
+    if (schedule.parallel && problem.batch == 1 && s.axes.size() > 1) {
+        rows.parallel(at[at.size() - 2]);
     }
 }
 
