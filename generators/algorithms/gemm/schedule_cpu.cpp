@@ -78,7 +78,7 @@ SharedPrefetches shared_gemm_prefetches(const Problem &problem, const GemmSchedu
 void schedule_gemm(GemmStages &s, const Problem &problem, const GemmSchedule &schedule, const Func &packed) {
     const Var part = schedule_parts(s, problem, schedule);
     const DirectSchedule direct = schedule.direct();
-    const Var tile(tile_loop), panel("panel"), vectors("vectors");
+    const Var tile(tile_loop), panel("panel");
     s.sums.compute_at(s.y, part);
     s.sums.bound_extent(s.c, schedule.panel() * schedule.panels);
     s.sums.bound_extent(s.p, schedule.tiles * schedule.pixels);
