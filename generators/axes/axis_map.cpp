@@ -131,16 +131,22 @@ AxisMap::Range AxisMap::reads_clamped() const {
 }
 
 bool AxisMap::has_outputs_of_padding() const {
-    int covered = 0;                                 // outputs from the first on that some tap reads x for
-    for (int k = 0; k < taps && phases == 1; k++) {  // whose first such outputs follow each other
+    if (phases > 1) {
+        return false;
+    }
+    int covered = 0;                  // outputs from the first on that some tap reads x for
+    for (int k = 0; k < taps; k++) {  // whose first such outputs follow each other
         const int j = tap_step > 0 ? taps - 1 - k : k, first = j * tap_step - pad_;
         const int begin = std::max(0, ceil_div(-first, stride)), end = floor_div(in - 1 - first, stride) + 1;
-        if (begin > covered) {
-            return covered < phase_extent;
-        }
-        covered = std::max(covered, end);
+        covered = begin <= covered ? std::max(covered, end) : covered;
     }
-    return phases == 1 && covered < phase_extent;
+    return covered < phase_extent;
+}
+
+bool AxisMap::has_one_tap_inside() const {
+    const Range range = reads();
+    return taps == 1 && !has_uneven_phases() && out % phases == 0 && range.first == 0 &&
+           range.last == (phase_extent - 1) * stride && range.last < in;
 }
 
 AxisMap::TapCount AxisMap::count_taps() const {

@@ -44,6 +44,8 @@ struct AxisMap {
     Range reads_clamped() const;
     // Whether some output of the only phase there is has no tap that reads x.
     bool has_outputs_of_padding() const;
+    // Whether all outputs meet one tap each, that of the input their position tells, as of products of matrices.
+    bool has_one_tap_inside() const;
     // How many taps the sums of all outputs have, of as many as make phases whole, and how many of them read what is
     // there.
     struct TapCount {

@@ -102,7 +102,7 @@ bool has_patches(const Problem &p) {
 // Makes the innermost axis' taps channels.
 Patches make_channels_of_taps(Problem &p) {
     const int axis = p.rank - 1;
-    const Patches patches = {p.kernel[axis], p.x_layout == Layout::ncx};
+    const Patches patches = {p.kernel[axis], p.x_layout == Layout::ncx, {}};
     p.in[axis] = p.out[axis];
     p.kernel[axis] = p.stride[axis] = 1;
     if (patches.of_planes) {
@@ -206,10 +206,9 @@ Simplification simplification_of(const Problem &given) {
         spread_single_inputs(p);
     }
     result.of_weights = p;
-    const bool has_images = has_images_as_patches(p), has_taps = !has_images && has_patches(p);
-    if (has_images) {
+    if (has_images_as_patches(p)) {
         result.patches = make_channels_of_images(p);
-    } else if (has_taps) {
+    } else if (has_patches(p)) {
         result.patches = make_channels_of_taps(p);
     }
     give_single_positions_layouts(p);
@@ -217,7 +216,7 @@ Simplification simplification_of(const Problem &given) {
     if (p.in_channels == 1 && p.out_channels == 1) {  // positions are lanes then
         p.x_layout = p.y_layout = Layout::ncx;
     }
-    if (!has_images && !has_taps) {
+    if (result.patches.taps == 1) {
         result.of_weights = p;
     }
     return result;

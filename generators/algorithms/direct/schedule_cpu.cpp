@@ -238,6 +238,11 @@ void split_chunks(DirectStages &s, const Problem &problem, const DirectSchedule 
                     count % size != 0 ? TailStrategy::GuardWithIf : TailStrategy::RoundUp);
 }
 
+// Whether y picks from a product that is computed of an image at a time, as of a batch, whose images threads share.
+bool is_product_of_image(const DirectStages &s, const Problem &problem) {
+    return s.picks_from_product() && problem.batch > 1;
+}
+
 // Splits the product into register tiles.
 ProductLoops schedule_product(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     const size_t rank = s.axes.size();
@@ -274,11 +279,10 @@ ProductLoops schedule_product(DirectStages &s, const Problem &problem, const Dir
         // of what meets there does not.
         s.product.never_partition_all();
     }
-    if (s.picks_from_product() && problem.batch > 1) {
-        // It is computed of an image at a time, and images are what threads share.
-    } else if (schedule.parallel && sweep.is_one_shared) {
+    const bool is_shared = schedule.parallel && !is_product_of_image(s, problem);
+    if (is_shared && sweep.is_one_shared) {
         s.product.parallel(sweep.shared.front().var);
-    } else if (schedule.parallel) {
+    } else if (is_shared) {
         share_loops(s.product, sweep.shared, pieces_worth(problem.flops()));
     }
     return {sweep.loops.front().var, rank > 1 ? rows : tile};
@@ -313,7 +317,7 @@ bool shares_panels_with_image(const Problem &problem, const std::vector<AxisMap>
 void bound_product(const DirectStages &s, const Problem &problem, int channels) {
     Func product = s.product;
     product.bound(s.c, 0, channels);
-    if (!s.picks_from_product() || problem.batch == 1) {
+    if (!is_product_of_image(s, problem)) {
         product.bound(s.n, 0, static_cast<int>(problem.batch));
     }
     if (s.splits_groups) {

@@ -84,6 +84,11 @@ void vectorize_channels(Func &f, const Var &c, int64_t channels, int most) {
     }
 }
 
+// Whether threads share a copy: of a batch they share images, each with its own.
+bool shares_copies(const Problem &problem, const DirectSchedule &schedule) {
+    return schedule.parallel && problem.batch == 1;
+}
+
 void schedule_transposed_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule) {
     auto &[copy, block] = *s.transposed_input;
     const std::vector<Var> at = copy.args();
@@ -96,9 +101,9 @@ void schedule_transposed_input(DirectStages &s, const Problem &problem, const Di
     const int wide = lanes_within(channels, 16), narrow = lanes_within(s.axes[0].in, 16);
     const Var blocks("blocks");
     schedule_transpose(copy, block, at[0], at[1], wide, narrow, Var("block"), blocks, TailStrategy::ShiftInwards);
-    if (schedule.parallel && problem.batch == 1 && s.axes.size() == 1) {
+    if (shares_copies(problem, schedule) && s.axes.size() == 1) {
         share_loops(copy, {{blocks, ceil_div(s.axes[0].in, narrow)}});
-    } else if (schedule.parallel && problem.batch == 1) {
+    } else if (shares_copies(problem, schedule)) {
         copy.parallel(at[at.size() - 2]);
     }
 }
@@ -221,7 +226,7 @@ void copy_input(const DirectStages &s, const Problem &problem, const DirectSched
     } else {
         vectorize_channels(copy, at[0], s.input_channels, lanes);
     }
-    if (schedule.parallel && problem.batch == 1 && (rank > 1 || !flat)) {
+    if (shares_copies(problem, schedule) && (rank > 1 || !flat)) {
         share_loops(copy, {rank == 1 && s.padded_input->in_planes ? SharedLoop{at[0], s.input_channels}
                                                                   : SharedLoop{at[rank], rows}});
         for (int k = 0; k < copy.num_update_definitions(); k++) {
@@ -255,7 +260,7 @@ void interleave_rows(const DirectStages &s, const Problem &problem, const Direct
     const Var product = at[0], step = at[s.axes.size() + 1];
     Halide::Stage update = interleaved.update(k);
     if (problem.x_layout == Layout::nxc) {
-        interleave_pixels(update, rows, product, step, schedule.parallel && problem.batch == 1);
+        interleave_pixels(update, rows, product, step, shares_copies(problem, schedule));
         return;
     }
     std::vector<VarOrRVar> order = {RVar(rows[0]), product};
@@ -271,7 +276,7 @@ void interleave_rows(const DirectStages &s, const Problem &problem, const Direct
     order.emplace_back(s.n);
     // No two lanes write the same element, which Halide cannot prove.
     update.reorder(order).allow_race_conditions().vectorize(RVar(rows[0])).unroll(product);
-    if (schedule.parallel && problem.batch == 1) {
+    if (shares_copies(problem, schedule)) {
         update.parallel(order[order.size() - 2]);
     }
 }
@@ -313,7 +318,7 @@ void schedule_interleaved_input(DirectStages &s, const Problem &problem, const D
         interleaved.reorder(order);
     }
     interleaved.vectorize(bytes, vector_bytes, TailStrategy::GuardWithIf);
-    if (schedule.parallel && problem.batch == 1) {
+    if (shares_copies(problem, schedule)) {
         interleaved.parallel(by_rows ? together : step);
     }
     for (size_t k = 0; k < rows.size(); k++) {
@@ -344,7 +349,7 @@ void schedule_rows_of_groups(DirectStages &s, const Problem &problem, const Dire
     std::vector<VarOrRVar> order = {at[0], vector, group, position};
     order.insert(order.end(), at.begin() + 1, at.end());
     copy.reorder(order).vectorize(at[0]).unroll(vector).unroll(group);
-    if (schedule.parallel && problem.batch == 1) {
+    if (shares_copies(problem, schedule)) {
         share_loops(copy, {{s.g, groups / together}});
     }
 }

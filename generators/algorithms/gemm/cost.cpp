@@ -18,11 +18,9 @@ int bytes_of(const Problem &problem) {
 
 // The share of the peak that a part's register tiles reach, of those that its positions and channels fill.
 double share_of_peak(const Problem &problem, const GemmSchedule &s, const TargetModel &target) {
-    const double positions = static_cast<double>(problem.out_points());
-    const double channels = static_cast<double>(problem.out_channels);
-    const int all = gemm_parts(problem, s) * s.tiles * s.pixels;
-    return tile_rate(s.vectors, s.pixels, target) * positions / all * channels /
-           round_up(static_cast<int>(channels), s.panel() * s.panels);
+    return tile_rate(s.vectors, s.pixels, target) *
+           tile_fit(static_cast<int>(problem.out_points()), s.tiles * s.pixels) *
+           tile_fit(static_cast<int>(problem.out_channels), s.panel() * s.panels);
 }
 
 // A divisor of the input channels, so many that what a tile does once for a block, which is to load its sums and to

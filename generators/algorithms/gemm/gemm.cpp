@@ -138,10 +138,8 @@ bool gemm_applies(const Problem &problem) {
     // Rows of planes of which positions are left out would be read element by element, and written so.
     const bool is_row = problem.rank == 1 && axes[0].stride == 1;
     const bool is_nxc = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
-    return (is_row || is_nxc) && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
-               const AxisMap::Range range = axis.reads();
-               return axis.taps == 1 && axis.phases == 1 && range.first == 0 && range.last < axis.in;
-           });
+    return (is_row || is_nxc) &&
+           std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.has_one_tap_inside(); });
 }
 
 Problem gemm_products(const Problem &problem, const GemmSchedule &schedule) {
@@ -153,11 +151,8 @@ Problem gemm_products(const Problem &problem, const GemmSchedule &schedule) {
     p.bias = p.residual = false;
     p.activation = Activation::none;
     p.rank = 1;
-    for (Axes *axes : {&p.in, &p.out, &p.kernel, &p.stride, &p.dilation, &p.pad_begin, &p.pad_end}) {
-        std::fill(axes->begin(), axes->end(), 0);
-    }
     p.in[0] = p.out[0] = static_cast<int64_t>(gemm_parts(problem, schedule)) * schedule.tiles * schedule.pixels;
-    p.kernel[0] = p.stride[0] = p.dilation[0] = 1;
+    p.stride[0] = 1;
     return canonicalize(p);
 }
 

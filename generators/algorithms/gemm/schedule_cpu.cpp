@@ -34,8 +34,9 @@ Var schedule_parts(GemmStages &s, const Problem &problem, const GemmSchedule &sc
     }
     s.y.split(s.c, part_of_channels, s.c, std::min(of_part, channels),
               channels % of_part == 0 || channel_parts == 1 ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-    const int positions = std::min(schedule.tiles * schedule.pixels, static_cast<int>(problem.out[problem.rank - 1]));
-    s.y.split(s.p, part, s.p, positions, tail(static_cast<int>(problem.out[problem.rank - 1]), positions));
+    const int row = static_cast<int>(problem.out[problem.rank - 1]);
+    const int positions = std::min(schedule.tiles * schedule.pixels, row);
+    s.y.split(s.p, part, s.p, positions, tail(row, positions));
     std::vector<VarOrRVar> order;
     if (s.transposed_block) {
         const int wide = lanes_within(positions, transposed_positions);

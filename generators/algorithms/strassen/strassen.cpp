@@ -286,11 +286,8 @@ bool strassen_applies(const Problem &problem) {
         return false;
     }
     const std::vector<AxisMap> axes = axis_maps(problem);
-    return axes[0].phase_extent >= 2 && std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) {
-               const AxisMap::Range range = axis.reads();
-               return axis.taps == 1 && !axis.has_uneven_phases() && axis.out % axis.phases == 0 && range.first == 0 &&
-                      range.last == (axis.phase_extent - 1) * axis.stride && range.last < axis.in;
-           });
+    return axes[0].phase_extent >= 2 &&
+           std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.has_one_tap_inside(); });
 }
 
 Problem strassen_products(const Problem &problem, const StrassenSchedule &schedule) {
