@@ -32,6 +32,7 @@
 #include "lowering/gpu_module.h"
 #include "lowering/instructions/bf16_instruction.h"
 #include "lowering/instructions/byte_dot.h"
+#include "lowering/instructions/quantization.h"
 #include "lowering/lanes/consecutive_loads.h"
 #include "lowering/lanes/interleaves.h"
 #include "lowering/lanes/partial_stores.h"
@@ -154,6 +155,7 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
             arguments.push_back(argument.name);
         }
         function.body = use_bf16_instruction(use_matrix_tiles(function.body, tiles, request.plain_registers));
+        function.body = lower_quantizations(function.body, module.target());
         function.body = lower_prefetches(function.body, shared, arguments);
         if (part == "kernel" && implementation->prefetches_output()) {
             function.body = prefetch_output_lines(function.body, tensor_row(Tensor::y).name, fetching_tiles);

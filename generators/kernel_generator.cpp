@@ -15,6 +15,7 @@
 #include "kiln/kernel.h"
 #include "kiln/problem.h"
 #include "lowering/instructions/bf16_instruction.h"
+#include "lowering/instructions/quantization.h"
 #include "tensors.h"
 
 namespace {
@@ -120,7 +121,8 @@ class Kernel : public Halide::Generator<Kernel> {
                                    .bf16_bits = is_bits(Halide::BFloat(16)),
                                    .stored_x = stored("x"),
                                    .stored_packed = stored("packed"),
-                                   .bf16_instruction = kiln::has_bf16_instruction(target)};
+                                   .bf16_instruction = kiln::has_bf16_instruction(target),
+                                   .quantizing_instructions = kiln::has_quantizing_instructions(target)};
         for (const kiln::TensorTraits &row : kiln::tensor_traits) {
             if (row.tensor != kiln::Tensor::x && row.tensor != kiln::Tensor::scale) {
                 operands[row.tensor] = func(row.name);

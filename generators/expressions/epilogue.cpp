@@ -4,6 +4,7 @@
 #include "expressions/activation.h"
 #include "expressions/types.h"
 #include "lowering/instructions/bf16_instruction.h"
+#include "lowering/instructions/quantization.h"
 
 namespace kiln {
 namespace {
@@ -15,18 +16,6 @@ using Halide::Var;
 Expr add_if(const Expr &present, const Expr &v, const Expr &addend) {
     const Expr sum = v + Halide::cast(v.type(), addend);
     return Halide::Internal::is_const_one(present) ? sum : Halide::select(present, sum, v);
-}
-
-// saturate(round_half_even(v) + zero point). Saturating first, to integers, comes to the same, and then a sum whose
-// last digit is worth 1 rounds: its low byte is the result.
-Expr quantize(const Problem &problem, const Sizes &sizes, const Expr &v) {
-    const Halide::Type type = halide_type(problem.y_type);
-    const Expr low = (problem.y_type == DType::s8 ? -128.0f : 0.0f) - Halide::cast<float>(sizes.y_zero_point);
-    // `low` is 0 at the most, and so below what comes out of Relu.
-    const bool is_above = problem.activation == Activation::relu && !problem.open_epilogue;
-    const Expr saturated = Halide::min(is_above ? v : Halide::max(v, low), low + 255.0f);
-    const Expr rounded = Halide::strict_float(saturated + 0x1.8p23f);
-    return Halide::cast(type, Halide::reinterpret<int32_t>(rounded)) + Halide::cast(type, sizes.y_zero_point);
 }
 
 // Problem::rescales_once(), at run time.
@@ -52,15 +41,23 @@ Expr rescale(const Problem &problem, Expr sum, const Operands &operands, const E
     if (operands[Tensor::bias].defined() && real_bias) {
         v = Halide::strict_float(add_if(sizes.has_bias, v, operands[Tensor::bias](c)));
     }
-    v = Halide::strict_float(activate(problem, operands, v, c));
     if (problem.y_type == DType::f32) {
-        return v;
+        return Halide::strict_float(activate(problem, operands, v, c));
+    }
+    const bool is_relu = problem.activation == Activation::relu && !problem.open_epilogue;
+    const bool by_instructions = operands.quantizing_instructions;
+    const int least = problem.y_type == DType::s8 ? -128 : 0;
+    // Where 0 is the least result, saturation is Relu.
+    const bool saturates = is_relu && by_instructions && Halide::Internal::is_const(sizes.y_zero_point, least);
+    if (!saturates) {
+        v = Halide::strict_float(activate(problem, operands, v, c));
     }
     const Expr once = rescales_once(problem, sizes);
     if (!Halide::Internal::is_const_one(once)) {
         v = Halide::select(once, v, Halide::strict_float(v / operands.y_scale()));
     }
-    return quantize(problem, sizes, v);
+    const Quantization quantization = {halide_type(problem.y_type), sizes.y_zero_point, is_relu && !saturates};
+    return by_instructions ? quantization.by_instructions(v) : quantization.by_arithmetic(v);
 }
 
 }  // namespace

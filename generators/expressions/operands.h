@@ -26,7 +26,8 @@ struct Operands {
     bool f16_bits = false, bf16_bits = false;
     // x and packed as they lie in memory.
     Halide::Func stored_x{}, stored_packed{};
-    bool bf16_instruction = false;  // whether float32 is rounded to bfloat16 by one (bf16_instruction.h)
+    bool bf16_instruction = false;         // whether float32 is rounded to bfloat16 by one (bf16_instruction.h)
+    bool quantizing_instructions = false;  // whether float32 is rounded to bytes by such (quantization.h)
 
     const Halide::Func &operator[](Tensor tensor) const { return others[static_cast<size_t>(tensor)]; }
     Halide::Func &operator[](Tensor tensor) { return others[static_cast<size_t>(tensor)]; }
