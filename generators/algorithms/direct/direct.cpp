@@ -35,11 +35,6 @@ std::vector<Var> product_vars(const DirectStages &s) {
     return at;
 }
 
-// y's channel, as what channels have of their own is numbered.
-Expr channel_of(const DirectStages &s, const Problem &problem) {
-    return s.splits_groups ? s.g * static_cast<int>(problem.out_channels / problem.groups) + s.c : Expr(s.c);
-}
-
 // Whether what transposed y picks its elements from is finished: where sums that are kept until then are wider than its
 // elements. Not of more channels than there are, which have no bias, nor with a residual, which is read by rows.
 bool finishes_product(const Problem &problem, const DirectSchedule &schedule) {
@@ -78,6 +73,10 @@ void define_picked_output(DirectStages &s, const Problem &problem, const Operand
 
 }  // namespace
 
+Expr channel_of(const DirectStages &s, const Problem &problem) {
+    return s.splits_groups ? s.g * static_cast<int>(problem.out_channels / problem.groups) + s.c : Expr(s.c);
+}
+
 DirectStages direct(const Problem &problem, const DirectSchedule &schedule, const Operands &given,
                     const TargetModel &target, bool copies_x) {
     Operands operands = given;
@@ -100,7 +99,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     s.input_channels = channels_read(problem, packed);
     define_input(s, problem, schedule, operands, target, type, copies_x);
     const Expr sum = define_sums(s, problem, schedule, packed, operands, type);
-    if (s.accumulator_init && sums_bias(problem, operands)) {
+    if ((s.accumulator_init && sums_bias(problem, operands)) || s.starts_from_bias) {
         operands[Tensor::bias] = Func();  // it is in the sums
     }
     const bool transposes = transposes_output(problem, schedule) && !target.is_gpu();

@@ -132,6 +132,7 @@ struct DirectStages {
     // What the sums of matrix tiles start from, bias less compensation: over (c, phase of each axis) or, with pixel
     // lanes, over (lane, c, phase of each axis), all lanes alike.
     std::optional<Halide::Func> accumulator_init;
+    bool starts_from_bias = false;  // whether other sums start from it, less compensation
     std::optional<F16Sums> f16_sums;
     // What a GPU's thread reads of the input in a step of its sum, over (channel of the input, acc's dimensions but c,
     // tap of each axis of the sum's domain): by vectors (gpu_step_vector()).
@@ -158,6 +159,9 @@ struct DirectStages {
     // Positions of a tile, along its row or the flattened rows.
     Halide::Var row_position() const { return flattened_rows ? flattened_rows->position : q[0]; }
 };
+
+// y's channel, as what channels have of their own is numbered.
+Halide::Expr channel_of(const DirectStages &s, const Problem &problem);
 
 // Whether sums leave out what is in the padding of axis `a`, one of those around rows: not where a tile spans several
 // rows.

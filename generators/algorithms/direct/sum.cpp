@@ -79,9 +79,13 @@ Func accumulator_init_of(const DirectStages &s, const Problem &problem, const Di
 }
 
 // What every sum starts from.
-Expr start_of_sums(const DirectStages &s, const Problem &problem) {
+Expr start_of_sums(const DirectStages &s, const Problem &problem, const Operands &operands) {
     const std::vector<Var> of_channel = channel_and_phases(s);
     std::vector<Expr> at(of_channel.begin(), of_channel.end());
+    if (s.starts_from_bias) {
+        const Expr bias = operands[Tensor::bias](channel_of(s, problem));
+        return s.compensation ? bias - s.compensation->sum(at) : bias;
+    }
     if (s.accumulator_init) {
         if (s.accumulator_init->dimensions() > static_cast<int>(at.size())) {
             at.insert(at.begin(), 0);  // any lane
@@ -308,7 +312,7 @@ Expr define_sums_of_positions(DirectStages &s, const Problem &problem, const Dir
     if (s.partial_sums > 1 || is_sliced) {
         at.push_back(s.part);
     }
-    s.acc(at) = start_of_sums(s, problem);
+    s.acc(at) = start_of_sums(s, problem, operands);
     if (f16_block > 0) {
         s.f16_sums = f16_sums_of(s, at, weight, position, operands.packed, f16_block);
         std::vector<Expr> block_at(at.begin(), at.end());
@@ -384,6 +388,20 @@ bool sums_bias(const Problem &problem, const Operands &operands) {
            (!problem.is_quantized() || problem.bias_type != DType::f32);
 }
 
+namespace {
+
+// Integers, so that the order does not matter, of channels that are whole panels: others have no bias to load. A sum
+// starts once.
+bool starts_from_bias(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                      const Operands &operands) {
+    const bool starts_once = s.partial_sums == 1 && schedule.sliced.slices <= 1 && !s.flattened_rows;
+    return problem.is_quantized() && sums_bias(problem, operands) && starts_once && !s.keeps_loops &&
+           !s.accumulator_init && !s.interleaved_groups &&
+           channels_in_panels(problem, schedule) % schedule.panel() == 0;
+}
+
+}  // namespace
+
 Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const PackedWeights &packed,
                  const Operands &operands, Halide::Type type) {
     const int f16_block = schedule.with<F16Lanes>() != nullptr ? f16_sum_block(problem) : 0;
@@ -401,6 +419,7 @@ Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &
     if (const auto *amx = schedule.with<AmxLanes>()) {
         s.accumulator_init = accumulator_init_of(s, problem, schedule, operands, amx->pixel_lanes);
     }
+    s.starts_from_bias = starts_from_bias(s, problem, schedule, operands);
     s.acc = Func("acc");
     return s.flattened_rows && s.flattened_rows->end_to_end
                ? define_sums_of_rows(s, problem, packed, operands)
