@@ -370,6 +370,12 @@ TEST(DirectDecision, joins_taps_of_few_channels) {
         EXPECT_TRUE(joins("conv1d-u8.s8.u8-n1-c1" + wave, target)) << target;
         EXPECT_FALSE(joins("conv1d-u8.s8.u8-n1-c64" + wave, target)) << target;
     }
+    // Pixels of three or of fourteen channels would be filled up, one by one; twelve are whole fours.
+    const std::string image = "-i224x224-m32-o112x112-k3x3-s2x2-d1x1-p1x1,0x0-g1-xz0-yz0-";
+    EXPECT_TRUE(joins("conv2d-u8.s8.u8-n1-c3" + image + "nxc,nxc-bias-relu", "x86-64-zen4"));
+    EXPECT_TRUE(joins("conv2d-u8.s8.u8-n1-c14" + image + "nxc,nxc-bias-relu", "x86-64-sapphire-rapids"));
+    EXPECT_FALSE(joins("conv2d-u8.s8.u8-n1-c12" + image + "nxc,nxc-bias-relu", "x86-64-zen4"));
+    EXPECT_FALSE(joins("conv2d-u8.s8.u8-n1-c3" + image + "ncx,ncx-bias-relu", "x86-64-zen4"));
     EXPECT_TRUE(joins("conv1d-u8.s8.u8-n1-c3" + wave, "x86-64-zen4"));  // fours of three channels leave one empty
     EXPECT_FALSE(joins("conv1d-u8.s8.u8-n1-c4" + wave, "x86-64-zen4"));
     EXPECT_FALSE(joins("conv1d-f32-n1-c1-i803-m24-o189-k51-s4-d1-p0,0-g1-nxc,nxc", "x86-64-zen4"));

@@ -76,8 +76,9 @@ bool joins_taps(const Problem &problem, const std::vector<AxisMap> &axes, const 
     const auto channels = static_cast<int>(problem.in_channels);
     const int by_channels = ceil_div(channels, dot_products(problem, target)) * axes[0].taps;
     const int products = dot_products(problem, target, true);
-    return ceil_div(channels * axes[0].taps, products) <=
-           (products == 4 ? most_fours_left : most_twos_left) * by_channels;
+    const bool fills_pixels = problem.x_layout == Layout::nxc && channels % products != 0;
+    const double most_left = products != 4 ? most_twos_left : fills_pixels ? 1 : most_fours_left;
+    return ceil_div(channels * axes[0].taps, products) <= most_left * by_channels;
 }
 
 }  // namespace
