@@ -155,11 +155,12 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
             arguments.push_back(argument.name);
         }
         function.body = use_bf16_instruction(use_matrix_tiles(function.body, tiles, request.plain_registers));
-        function.body = lower_quantizations(function.body, module.target());
         function.body = lower_prefetches(function.body, shared, arguments);
         if (part == "kernel" && implementation->prefetches_output()) {
             function.body = prefetch_output_lines(function.body, tensor_row(Tensor::y).name, fetching_tiles);
         }
+        // Tiles that fetch y's lines were looked for by how they store to it.
+        function.body = lower_quantizations(function.body, module.target());
         if (byte_dot != nullptr) {
             function.body = use_byte_dot(function.body, byte_dot, byte_dots);
         }
