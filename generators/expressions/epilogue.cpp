@@ -46,9 +46,11 @@ Expr rescale(const Problem &problem, Expr sum, const Operands &operands, const E
     }
     const bool is_relu = problem.activation == Activation::relu && !problem.open_epilogue;
     const bool by_instructions = operands.quantizing_instructions;
-    const int least = problem.y_type == DType::s8 ? -128 : 0;
+    Quantization quantization = {halide_type(problem.y_type), sizes.y_zero_point};
     // Where 0 is the least result, saturation is Relu.
-    const bool saturates = is_relu && by_instructions && Halide::Internal::is_const(sizes.y_zero_point, least);
+    const bool saturates =
+        is_relu && by_instructions && Halide::Internal::is_const(sizes.y_zero_point, quantization.least());
+    quantization.above = is_relu && !saturates;
     if (!saturates) {
         v = Halide::strict_float(activate(problem, operands, v, c));
     }
@@ -56,7 +58,6 @@ Expr rescale(const Problem &problem, Expr sum, const Operands &operands, const E
     if (!Halide::Internal::is_const_one(once)) {
         v = Halide::select(once, v, Halide::strict_float(v / operands.y_scale()));
     }
-    const Quantization quantization = {halide_type(problem.y_type), sizes.y_zero_point, is_relu && !saturates};
     return by_instructions ? quantization.by_instructions(v) : quantization.by_arithmetic(v);
 }
 

@@ -99,7 +99,7 @@ DirectStages direct(const Problem &problem, const DirectSchedule &schedule, cons
     s.input_channels = channels_read(problem, packed);
     define_input(s, problem, schedule, operands, target, type, copies_x);
     const Expr sum = define_sums(s, problem, schedule, packed, operands, type);
-    if ((s.accumulator_init && sums_bias(problem, operands)) || s.starts_from_bias) {
+    if (s.starts_from_bias) {
         operands[Tensor::bias] = Func();  // it is in the sums
     }
     const bool transposes = transposes_output(problem, schedule) && !target.is_gpu();

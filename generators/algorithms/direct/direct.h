@@ -132,7 +132,7 @@ struct DirectStages {
     // What the sums of matrix tiles start from, bias less compensation: over (c, phase of each axis) or, with pixel
     // lanes, over (lane, c, phase of each axis), all lanes alike.
     std::optional<Halide::Func> accumulator_init;
-    bool starts_from_bias = false;  // whether other sums start from it, less compensation
+    bool starts_from_bias = false;  // whether sums start from the bias, less compensation
     std::optional<F16Sums> f16_sums;
     // What a GPU's thread reads of the input in a step of its sum, over (channel of the input, acc's dimensions but c,
     // tap of each axis of the sum's domain): by vectors (gpu_step_vector()).

@@ -78,19 +78,29 @@ Func accumulator_init_of(const DirectStages &s, const Problem &problem, const Di
     return init;
 }
 
+// Whether sums start from the bias: those of matrix tiles; and those of integers, for which the order does not matter,
+// of channels that are whole panels, as others have no bias to load, where a sum starts once.
+bool starts_from_bias(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
+                      const Operands &operands) {
+    const bool starts_once = s.partial_sums == 1 && schedule.sliced.slices <= 1 && !s.flattened_rows;
+    const bool may_start = problem.is_quantized() && starts_once && !s.keeps_loops && !s.interleaved_groups &&
+                           channels_in_panels(problem, schedule) % schedule.panel() == 0;
+    return sums_bias(problem, operands) && (s.accumulator_init || may_start);
+}
+
 // What every sum starts from.
 Expr start_of_sums(const DirectStages &s, const Problem &problem, const Operands &operands) {
     const std::vector<Var> of_channel = channel_and_phases(s);
     std::vector<Expr> at(of_channel.begin(), of_channel.end());
-    if (s.starts_from_bias) {
-        const Expr bias = operands[Tensor::bias](channel_of(s, problem));
-        return s.compensation ? bias - s.compensation->sum(at) : bias;
-    }
     if (s.accumulator_init) {
         if (s.accumulator_init->dimensions() > static_cast<int>(at.size())) {
             at.insert(at.begin(), 0);  // any lane
         }
         return (*s.accumulator_init)(at);
+    }
+    if (s.starts_from_bias) {
+        const Expr bias = operands[Tensor::bias](channel_of(s, problem));
+        return s.compensation ? bias - s.compensation->sum(at) : bias;
     }
     return s.compensation ? -s.compensation->sum(at) : Halide::Internal::make_zero(sum_type(problem));
 }
@@ -387,20 +397,6 @@ bool sums_bias(const Problem &problem, const Operands &operands) {
     return operands[Tensor::bias].defined() && !problem.open_epilogue &&
            (!problem.is_quantized() || problem.bias_type != DType::f32);
 }
-
-namespace {
-
-// Integers, so that the order does not matter, of channels that are whole panels: others have no bias to load. A sum
-// starts once.
-bool starts_from_bias(const DirectStages &s, const Problem &problem, const DirectSchedule &schedule,
-                      const Operands &operands) {
-    const bool starts_once = s.partial_sums == 1 && schedule.sliced.slices <= 1 && !s.flattened_rows;
-    return problem.is_quantized() && sums_bias(problem, operands) && starts_once && !s.keeps_loops &&
-           !s.accumulator_init && !s.interleaved_groups &&
-           channels_in_panels(problem, schedule) % schedule.panel() == 0;
-}
-
-}  // namespace
 
 Expr define_sums(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const PackedWeights &packed,
                  const Operands &operands, Halide::Type type) {

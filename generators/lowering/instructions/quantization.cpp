@@ -10,13 +10,13 @@
 
 #include "expressions/lets.h"
 #include "lowering/instructions/intrinsics.h"
+#include "lowering/stores.h"
 
 namespace kiln {
 namespace {
 
 using namespace Halide::Internal;
 using Halide::Expr;
-using Halide::Float;
 using Halide::Int;
 using Halide::Target;
 using Halide::UInt;
@@ -34,6 +34,18 @@ Expr number_of_lanes(const Expr &number, const Halide::Type &type) {
     const Expr cast = simplify(Halide::cast(type.element_of(), number));
     return type.is_scalar() ? cast : Broadcast::make(cast, type.lanes());
 }
+
+// The least and the greatest result less the zero point, as numbers of v's type.
+struct Limits {
+    Limits(const Quantization &quantization, const Halide::Type &type)
+        : least(of(quantization, quantization.least(), type)),
+          most(of(quantization, quantization.least() + 255, type)) {}
+    static Expr of(const Quantization &quantization, int result, const Halide::Type &type) {
+        return number_of_lanes(Halide::cast<float>(result - quantization.zero_point), type);
+    }
+
+    Expr least, most;
+};
 
 // The call of a marker, of a vector.
 struct Marked {
@@ -53,15 +65,8 @@ struct Marked {
     }
 
     [[nodiscard]] int lanes() const { return v.type().lanes(); }
+    [[nodiscard]] Limits limits() const { return {quantization, v.type()}; }
     [[nodiscard]] bool has_zero_point() const { return !is_const_zero(quantization.zero_point); }
-
-    // The least and the greatest result less the zero point.
-    [[nodiscard]] Expr least() const { return limit(quantization.type.is_uint() ? 0 : -128); }
-    [[nodiscard]] Expr most() const { return limit(quantization.type.is_uint() ? 255 : 127); }
-
-    [[nodiscard]] Expr limit(int of_type) const {
-        return number_of_lanes(Halide::cast<float>(of_type - quantization.zero_point), v.type());
-    }
 };
 
 // The instructions of x86 for vectors of so many float32.
@@ -108,7 +113,7 @@ Expr packed(const Instructions &by, const std::vector<Marked> &four) {
     const Quantization &quantization = four[0].quantization;
     std::vector<Expr> integers, pairs;
     for (const Marked &marked : four) {
-        integers.push_back(to_integers(by, Halide::strict_float(min(marked.v, marked.most()))));
+        integers.push_back(to_integers(by, Halide::strict_float(min(marked.v, marked.limits().most))));
     }
     for (const size_t first : {0, 2}) {
         Expr pair = llvm_intrinsic(Int(16, 2 * lanes), by.pack, {integers[first], integers[first + 1]});
@@ -158,8 +163,8 @@ Expr alone(const Marked &marked, const Target &target) {
     }
     // AVX-512 narrows a vector by itself, with saturation of numbers without a sign.
     const bool saturates = quantization.type.is_uint();
-    const Expr above = quantization.above ? marked.v : max(marked.v, marked.least());
-    const Expr inside = Halide::strict_float(saturates ? above : min(above, marked.most()));
+    const Expr above = quantization.above ? marked.v : max(marked.v, marked.limits().least);
+    const Expr inside = Halide::strict_float(saturates ? above : min(above, marked.limits().most));
     Expr integers = to_integers(*by, inside);
     if (marked.has_zero_point()) {
         integers += number_of_lanes(quantization.zero_point, integers.type());
@@ -188,7 +193,7 @@ class LowerQuantizations : public IRMutator {
 
     Stmt visit(const Block *op) override {
         std::vector<Stmt> all, result;
-        flatten(op, all);
+        flatten_block(op, [](const Stmt &s) { return s.as<Store>() != nullptr; }, all);
         for (size_t first = 0; first < all.size();) {
             size_t end = first;
             while (end < all.size() && end < first + 4 && packs(all[end]) && alike(all[first], all[end])) {
@@ -206,27 +211,6 @@ class LowerQuantizations : public IRMutator {
 
   private:
     const Target target_;
-
-    static void flatten(const Stmt &statement, std::vector<Stmt> &all) {
-        if (const auto *block = statement.as<Block>()) {
-            flatten(block->first, all);
-            flatten(block->rest, all);
-        } else {
-            all.push_back(without_places(statement));
-        }
-    }
-
-    // A store whose index names nothing that stands ahead of it alone; any other statement as it is.
-    static Stmt without_places(const Stmt &statement) {
-        Stmt body = statement;
-        while (const auto *let = body.as<LetStmt>()) {
-            if (let->value.type() != Int(32)) {
-                return statement;
-            }
-            body = substitute(let->name, let->value, let->body);
-        }
-        return body.as<Store>() != nullptr ? body : statement;
-    }
 
     // Whether a statement stores a vector of quantized numbers, one after the other.
     [[nodiscard]] bool packs(const Stmt &statement) const {
@@ -292,13 +276,10 @@ class LowerQuantizations : public IRMutator {
 Expr Quantization::by_arithmetic(const Expr &v) const {
     const Halide::Type of_v = Int(32, v.type().lanes());
     const Halide::Type bytes = type.with_lanes(v.type().lanes());
-    const auto limit = [&](int of_type) {
-        return number_of_lanes(Halide::cast<float>(of_type - zero_point), v.type());
-    };
+    const Limits limits(*this, v.type());
     // Saturating first, to integers, comes to the same, and then a sum whose last digit is worth 1 rounds: its low byte
     // is the result.
-    const Expr low = limit(type.is_uint() ? 0 : -128), high = limit(type.is_uint() ? 255 : 127);
-    const Expr saturated = min(above ? v : max(v, low), high);
+    const Expr saturated = min(above ? v : max(v, limits.least), limits.most);
     const Expr rounded = Halide::strict_float(saturated + constant(v, 0x1.8p23));
     return Halide::cast(bytes, Halide::reinterpret(of_v, rounded)) + number_of_lanes(zero_point, bytes);
 }

@@ -12,6 +12,8 @@ struct Quantization {
     Halide::Expr zero_point;
     bool above = false;
 
+    [[nodiscard]] int least() const { return type.is_uint() ? 0 : -128; }  // of the type
+
     // By arithmetic, on any target.
     [[nodiscard]] Halide::Expr by_arithmetic(const Halide::Expr &v) const;
     // For targets that have instructions for it: what is lowered goes through lower_quantizations() then.

@@ -12,6 +12,7 @@
 
 #include "expressions/lets.h"
 #include "lowering/func_names.h"
+#include "lowering/stores.h"
 
 namespace kiln {
 namespace {
@@ -109,7 +110,7 @@ class TransposeStores : public IRMutator {
 
     Stmt visit(const Block *op) override {
         std::vector<Stmt> all, result;
-        flatten(op, all);
+        flatten_block(op, is_strided, all);
         for (size_t i = 0; i < all.size();) {
             size_t end = i;
             while (end < all.size() && is_strided(all[end]) && follows(all[i], all[end])) {
@@ -127,28 +128,6 @@ class TransposeStores : public IRMutator {
 
   private:
     const bool masks_;
-
-    static void flatten(const Stmt &statement, std::vector<Stmt> &all) {
-        if (const auto *block = statement.as<Block>()) {
-            flatten(block->first, all);
-            flatten(block->rest, all);
-        } else {
-            all.push_back(without_names(statement));
-        }
-    }
-
-    // A store whose index and value name nothing that stands ahead of it alone, by which neighbours would not be seen
-    // to be such; any other statement as it is.
-    static Stmt without_names(const Stmt &statement) {
-        Stmt body = statement;
-        while (const auto *let = body.as<LetStmt>()) {
-            if (let->value.type() != Halide::Int(32)) {
-                return statement;
-            }
-            body = substitute(let->name, let->value, let->body);
-        }
-        return is_strided(body) ? body : statement;
-    }
 
     // Whether a statement stores a vector to y by steps.
     static bool is_strided(const Stmt &statement) {
