@@ -54,7 +54,7 @@ TEST(DepthwiseDecision, bytes_of_crowded_planes_take_rows) {
     EXPECT_THAT(schedule("17x16x16", "0x1x1"), testing::HasSubstr("along_row:0"));
 }
 
-// Of strides, of narrow images, and where fours of many taps are summed.
+// Of strides, of narrow images, and where rows of many taps are a loop.
 TEST(DepthwiseDecision, planes_of_bytes_are_transposed) {
     const auto transposes = [](const std::string &size, const char *target) {
         return is_transposed("conv2d-u8.s8.u8-n1-c64-" + size + "-g64-xz3-yz0-ncx,ncx", target);
@@ -69,7 +69,7 @@ TEST(DepthwiseDecision, planes_of_bytes_are_transposed) {
         EXPECT_FALSE(transposes(wide, target)) << target;
     }
     EXPECT_TRUE(transposes(wide_of_many, "x86-64-zen4"));
-    EXPECT_FALSE(transposes(wide_of_many, "x86-64-avx2"));
+    EXPECT_TRUE(transposes(wide_of_many, "x86-64-avx2"));
     EXPECT_FALSE(transposes(narrow, "arm-64-linux"));
 }
 
@@ -188,14 +188,63 @@ TEST(DepthwiseDecision, columns_of_taps_are_unrolled) {
     EXPECT_THAT(schedule_of("k21x1-s1x1-d1x1-p10x0,10x0", "ncx,ncx"), testing::HasSubstr("transposed:1"));
 }
 
+std::string schedule_of_bytes(const std::string &problem, const std::string &layouts, const char *target) {
+    return default_decision(parsed("conv" + problem + "-xz3-yz0-" + layouts), find_target(target)).schedule;
+}
+
 // Rows of bytes are two a tile, which share fours, unless the rows of taps lie apart.
 TEST(DepthwiseDecision, dilated_bytes_are_tiles_of_a_row) {
-    const auto schedule_of = [](const std::string &taps) {
-        const std::string text = "conv2d-u8.s8.u8-n1-c64-i56x56-m64-o56x56-k7x7-s1x1-" + taps + "-g64-xz3-yz0-nxc,nxc";
-        return default_decision(parsed(text), find_target("x86-64-sapphire-rapids")).schedule;
+    const auto schedule_of = [](const std::string &size, const std::string &taps) {
+        const std::string text = "2d-u8.s8.u8-n1-c64-i56x56-m64-o" + size + "-k3x3-s2x2-" + taps + "-g64";
+        return schedule_of_bytes(text, "nxc,nxc", "x86-64-sapphire-rapids");
     };
-    EXPECT_THAT(schedule_of("d1x1-p3x3,3x3"), testing::HasSubstr("rows:2;"));
-    EXPECT_THAT(schedule_of("d6x6-p18x18,18x18"), testing::HasSubstr("rows:1;"));
+    EXPECT_THAT(schedule_of("28x28", "d1x1-p1x1,0x0"), testing::HasSubstr("rows:2;"));
+    EXPECT_THAT(schedule_of("28x28", "d6x6-p6x6,5x5"), testing::HasSubstr("rows:1;"));
+}
+
+// Rows of taps are a loop where what a lane sums, gathered once for each position, is used often; with two vectors of
+// channels where these fill them, and where longer tiles do not know more of the padding.
+TEST(DepthwiseDecision, rows_of_taps_of_bytes_are_a_loop) {
+    const auto schedule_of = [](int channels, int size, int taps, const std::string &layouts, const char *target) {
+        const std::string c = std::to_string(channels), pad = std::to_string(taps / 2);
+        const auto square = [](int n) { return std::to_string(n) + "x" + std::to_string(n); };
+        return schedule_of_bytes("2d-u8.s8.u8-n1-c" + c + "-i" + square(size) + "-m" + c + "-o" + square(size) + "-k" +
+                                     square(taps) + "-s1x1-d1x1-p" + square(taps / 2) + "," + square(taps / 2) + "-g" +
+                                     c,
+                                 layouts, target);
+    };
+    const char *fours = "x86-64-sapphire-rapids", *twos = "x86-64-avx2";
+    for (const std::string layouts : {"nxc,nxc", "ncx,ncx"}) {
+        const std::string planes = layouts == "ncx,ncx" ? "1" : "0";
+        EXPECT_THAT(schedule_of(384, 14, 7, layouts, fours),
+                    testing::HasSubstr("vectors:2;pixels:7;rows:1;dot_width:4;"));
+        EXPECT_THAT(schedule_of(384, 14, 7, layouts, fours), testing::HasSubstr("taps_in_loop:1;transposed:" + planes));
+        EXPECT_THAT(schedule_of(384, 14, 7, layouts, twos),
+                    testing::HasSubstr("vectors:1;pixels:7;rows:1;dot_width:2;"));
+        EXPECT_THAT(schedule_of(128, 28, 13, layouts, fours), testing::HasSubstr("vectors:1;pixels:14;"));
+        EXPECT_THAT(schedule_of(72, 56, 5, layouts, fours), testing::HasSubstr("vectors:1;pixels:14;"));
+        EXPECT_THAT(schedule_of(96, 56, 3, layouts, fours), testing::HasSubstr("taps_in_loop:0"));
+        EXPECT_THAT(schedule_of(192, 14, 27, layouts, "arm-64-linux"), testing::HasSubstr("taps_in_loop:1"));
+    }
+    EXPECT_THAT(schedule_of(96, 56, 7, "nxc,nxc", "x86-64-avxvnni"),
+                testing::HasSubstr("vectors:2;pixels:5;rows:1;dot_width:4;"));
+    EXPECT_THAT(schedule_of(384, 14, 7, "nxc,ncx", fours), testing::HasSubstr("taps_in_loop:0"));
+}
+
+// Of a row alone what is gathered for each product is more than for each position; a single row of outputs shares
+// nothing of it.
+TEST(DepthwiseDecision, rows_of_bytes_alone_are_a_loop) {
+    const auto schedule_of = [](const std::string &taps, const std::string &layouts, const char *target) {
+        return schedule_of_bytes("1d-u8.s8.u8-n1-c256-i400-m256-o400-k" + taps + "-g256", layouts, target);
+    };
+    for (const char *target : {"x86-64-sapphire-rapids", "x86-64-avx2", "x86-64-avxvnni"}) {
+        EXPECT_THAT(schedule_of("31-s1-d1-p15,15", "nxc,nxc", target), testing::HasSubstr("taps_in_loop:1"));
+        EXPECT_THAT(schedule_of("7-s1-d1-p3,3", "ncx,ncx", target), testing::HasSubstr("transposed:1"));
+        EXPECT_THAT(schedule_of("3-s1-d1-p1,1", "nxc,nxc", target), testing::HasSubstr("taps_in_loop:0"));
+        EXPECT_THAT(
+            schedule_of_bytes("2d-u8.s8.u8-n1-c16-i22x500-m16-o1x500-k22x1-s1x1-d1x1-p0x0,0x0-g16", "nxc,nxc", target),
+            testing::HasSubstr("taps_in_loop:0"));
+    }
 }
 
 }  // namespace

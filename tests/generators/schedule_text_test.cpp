@@ -133,6 +133,8 @@ TEST(DepthwiseSchedule, prints_what_it_parses) {
          {tile + "2;rows:2;dot_width:1;along_row:0;channels_outside:0" + rest + "0;taps_in_loop:0" + as_they_lie,
           tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1" + as_they_lie,
           tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1;transposed:1",
+          tile + "7;rows:1;dot_width:4;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1" + as_they_lie,
+          tile + "7;rows:1;dot_width:2;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1;transposed:1",
           tile + "4;rows:2;dot_width:4;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:0" + as_they_lie,
           tile + "1;rows:4;dot_width:2;along_row:1;channels_outside:0" + rest + "0;taps_in_loop:0" + as_they_lie,
           tile + "1;rows:4;dot_width:1;along_row:0;channels_outside:0" + rest + "1;taps_in_loop:0" + as_they_lie}) {

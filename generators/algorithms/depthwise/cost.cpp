@@ -1,10 +1,9 @@
 // What the depthwise algorithm is compiled with where nobody tuned it.
 #include <algorithm>
-#include <cstdlib>
-#include <limits>
 #include <numeric>
 
 #include "algorithms/depthwise/schedule.h"
+#include "algorithms/depthwise/search/numbers.h"
 #include "algorithms/estimates.h"
 #include "axes/axis_map.h"
 #include "expressions/arithmetic.h"
@@ -14,109 +13,16 @@
 namespace kiln::depthwise {
 namespace {
 
-constexpr int most_tile_products = 128;
 constexpr int most_merged_channels = 5, most_merged_channels_of_bf16 = 8;
-constexpr int least_looped_taps = 20;
 constexpr int least_transposed_taps = 40;  // of images with rows of whole vectors
 constexpr int least_sums = 8;              // two additions begin in a cycle, and take four
 constexpr int most_swept_pixels = 8;
 constexpr int most_tall_rows = 8;
 
-bool is_channels_last(const Problem &problem) {
-    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
-}
-
-// So many taps are a loop over rows of them. Of a row alone, channels last, those of its neighbours that a tile in
-// registers reads once are worth it from fewer on, the more where registers are few: 9 taps of 256 channels at 1600
-// take .071 ms by AVX2 in place of .101, 31 .130 in place of .193; by AVX-512 15 .118 in place of .112, 19 .148 in
-// place of .207. Planes of a row are transposed for them. On 32-bit ARM, where a product takes a register, those of a
-// row alone spill.
-int least_looped(const Problem &problem, const TargetModel &target) {
-    constexpr int least_of_row = 17, least_of_few_registers = 5;
-    const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
-    const bool few_registers = target.vector_registers < 32;
-    const AxisMap row = axis_maps(problem)[0];
-    if (problem.rank == 1 && target.lane_indexed_fma && few_registers) {
-        return std::numeric_limits<int>::max();
-    }
-    if (problem.rank > 1 || planes || target.lane_indexed_fma || row.stride > 1 || std::abs(row.tap_step) > 2) {
-        return least_looped_taps;
-    }
-    return few_registers ? least_of_few_registers : least_of_row;
-}
-
-// What the choice is made by.
-struct Numbers {
-    const Problem &problem;
-    const TargetModel &target;
-    std::vector<AxisMap> axes = axis_maps(problem);
-    int lanes = target.lanes(sum_type(problem).bits()), width = axes[0].phase_extent;
-    int height = axes.size() > 1 ? axes[1].phase_extent : 1;
-    // Of float32, and of 16 bits where these are stored under masks, vectors may be partly used; not where rows of taps
-    // have to be a loop.
-    bool masks = sum_type(problem) == Halide::Float(32) && unrolls_taps(problem) &&
-                 (target.masked_stores || (problem.x_type == DType::f32 && problem.y_type == DType::f32));
-    // Whether columns of taps can be unrolled, which share what the rows of a tile read: 21x1 of 64 channels at 32x32
-    // takes .026 ms in place of .084, whose loop would be over rows of one tap.
-    bool unrolls_columns = is_channels_last(problem) && axes.size() > 1 && axes[0].taps == 1 && unrolls_taps(problem);
-    // Whether taps are many enough for rows of them to be a loop.
-    bool many_taps = loops_over_taps(problem) && !unrolls_columns && problem.taps() >= least_looped(problem, target);
-    // Planes of floats in registers; measured on x86 alone.
-    bool transposes = loops_over_taps(problem) && transposes_planes(problem) && !target.lane_indexed_fma;
-    // Whether rows are so short that half of a vector along them would be empty: 3x3 of 960 channels at 7x7 takes .009
-    // ms in place of .018, of 576 with stride 2 to 7x7 .012 in place of .022; at 14x14 .024 in place of .016.
-    bool half_rows = transposes && (problem.rank > 1 || width >= 5) && 2 * width <= lanes;
-    // Whether planes whose rows have strides are transposed too: where rows are less than a vector, and where vectors
-    // are taken in halves, but of few taps or where the planes of a vector are far. On a Zen 4 3x3 with stride 2 of 192
-    // channels at 28x28 takes .025 ms in place of .046, of 144 at 56x56 .069 in place of .076, of 32 at 112x112 .065 in
-    // place of .084, and at 224x224 .336 in place of .317; 2x2 of 48 at 64x64 .037 in place of .023.
-    bool strided_rows = transposes && axes.size() == 2 && axes[0].stride > 1 && target.masked_stores &&
-                        (width < lanes || (target.core.splits_vectors() && problem.taps() >= 9 && width < 7 * lanes));
-    int phases = 1;
-    int channel_lanes = 1;  // of a vector of channels
-
-    Numbers(const Problem &p, const TargetModel &t) : problem(p), target(t) {
-        for (const AxisMap &axis : axes) {
-            phases *= axis.phases;
-        }
-        // Of fewer channels than a vector all are one, a part of it under a mask (3 of 4 take 44% less time than 2 and
-        // 1).
-        channel_lanes =
-            few_channels() ? lanes_around(problem.out_channels, lanes) : lanes_within(problem.out_channels, lanes);
-        channel_lanes /= fills_halves() ? 2 : 1;
-    }
-
-    // Whether vectors of half the lanes cost no more, and leave enough fewer of them empty: by which lines are read in
-    // halves. On a Zen 4 5x5 of 40 channels at 28x28 takes .0124 ms in place of .0151, of 120 .0373 and .0404, 3x3 of
-    // 24 at 56x56 .0122 and .0159, of 120 at 112x112 .289 and .267; with stride 2 of 40 at 56x56 .0063 and .0063. What
-    // bfloat16 is widened and rounded by takes as long for half a vector: 3x3 of 24 at 56x56 .031 and .022.
-    bool fills_halves() const {
-        const double least_gain = axes[0].stride > 1 ? (many_taps ? 1.1 : 1.2) : many_taps ? 1.06 : 1.1;
-        const int64_t channels = problem.out_channels,
-                      x_bytes = problem.x_elements() * halide_type(problem.x_type).bytes();
-        const bool comes_near = axes[0].stride == 1 || x_bytes <= target.core.l2.bytes;
-        return masks && is_channels_last(problem) && comes_near && channels > lanes && problem.x_type != DType::bf16 &&
-               fills_half_vectors(channels, lanes, target) &&
-               static_cast<double>(round_up(channels, lanes)) >= least_gain * round_up(channels, lanes / 2);
-    }
-
-    // Whether rows of taps are a loop, beside tiles of channels.
-    bool sums_in_loop() const { return many_taps || half_rows || strided_rows; }
-
-    bool few_channels() const { return masks && !target.lane_indexed_fma && problem.out_channels < lanes; }
-    // Of a tile. Sums in flight hide an addition's latency; those beyond a third of the registers crowd out what they
-    // share. Where there are many taps, longer code than this no longer keeps what outputs share in registers.
-    int most_sums(bool row_lanes) const {
-        const int most = std::max(1, most_tile_products / static_cast<int>(problem.taps()));
-        const int registers = target.vector_registers / 4;
-        return std::max(1, (row_lanes ? registers : std::min(registers, most)) / phases);
-    }
-};
-
 // Vectors along rows need rows; short ones go by channels, through a copy that transposes x. Of float32 they may be
 // part of a vector.
 bool takes_row_lanes(const Numbers &n) {
-    const bool planes = n.problem.x_layout == Layout::ncx && n.problem.y_layout == Layout::ncx;
+    const bool planes = is_channels_first(n.problem);
     // Sums of many taps that share what they read are worth that copy, where rows are short or taps many enough: 7x7 of
     // 768 channels at 7x7 takes .022 ms in place of .189, of 96 at 56x56 .28 in place of .78. Where planes are
     // transposed in registers, so are all of 16 registers, of which few rows share what they load (28x28 by AVX2 .071
@@ -146,39 +52,6 @@ bool takes_row_lanes(const Numbers &n) {
     return planes && n.width >= least && !transposes && unrolls_taps(n.problem);
 }
 
-// How many taps a lane is to sum.
-int dot_width(const Numbers &n, bool row_lanes) {
-    const int dot = n.target.signed_dot ? 1 : n.target.int8_products;
-    // One or two channels are no vector.
-    if (!n.problem.is_quantized() || dot <= 1 || n.problem.taps() == 1 || (!row_lanes && n.channel_lanes < 4)) {
-        return 1;
-    }
-    return sums_taps(n.problem, dot) ? dot : sums_taps(n.problem, 2) ? 2 : 1;
-}
-
-// Whether planes of bytes are transposed in registers, and the sums of dot products back: of strides, whose rows of x
-// would be parted by vectors, and of images whose rows are few vectors, or of many taps that fours sum. On a Zen 4
-// 3x3 of 960 channels at 7x7 takes .012 ms in place of .049, with stride 2 of 64 at 112x112 .067 in place of .100, 5x5
-// of 72 at 56x56 .092 in place of .108, but 3x3 of 32 at 112x112 .077 in place of .058; by AVX2 .021 and .047, .123 and
-// .162, .187 and .172, .177 and .137. 3x3x3 of 54 channels takes .21 ms and .13 at 8x28x28, with stride 2 of 8x56x56
-// .31 and .46.
-bool transposes_dots(const Numbers &n) {
-    constexpr int least_lanes = 8, most_width = 28, most_width_of_wide_vectors = 48, most_width_of_volume = 14;
-    const int dot = dot_width(n, false);
-    if (dot == 1 || n.axes.size() < 2 || !transposes_planes(n.problem) || n.target.lane_indexed_fma ||
-        n.channel_lanes < least_lanes) {
-        return false;
-    }
-    if (n.axes[0].stride > 1) {
-        return true;
-    }
-    if (n.axes.size() > 2) {
-        return n.width <= most_width_of_volume;
-    }
-    const bool in_fours = dot == 4 && n.problem.taps() >= least_looped_taps;
-    return in_fours || n.width <= (n.target.vector_bits == 512 ? most_width_of_wide_vectors : most_width);
-}
-
 void choose_row_lanes(DepthwiseSchedule &schedule, const Numbers &n) {
     schedule.tile = RowLanes();
     schedule.lanes = n.masks && n.width < n.lanes ? lanes_around(n.width, n.lanes) : lanes_within(n.width, n.lanes);
@@ -188,45 +61,6 @@ void choose_row_lanes(DepthwiseSchedule &schedule, const Numbers &n) {
         // and several at a time make Halide slow (1.6 s for two), and nothing faster.
         schedule.lanes = std::max(schedule.lanes / 2, std::min(schedule.lanes, 8));
         schedule.rows = 1;
-    }
-}
-
-void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n, bool transposes) {
-    // Elements of channels-first y are written one by one, which long unrolled code makes no faster.
-    const bool scatters = n.problem.y_layout == Layout::ncx && !transposes;
-    // Rows share fours of bytes, and two vectors their interleaving; pairs of 16 bits gain by neither.
-    const bool shares = schedule.dot_width() == 4 && !scatters;
-    const AxisMap &row = n.axes[0];
-    schedule.vectors = 2 * schedule.lanes <= n.problem.out_channels && shares && !transposes ? 2 : 1;
-    const int reach = (row.taps - 1) * std::abs(row.tap_step);
-    int columns = std::max((16 - reach - 1) / row.stride + 1, 1);
-    if (schedule.dot_width() == 2 && !transposes && (n.axes.size() == 1 || row.stride == 1)) {
-        // Where taps reach as far as a vector of bytes, positions share their weights yet: 31 taps of 256 channels at
-        // 200 take .041 ms by AVX2 in place of .062 by one position, 15 taps .024 in place of .036 by two; but 11x11
-        // with stride 2 of 64 at 56x56 .26 by eight and .22 by three.
-        constexpr int least_columns = 8;
-        columns = std::max(columns, least_columns);
-    }
-    if (columns < n.width && row.taps <= 3) {  // longer parts of a row are no faster, and slow to compile
-        columns = std::min(columns, 8);
-    }
-    schedule.tile = ChannelLanes{ceil_div(n.width, ceil_div(n.width, scatters ? 2 : columns)), true, transposes};
-    // Of three rows two would be computed twice. Rows of taps that lie apart share none.
-    const bool shares_rows = shares && !(n.axes.size() > 1 && std::abs(n.axes[1].tap_step) > n.axes[1].stride);
-    schedule.rows = !shares_rows ? 1 : n.height == 3 ? 3 : std::min(n.height, 2);
-    // Where vectors are taken in halves, a long tile of one vector, whose sums are no more than registers, spills less:
-    // on a Zen 4 7x7 of 192 channels at 28x28 takes .068 ms in place of .102, 5x5 with stride 2 of 72 at 56x56 .024 in
-    // place of .038, 31 taps of 256 .044 in place of .063. Rows as short as one such tile share nothing that is worth
-    // two of them (5x5 of 960 at 7x7 .013 and .015); transposed planes of 5 taps a row take 4% more by 14 than by 10.
-    constexpr int short_row = 10;
-    if (n.target.core.splits_vectors() && shares && row.taps > 3) {
-        const int most_columns = transposes && row.taps <= 5 ? 10 : 14;
-        schedule.vectors = 1;
-        // A tile takes all channels where what it reads is long, or fills fours: 7x7 of 384 at 14x14 takes .028 ms so,
-        // else .033, 31 taps .038 and .049; but 9x9 of 256 .050 and .041, 5x5 of 72 at 56x56 .078 and .073.
-        const bool outside = transposes || (n.axes.size() > 1 && (row.taps <= 6 || row.taps > 8));
-        schedule.tile = ChannelLanes{ceil_div(n.width, ceil_div(n.width, most_columns)), outside, transposes};
-        schedule.rows = n.width < short_row ? 1 : schedule.rows;
     }
 }
 
@@ -578,6 +412,11 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
     const bool transposes = transposes_dots(n), row_lanes = !transposes && takes_row_lanes(n);
     DepthwiseSchedule schedule;
     schedule.parallel = problem.flops() > 1e6;
+    schedule.lanes = n.channel_lanes;
+    if (const int dot = dot_width(n, false); loops_over_dots(n, dot)) {
+        choose_looped_dots(schedule, n, dot);
+        return schedule;
+    }
     if (const int dot = dot_width(n, row_lanes); dot > 1) {
         schedule.taps = DotTaps{dot};
     }
@@ -592,7 +431,6 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
         schedule.rows = std::min({n.height, n.most_sums(false), 7});
         return schedule;
     }
-    schedule.lanes = n.channel_lanes;
     if (row_lanes) {
         choose_row_lanes(schedule, n);
     } else if (schedule.sums<DotTaps>()) {

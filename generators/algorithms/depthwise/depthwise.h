@@ -32,7 +32,8 @@ struct MergedRows {
 };
 
 // What an instruction reads that sums several taps: over (lane, c, positions..., n, group), what the lane-th tap of a
-// group reads. On the dotted axis the position is the output's, q.
+// group reads. On the dotted axis the position is the output's, q. Where rows of taps are a loop, all groups whose
+// first tap reads a position share what is gathered there: over (lane, c, positions..., n).
 struct GatheredTaps {
     size_t axis = 0;     // of those taps
     int group_rows = 1;  // how many of its outputs a group of taps serves
@@ -75,6 +76,9 @@ struct DepthwiseStages {
     Halide::Func tiled;               // what is computed a tile at a time: y, or the sums that y is transposed from
     Halide::Func y;                   // (c, q and, where there are several, phase of each axis, n)
 };
+
+// Whether what an instruction reads is gathered for each position of x.
+bool gathers_positions(const DepthwiseSchedule &schedule);
 
 // Whether sums leave out the taps that read padding on axis `a`, rather than add up zeros.
 bool skips_padding(const Problem &problem, const DepthwiseSchedule &schedule, const std::vector<AxisMap> &axes,

@@ -18,10 +18,14 @@ using Halide::Var;
 AxisMap::Range reads(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule, size_t a) {
     const AxisMap &axis = s.axes[a];
     AxisMap::Range range = axis.reads();
+    if (a == 0 && gathers_positions(schedule)) {
+        const int beyond = (round_up(axis.taps, schedule.dot_width()) - axis.taps) * axis.tap_step;
+        return {range.first + std::min(beyond, 0), range.last + std::max(beyond, 0)};
+    }
     if (skips_padding(problem, schedule, s.axes, a)) {
         return {std::clamp(range.first, 0, axis.in - 1), std::clamp(range.last, 0, axis.in - 1)};
     }
-    if (a == dotted_axis(s.axes) && rows_of_group(s.axes, schedule) > 1) {
+    if (a == dotted_axis(s.axes, schedule) && rows_of_group(s.axes, schedule) > 1) {
         const int outputs = round_up(axis.phase_extent, schedule.rows);
         range.last = range.first + (outputs - 1) * axis.stride + axis.taps - 1;
     }
@@ -97,7 +101,7 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
             pads = true;
         }
     }
-    const bool dots = schedule.sums<DotTaps>();
+    const bool dots = schedule.dot_width() > 1;
     std::vector<Expr> of_group = same;
     of_group[0] = at[0] / s.outputs_of_group;
     Func wide("wide");

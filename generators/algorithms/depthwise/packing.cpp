@@ -15,9 +15,9 @@ using Halide::Var;
 std::vector<int> packed_extents(const Problem &problem, const DepthwiseSchedule &schedule) {
     schedule.check(problem);
     const std::vector<AxisMap> axes = axis_maps(problem);
-    std::vector<int> extents = tap_extents(axes, schedule.dot_width());
+    std::vector<int> extents = tap_extents(axes, schedule);
     std::vector<int> phases = each(axes, &AxisMap::phases);
-    phases[dotted_axis(axes)] *= rows_of_group(axes, schedule);
+    phases[dotted_axis(axes, schedule)] *= rows_of_group(axes, schedule);
     extents.insert(extents.end(), phases.begin(), phases.end());
     if (schedule.has_row_lanes()) {
         extents.push_back(static_cast<int>(problem.out_channels));
@@ -42,7 +42,7 @@ Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Func 
     order.insert(order.end(), phase.begin(), phase.end());
     order.insert(schedule.has_row_lanes() ? order.end() : order.begin(), c);
     order.insert(order.begin(), lane);
-    const size_t dotted = dotted_axis(axes);
+    const size_t dotted = dotted_axis(axes, schedule);
     const bool shifted = rows_of_group(axes, schedule) > 1;
     const int channels = static_cast<int>(problem.out_channels), fold = channels / static_cast<int>(problem.groups);
     const Expr channel = schedule.has_merged_rows() ? c % channels : Expr(c);
@@ -59,20 +59,20 @@ Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Func 
     return result;
 }
 
-size_t dotted_axis(const std::vector<AxisMap> &axes) {
-    return axes.size() > 1 && axes[1].taps > 1 ? 1 : 0;
+size_t dotted_axis(const std::vector<AxisMap> &axes, const DepthwiseSchedule &schedule) {
+    return axes.size() > 1 && axes[1].taps > 1 && !schedule.sums<TapsInLoop>() ? 1 : 0;
 }
 
-std::vector<int> tap_extents(const std::vector<AxisMap> &axes, int dot) {
+std::vector<int> tap_extents(const std::vector<AxisMap> &axes, const DepthwiseSchedule &schedule) {
     std::vector<int> extents = each(axes, &AxisMap::taps);
-    int &dotted = extents[dotted_axis(axes)];
-    dotted = ceil_div(dotted, dot);
+    int &dotted = extents[dotted_axis(axes, schedule)];
+    dotted = ceil_div(dotted, schedule.dot_width());
     return extents;
 }
 
 int rows_of_group(const std::vector<AxisMap> &axes, const DepthwiseSchedule &schedule) {
-    const AxisMap &axis = axes[dotted_axis(axes)];
-    if (dotted_axis(axes) == 0 || axis.tap_step != 1 || axis.taps > schedule.dot_width()) {
+    const AxisMap &axis = axes[dotted_axis(axes, schedule)];
+    if (dotted_axis(axes, schedule) == 0 || axis.tap_step != 1 || axis.taps > schedule.dot_width()) {
         return 1;
     }
     const int rows = (schedule.dot_width() - axis.taps) / axis.stride + 1;

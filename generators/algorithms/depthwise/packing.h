@@ -21,11 +21,11 @@ Halide::Type packed_type(const Problem &problem, const DepthwiseSchedule &schedu
 Halide::Func pack(const Problem &problem, const DepthwiseSchedule &schedule, const Halide::Func &w);
 
 // The axis whose taps a lane sums: rows, which the taps of all their columns then share; or positions of a row, where
-// there is but one.
-size_t dotted_axis(const std::vector<AxisMap> &axes);
+// there is but one, or rows of taps are a loop.
+size_t dotted_axis(const std::vector<AxisMap> &axes, const DepthwiseSchedule &schedule);
 
 // The taps of each axis, groups of them on the dotted one.
-std::vector<int> tap_extents(const std::vector<AxisMap> &axes, int dot);
+std::vector<int> tap_extents(const std::vector<AxisMap> &axes, const DepthwiseSchedule &schedule);
 
 // How many neighbouring rows of outputs one group of taps serves, by weights that are shifted: 4 rows hold 3 taps
 // twice.

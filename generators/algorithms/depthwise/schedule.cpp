@@ -39,8 +39,9 @@ void set_kinds(DepthwiseSchedule &schedule, const Kinds &kinds) {
     if (kinds.merged && kinds.along_row) {
         throw std::invalid_argument("schedule: \"merged\" must be 0 where \"along_row\" is 1");
     }
-    if (kinds.taps_in_loop && kinds.dot_width > 1) {
-        throw std::invalid_argument("schedule: \"taps_in_loop\" must be 0 where \"dot_width\" is more than 1");
+    if (kinds.taps_in_loop && kinds.dot_width > 1 && !kinds.channels_outside) {
+        throw std::invalid_argument(
+            "schedule: \"channels_outside\" must be 1 where \"taps_in_loop\" is, and \"dot_width\" more than 1");
     }
     const bool in_registers = kinds.taps_in_loop || kinds.dot_width > 1;
     if (kinds.transposed && (!in_registers || !kinds.channels_outside || kinds.along_row || kinds.merged)) {
@@ -56,7 +57,7 @@ void set_kinds(DepthwiseSchedule &schedule, const Kinds &kinds) {
         schedule.tile = ChannelLanes{kinds.pixels, kinds.channels_outside, kinds.transposed};
     }
     if (kinds.taps_in_loop) {
-        schedule.taps = TapsInLoop();
+        schedule.taps = TapsInLoop{kinds.dot_width};
     } else if (kinds.dot_width != 1) {
         schedule.taps = DotTaps{kinds.dot_width};
     } else {
@@ -173,7 +174,7 @@ bool transposes_planes(const Problem &problem) {
 }
 
 bool loops_over_taps(const Problem &problem) {
-    return !problem.is_quantized() && has_one_phase(axis_maps(problem));
+    return has_one_phase(axis_maps(problem));
 }
 
 bool sums_taps(const Problem &problem, int dot) {

@@ -29,9 +29,11 @@ struct MergedRowLanes {};
 //
 // one after the other;
 struct UnrolledTaps {};
-// so too, but rows of taps are a loop;
-struct TapsInLoop {};
-// or so many neighbouring taps by one lane of an instruction.
+// so too, but rows of taps are a loop, in which one lane of an instruction may sum so many neighbours of a row;
+struct TapsInLoop {
+    int dot_width = 1;
+};
+// or so many neighbouring taps by one lane, all of them unrolled.
 struct DotTaps {
     int width = 2;
 };
@@ -56,7 +58,11 @@ struct DepthwiseSchedule {
     bool has_merged_rows() const { return with<MergedRowLanes>() != nullptr; }
     bool transposes() const { return with<ChannelLanes>() != nullptr && with<ChannelLanes>()->transposed; }
     int pixels() const { return with<ChannelLanes>() != nullptr ? with<ChannelLanes>()->pixels : 1; }
-    int dot_width() const { return sums<DotTaps>() ? std::get<DotTaps>(taps).width : 1; }
+    int dot_width() const {
+        return sums<DotTaps>()      ? std::get<DotTaps>(taps).width
+               : sums<TapsInLoop>() ? std::get<TapsInLoop>(taps).dot_width
+                                    : 1;
+    }
     // Whether the tiles of a row are code of their own, so that it is known which of a tile's taps read the padding at
     // the row's ends, and these are left out: where there are two tiles at most, or more than the first and the last
     // read it, which Halide parts from those between anyway.
@@ -87,8 +93,7 @@ bool sums_taps(const Problem &problem, int dot);
 // loop, or whose products a lane may sum.
 bool transposes_planes(const Problem &problem);
 
-// Whether rows of taps may be a loop, or a single one all taps of a sum that stays in registers: of sums of floats of
-// one phase.
+// Whether rows of taps may be a loop, or a single one all taps of a sum that stays in registers: of sums of one phase.
 bool loops_over_taps(const Problem &problem);
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target);

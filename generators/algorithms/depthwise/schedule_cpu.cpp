@@ -161,8 +161,17 @@ void schedule_gathered(DepthwiseStages &s, const DepthwiseSchedule &schedule, co
 void schedule_sum_in_loop(DepthwiseStages &s, const DepthwiseSchedule &schedule, const Var &around_tile) {
     auto &[r, sums] = *s.tap_sums;
     sums.compute_at(s.tiled, around_tile).store_in(Halide::MemoryType::Register);
-    schedule_tile_sum(sums, {s.c, schedule.lanes, {}, {s.q[0]}}, {loops_from(r, 0)}, TailStrategy::RoundUp);
-    sums.update().unroll(r[0]);
+    schedule_tile_sum(sums, {s.c, schedule.lanes, {}, {s.q[0]}}, {loops_from(r, 1), 1, r[0], schedule.dot_width()},
+                      TailStrategy::RoundUp);
+    sums.update().unroll(r[1]);
+}
+
+// What those read of all positions of an image, a tile's channels at a time, which the first caches keep.
+void schedule_gathered_positions(DepthwiseStages &s, const DepthwiseSchedule &schedule, const Var &channels) {
+    Func &f = s.gathered->taps;
+    const Var lane = s.gathered->lane;
+    f.compute_at(s.tiled, channels).bound(lane, 0, schedule.dot_width()).unroll(lane);
+    f.bound_extent(s.c, schedule.lanes * schedule.vectors).vectorize(s.c);
 }
 
 // Once a run, ahead of everything else.
@@ -231,7 +240,8 @@ void schedule_copy(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     // Along rows in whole vectors, and as far as the last of those reads that are gathered.
     const int wide = !schedule.has_row_lanes() ? 1 : s.gathered ? gathered_lanes(s, schedule) : lanes;
     const int gathered = s.gathered ? gathered_extent(s, 0, s.axes[0].phase_extent) : 0;
-    const int beyond = (round_up(gathered, wide) - gathered) * (dotted_axis(s.axes) == 0 ? s.axes[0].stride : 1);
+    const int beyond =
+        (round_up(gathered, wide) - gathered) * (dotted_axis(s.axes, schedule) == 0 ? s.axes[0].stride : 1);
     for (size_t a = 0; a < rank; a++) {
         const AxisMap::Range range = s.reads[a];
         int extent = std::max(range.last - range.first, 0) + 1;
@@ -313,12 +323,15 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
     }
     if (schedule.sums<TapsInLoop>()) {
         schedule_sum_in_loop(s, schedule, loops.innermost);
+        if (s.gathered) {
+            schedule_gathered_positions(s, schedule, loops.outermost.var.var);
+        }
     } else if (s.gathered) {
         schedule_dotted_sum(s, schedule, loops.innermost);
         schedule_gathered(s, schedule, loops);
-        if (s.gathered->compensation) {
-            schedule_compensation(s, problem, schedule);
-        }
+    }
+    if (s.gathered && s.gathered->compensation) {
+        schedule_compensation(s, problem, schedule);
     }
     if (s.copies) {
         schedule_copy(s, problem, schedule);

@@ -48,6 +48,9 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
                 if (loops && (n["along_row"] || n["rows"] > 1 || (n.has("merged") && n["merged"]))) {
                     return false;
                 }
+                if (loops && n["dot_width"] > 1 && !n["channels_outside"]) {
+                    return false;
+                }
                 if (n.has("transposed") && n["transposed"] && !(loops && n["channels_outside"])) {
                     return false;
                 }

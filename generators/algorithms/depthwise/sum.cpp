@@ -1,5 +1,6 @@
 // The depthwise algorithm's sums of products.
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "algorithms/depthwise/depthwise.h"
@@ -50,17 +51,23 @@ std::vector<Expr> weight_at(const DepthwiseStages &s, const DepthwiseSchedule &s
         at.emplace_back(r[static_cast<int>(a) + 1]);
     }
     for (size_t a = 0; a < s.axes.size(); a++) {
-        at.push_back(a == dotted_axis(s.axes) ? row : Expr(0));
+        at.push_back(a == dotted_axis(s.axes, schedule) ? row : Expr(0));
     }
     at.insert(schedule.has_row_lanes() ? at.end() : at.begin() + 1, s.c);
     return at;
+}
+
+// x as an instruction reads it.
+Expr gathered_number(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands,
+                     const Expr &x) {
+    return packed_type(problem, schedule).bits() == 8 ? x : widen_x(problem, operands.sizes, x);
 }
 
 // What the taps of a lane read, side by side.
 GatheredTaps gather_taps(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
                          const Operands &operands) {
     GatheredTaps result;
-    result.axis = dotted_axis(s.axes);
+    result.axis = dotted_axis(s.axes, schedule);
     result.group_rows = rows_of_group(s.axes, schedule);
     const std::vector<Var> i = vars("i", s.axes.size());
     const AxisMap &axis = s.axes[result.axis];
@@ -80,8 +87,50 @@ GatheredTaps gather_taps(const DepthwiseStages &s, const Problem &problem, const
     at.insert(at.end(), {s.n, result.group});
     const Expr x = Halide::mux(result.group * schedule.dot_width() + result.lane, reads);
     result.taps = Func("gathered");
-    result.taps(at) = packed_type(problem, schedule).bits() == 8 ? x : widen_x(problem, operands.sizes, x);
+    result.taps(at) = gathered_number(problem, schedule, operands, x);
     return result;
+}
+
+// What the taps of a lane read of the position where the first does, and of its neighbours.
+GatheredTaps gather_positions(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                              const Operands &operands) {
+    GatheredTaps result;
+    std::vector<Var> at = {result.lane, s.c};
+    std::vector<Expr> position = {s.c};
+    for (const Var &i : vars("i", s.axes.size())) {
+        at.push_back(i);
+        position.emplace_back(i);
+    }
+    at.push_back(s.n);
+    position.emplace_back(s.n);
+    position[1] += result.lane * s.axes[0].tap_step;
+    result.taps = Func("gathered");
+    result.taps(at) = gathered_number(problem, schedule, operands, s.padded(position));
+    return result;
+}
+
+// What the weights of lanes and taps add to each channel's sum by the zero point of bytes, if they do.
+std::optional<ZeroPointCompensation> compensation_of(const DepthwiseStages &s, const Problem &problem,
+                                                     const DepthwiseSchedule &schedule, const Operands &operands,
+                                                     const Halide::Region &domain) {
+    const int zero_point = narrow_zero_point(problem, Halide::UInt(8));
+    if (schedule.dot_width() != 4 || zero_point == 0) {
+        return std::nullopt;
+    }
+    const RDom all(domain, "all");
+    return define_zero_point_compensation({s.c}, operands.packed(weight_at(s, schedule, all, 0)), all,
+                                          Halide::cast<uint8_t>(zero_point));
+}
+
+// What a sum of several taps a lane starts from.
+Expr start_of_dots(const DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                   const Operands &operands) {
+    const auto &compensation = s.gathered->compensation;
+    Expr start = compensation ? -compensation->sum(s.c) : Expr(0);
+    if (starts_at_bias(problem, schedule, operands)) {
+        start += operands[Tensor::bias](s.c);
+    }
+    return start;
 }
 
 // The sum of the products, several taps a lane.
@@ -89,16 +138,13 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
                        const Operands &operands) {
     const int dot = schedule.dot_width();
     Halide::Region domain = {{0, dot}};
-    for (int taps : tap_extents(s.axes, dot)) {
+    for (int taps : tap_extents(s.axes, schedule)) {
         domain.emplace_back(0, taps);
     }
-    const RDom r(domain, "r"), all(domain, "all");
-    GatheredTaps gathered = gather_taps(s, problem, schedule, operands);
-    const int zero_point = narrow_zero_point(problem, Halide::UInt(8));
-    if (dot == 4 && zero_point != 0) {
-        gathered.compensation = define_zero_point_compensation({s.c}, operands.packed(weight_at(s, schedule, all, 0)),
-                                                               all, Halide::cast<uint8_t>(zero_point));
-    }
+    const RDom r(domain, "r");
+    s.gathered = gather_taps(s, problem, schedule, operands);
+    const GatheredTaps &gathered = *s.gathered;
+    s.gathered->compensation = compensation_of(s, problem, schedule, operands, domain);
     std::vector<Var> at = {s.c};
     std::vector<Expr> position = {r[0], s.c};
     for (size_t a = 0; a < s.axes.size(); a++) {
@@ -111,46 +157,53 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
     at.push_back(s.n);
     position.insert(position.end(), {s.n, r[static_cast<int>(gathered.axis) + 1]});
     Func sum("sum");
-    Expr start = gathered.compensation ? -gathered.compensation->sum(s.c) : Expr(0);
-    if (starts_at_bias(problem, schedule, operands)) {
-        start += operands[Tensor::bias](s.c);
-    }
-    sum(at) = start;
+    sum(at) = start_of_dots(s, problem, schedule, operands);
     sum(at) += Halide::cast<int>(operands.packed(weight_at(s, schedule, r, s.q[gathered.axis] % gathered.group_rows))) *
                Halide::cast<int>(gathered.taps(position));
-    s.gathered = gathered;
     s.tap_sums = {r, sum};
 }
 
 // The sum of the products where rows of taps are a loop, from which those in the padding are left out.
 void define_sum_in_loop(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
                         const Operands &operands) {
-    Halide::Region domain;
-    for (int taps : each(s.axes, &AxisMap::taps)) {
+    const int dot = schedule.dot_width();
+    Halide::Region domain = {{0, dot}};
+    for (int taps : tap_extents(s.axes, schedule)) {
         domain.emplace_back(0, taps);
     }
     RDom r(domain, "r");
     std::vector<Var> at = {s.c};
-    std::vector<Expr> position = {s.c}, weight = {0, s.c};
+    std::vector<Expr> position = {s.c};
     for (size_t a = 0; a < s.axes.size(); a++) {
         const AxisMap &axis = s.axes[a];
-        const Expr tap = r[static_cast<int>(a)];
-        Expr in = s.q[a] * axis.stride + constant(axis.offset(0)) + tap * axis.tap_step;
+        const int step = a == 0 ? dot * axis.tap_step : axis.tap_step, reach = step - axis.tap_step;
+        const Expr tap = r[static_cast<int>(a) + 1];
+        Expr in = s.q[a] * axis.stride + constant(axis.offset(0)) + tap * step;
         if (skips_padding(problem, schedule, s.axes, a)) {
-            r.where(in >= 0 && in < axis.in);
-            in = Halide::clamp(in, s.reads[a].first, s.reads[a].last);
+            const int beyond = a == 0 ? std::abs(reach) : 0;  // of the taps of a lane some may be inside
+            const Expr first = a == 0 && reach < 0 ? in + reach : in;
+            r.where(first >= -beyond && first < axis.in);
+            in = dot > 1 && a == 0 ? in : Halide::clamp(in, s.reads[a].first, s.reads[a].last);
         }
         at.push_back(s.q[a]);
         position.push_back(in);
-        weight.push_back(tap);
     }
     at.push_back(s.n);
     position.push_back(s.n);
-    weight.resize(weight.size() + s.axes.size(), 0);  // the only phase
     const Halide::Type type = sum_type(problem);
     Func sum("sum");
-    sum(at) = Halide::Internal::make_zero(type);
-    sum(at) += cast(type, operands.packed(weight)) * cast(type, s.padded(position));
+    Expr x;
+    if (gathers_positions(schedule)) {
+        s.gathered = gather_positions(s, problem, schedule, operands);
+        s.gathered->compensation = compensation_of(s, problem, schedule, operands, domain);
+        sum(at) = start_of_dots(s, problem, schedule, operands);
+        position.insert(position.begin(), r[0]);
+        x = s.gathered->taps(position);
+    } else {
+        sum(at) = Halide::Internal::make_zero(type);
+        x = s.padded(position);
+    }
+    sum(at) += cast(type, operands.packed(weight_at(s, schedule, r, 0))) * cast(type, x);
     s.tap_sums = {r, sum};
 }
 
@@ -188,11 +241,19 @@ Expr sum_of(const DepthwiseStages &s, const Problem &problem, const DepthwiseSch
 }  // namespace
 
 bool starts_at_bias(const Problem &problem, const DepthwiseSchedule &schedule, const Operands &operands) {
-    return schedule.sums<DotTaps>() && operands[Tensor::bias].defined() && problem.bias_type != DType::f32;
+    return schedule.dot_width() > 1 && operands[Tensor::bias].defined() && problem.bias_type != DType::f32;
+}
+
+bool gathers_positions(const DepthwiseSchedule &schedule) {
+    return schedule.sums<TapsInLoop>() && schedule.dot_width() > 1;
 }
 
 bool skips_padding(const Problem &problem, const DepthwiseSchedule &schedule, const std::vector<AxisMap> &axes,
                    size_t a) {
+    // Sums from which a zero point is taken off again have it in the padding too.
+    if (schedule.dot_width() == 4 && narrow_zero_point(problem, Halide::UInt(8)) != 0) {
+        return false;
+    }
     return schedule.sums<TapsInLoop>() && (a == 0 ? schedule.unrolls_row(problem) : may_skip_padding(axes, a));
 }
 
