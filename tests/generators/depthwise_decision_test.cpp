@@ -196,10 +196,28 @@ std::string schedule_of_bytes(const std::string &problem, const std::string &lay
 TEST(DepthwiseDecision, dilated_bytes_are_tiles_of_a_row) {
     const auto schedule_of = [](const std::string &size, const std::string &taps) {
         const std::string text = "2d-u8.s8.u8-n1-c64-i56x56-m64-o" + size + "-k3x3-s2x2-" + taps + "-g64";
-        return schedule_of_bytes(text, "nxc,nxc", "x86-64-sapphire-rapids");
+        return schedule_of_bytes(text, "nxc,nxc", "x86-64-avxvnni");
     };
     EXPECT_THAT(schedule_of("28x28", "d1x1-p1x1,0x0"), testing::HasSubstr("rows:2;"));
     EXPECT_THAT(schedule_of("28x28", "d6x6-p6x6,5x5"), testing::HasSubstr("rows:1;"));
+}
+
+// Rows with strides share nothing: they are tiles of a few positions of all channels.
+TEST(DepthwiseDecision, strided_bytes_are_tiles_of_a_row) {
+    const auto schedule_of = [](const std::string &taps, const std::string &layouts, const char *target) {
+        return schedule_of_bytes("2d-u8.s8.u8-n1-c96-i64x64-m96-o32x32-" + taps + "-g96", layouts, target);
+    };
+    const char *target = "x86-64-sapphire-rapids", *three = "k3x3-s2x2-d1x1-p1x1,0x0",
+               *five = "k5x5-s2x2-d1x1-p2x2,1x1";
+    const std::string two_vectors = "vectors:2;pixels:8;rows:1;", one_vector = "vectors:1;pixels:8;rows:1;";
+    for (const char *taps : {three, five}) {
+        EXPECT_THAT(schedule_of(taps, "nxc,nxc", target), testing::HasSubstr(two_vectors)) << taps;
+        EXPECT_THAT(schedule_of(taps, "nxc,nxc", target), testing::HasSubstr("channels_outside:0")) << taps;
+    }
+    EXPECT_THAT(schedule_of(three, "ncx,ncx", target), testing::HasSubstr(two_vectors));
+    EXPECT_THAT(schedule_of(five, "ncx,ncx", target), testing::HasSubstr(one_vector));
+    EXPECT_THAT(schedule_of(five, "nxc,nxc", "x86-64-avxvnni"), testing::HasSubstr(one_vector));
+    EXPECT_THAT(schedule_of(three, "nxc,nxc", "x86-64-avxvnni"), testing::HasSubstr("rows:2;"));
 }
 
 // Rows of taps are a loop where what a lane sums, gathered once for each position, is used often; with two vectors of

@@ -19,6 +19,38 @@ double uses_of_gathered(const Numbers &n, int dot) {
     return uses;
 }
 
+// Whether channels mostly fill pairs of vectors.
+bool pairs_fill(const DepthwiseSchedule &schedule, const Numbers &n) {
+    constexpr double least_filled = 0.95;
+    const auto channels = static_cast<int>(n.problem.out_channels);
+    return 2 * schedule.lanes <= channels &&
+           round_up(channels, schedule.lanes) >= least_filled * round_up(channels, 2 * schedule.lanes);
+}
+
+// A row at a time of seven positions or eight, which then stay in registers, where rows with strides share nothing that
+// is gathered; channels last all channels of them, two vectors of few taps, or where these mostly fill them: 5x5 of 672
+// channels to 7x7 takes .0124 ms in place of .0203, of 96 to 56x56 .112 and .150, of 72 to 28x28, by one vector, .027
+// and .035, 3x3 of 144 to 28x28 .0245 and .0272. Planes take two vectors of few taps: 3x3 of 64 to 56x56 .084 and .096,
+// 5x5 of 72 to 28x28 by one .042 and .046. By 16 registers 5x5 alone is faster so, by one vector: of 96 to 56x56 .169
+// and .193, of planes to 7x7 .030 and .040 but to 14x14 .049 and .042. Where vectors are taken in halves it was not
+// timed.
+bool choose_strided_tile(DepthwiseSchedule &schedule, const Numbers &n, bool transposes) {
+    constexpr int most_pixels = 8, preferred = 7;
+    const bool few_registers = n.target.vector_registers < 32, many_taps = n.problem.taps() >= least_looped_taps;
+    const bool strides = n.axes.size() == 2 && n.axes[0].stride > 1 && n.axes[1].stride > 1;
+    if (!strides || schedule.dot_width() != 4 || n.target.core.splits_vectors() ||
+        (few_registers && (!many_taps || (transposes && n.width > preferred))) ||
+        (!transposes && !is_channels_last(n.problem))) {
+        return false;
+    }
+    const bool two = many_taps ? pairs_fill(schedule, n) && !transposes : 2 * schedule.lanes <= n.problem.out_channels;
+    schedule.vectors = two && !few_registers ? 2 : 1;
+    schedule.rows = 1;
+    const int most = n.width % preferred == 0 ? preferred : most_pixels;
+    schedule.tile = ChannelLanes{ceil_div(n.width, ceil_div(n.width, most)), transposes, transposes};
+    return true;
+}
+
 }  // namespace
 
 int dot_width(const Numbers &n, bool row_lanes) {
@@ -47,6 +79,9 @@ bool transposes_dots(const Numbers &n) {
 }
 
 void choose_dotted_tile(DepthwiseSchedule &schedule, const Numbers &n, bool transposes) {
+    if (choose_strided_tile(schedule, n, transposes)) {
+        return;
+    }
     // Elements of channels-first y are written one by one, which long unrolled code makes no faster.
     const bool scatters = n.problem.y_layout == Layout::ncx && !transposes;
     // Rows share fours of bytes, and two vectors their interleaving; pairs of 16 bits gain by neither.
@@ -109,19 +144,17 @@ bool loops_over_dots(const Numbers &n, int dot) {
 // as many positions as begin two sums a cycle: 7x7 of 768 channels at 7x7 takes .0103 ms in place of .0146 by one, 15
 // taps of 256 .017 and .021, but 5x5 of 72 at 56x56 .080 and .073. Not where tiles that are longer know what of their
 // taps lies in the padding: 13x13 of 128 at 28x28 takes .080 and .062. Of volumes what is gathered of two vectors is
-// far: 5x5x5 of 32 at 8x14x14 .032 and .028. By AVX2 two vectors leave room for four or five positions, which planes,
+// far: 5x5x5 of 32 at 8x14x14 .032 and .028; of columns of taps each product reads another vector: 21x1 of 64 at 32x32
+// .037 and .025. By AVX2 two vectors leave room for four or five positions, which planes,
 // and pairs but of a row alone, are slower by.
 void choose_looped_dots(DepthwiseSchedule &schedule, const Numbers &n, int dot) {
-    constexpr double least_filled = 0.95;
     const bool planes = transposes_planes(n.problem), few_registers = n.target.vector_registers < 32;
     const auto pixels_of = [&](int most) { return ceil_div(n.width, ceil_div(n.width, most)); };
     schedule.taps = TapsInLoop{dot};
     schedule.vectors = 1;
     schedule.tile = ChannelLanes{pixels_of(few_registers ? 8 : 15), true, planes};
-    const auto channels = static_cast<int>(n.problem.out_channels);
-    const bool fills = 2 * schedule.lanes <= channels &&
-                       round_up(channels, schedule.lanes) >= least_filled * round_up(channels, 2 * schedule.lanes);
-    if (!fills || n.axes.size() > 2 || (few_registers && (planes || (dot == 2 && n.axes.size() > 1)))) {
+    if (!pairs_fill(schedule, n) || n.axes.size() > 2 || (n.axes[0].taps == 1 && !few_registers) ||
+        (few_registers && (planes || (dot == 2 && n.axes.size() > 1)))) {
         return;
     }
     DepthwiseSchedule two = schedule;
