@@ -114,8 +114,9 @@ struct DirectStages {
     Halide::RDom r;  // dot and step of the input channel, taps
     // How many channels of the input are read: more than it has, where pairs or grouped panels reach beyond it.
     int input_channels = 0;
-    std::vector<bool> pads;    // of each axis: whether the input goes beyond x there; else padding is skipped
-    bool keeps_loops = false;  // whether loops go over what is skipped too, and ask: keeps_loops() of a GPU
+    std::vector<bool> pads;       // of each axis: whether the input goes beyond x there; else padding is skipped
+    bool skips_row_ends = false;  // whether it is along rows, even where the input has it
+    bool keeps_loops = false;     // whether loops go over what is skipped too, and ask: keeps_loops() of a GPU
     StepVector step_vector;
 
     Halide::Func input;  // what products read: x itself, or one of these copies of it

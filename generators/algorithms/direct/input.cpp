@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "algorithms/direct/direct.h"
+#include "algorithms/direct/estimate/estimate.h"
 #include "expressions/arithmetic.h"
 #include "expressions/types.h"
 #include "expressions/vars.h"
@@ -301,6 +302,15 @@ std::vector<bool> padded_axes(const std::vector<AxisMap> &axes, const Problem &p
     return result;
 }
 
+// Whether sums leave out what a padded copy has at the ends of rows: where it is much, and no zero point is summed.
+bool skips_ends_of_copy(const Problem &problem, const DirectSchedule &schedule, const std::vector<AxisMap> &axes,
+                        const TargetModel &target, Halide::Type type) {
+    return axes[0].reads_outside() && axes[0].phases == 1 && axes[0].taps > 1 &&
+           !compensates_zero_point(problem, type) && axes[0].share_of_taps_inside() < counted_share_inside &&
+           !target.is_gpu() && schedule.with<ChannelLanes>() != nullptr && is_panel_in_group(problem, schedule) &&
+           !stages_inputs(problem, schedule, target) && !schedule.flattens_tiles() && !schedule.reads_flat_rows();
+}
+
 // x over (c, position in flattened rows, q of the other axes, n).
 FlattenedRows flatten_rows(const DirectStages &s, const Problem &problem, const Operands &operands, Halide::Type type) {
     FlattenedRows result;
@@ -373,6 +383,7 @@ void define_input(DirectStages &s, const Problem &problem, const DirectSchedule 
     if (define_reordered_input(s, problem, schedule, operands, target, type)) {
         return;
     }
+    s.skips_row_ends = skips_ends_of_copy(problem, schedule, s.axes, target, type);
     const auto *amx = schedule.with<AmxLanes>();
     const bool broadcasts = reads_elements(problem, schedule, target) && !schedule.transposed_x;
     const bool planes = problem.x_layout == Layout::ncx && !schedule.reads_flat_rows();

@@ -129,6 +129,10 @@ Expr input_position(DirectStages &s, size_t a, const Expr &j) {
     if (axis.reads_outside() && !s.pads[a] && a == 0) {
         return position_in_row(s.r, axis, in);
     }
+    if (a == 0 && s.skips_row_ends) {
+        position_in_row(s.r, axis, in);
+        return in;
+    }
     if (axis.reads_outside() && !s.pads[a]) {
         const Expr inside = in >= 0 && in < axis.in;
         s.r.where(s.keeps_loops ? keeps_loops(inside) : inside);
