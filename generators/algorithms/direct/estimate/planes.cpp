@@ -275,10 +275,13 @@ double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &ax
                           const TargetModel &target) {
     constexpr double cycles_of_row = 16, cycles_of_element = 0.2, far_share = 0.5;
     const bool planes = problem.x_layout == Layout::ncx && !s.transposed_x;
-    const bool copies =
-        (problem.x_layout == Layout::ncx && axes[0].reads_outside()) || (s.rows > 1 && axes[1].reads_outside());
-    if (!copies || reads_row_ends(problem, s, axes, target) || s.has_row_lanes() || problem.x_type != DType::f32 ||
-        axes[0].phases > 1 || problem.groups > 1 || target.lane_indexed_fma) {
+    // Bytes are copied where the ends of their rows are not read in place, which is told by their tile too.
+    const bool bytes = problem.is_quantized() && s.dot_width == 4;
+    const bool copies = ((bytes || problem.x_layout == Layout::ncx) && axes[0].reads_outside()) ||
+                        (s.rows > 1 && axes[1].reads_outside());
+    if (!copies || reads_row_ends(problem, s, axes, target) || s.has_row_lanes() ||
+        (problem.x_type != DType::f32 && !bytes) || axes[0].phases > 1 || problem.groups > 1 ||
+        target.lane_indexed_fma) {
         return 0;
     }
     // A row of planes, or of few channels, is copied for each row of tiles that reads it, and for each panel around
@@ -291,9 +294,10 @@ double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &ax
     const double rows = elements / (axes[0].in * (planes ? 1.0 : static_cast<double>(problem.in_channels)));
     // Where the second cache does not hold both, the copy is written to the last and read again; rows that are copied
     // for each row of tiles are read from there.
-    const bool far = (!again || planes) && 2 * elements * sizeof(float) > static_cast<double>(target.core.l2.bytes);
+    const int element = halide_type(problem.x_type).bytes();
+    const bool far = (!again || planes) && 2 * elements * element > static_cast<double>(target.core.l2.bytes);
     const double far_cycles =
-        far_share * sizeof(float) * (1 / target.core.last.read + (again ? 0 : 1 / target.core.last.write));
+        far_share * element * (1 / target.core.last.read + (again ? 0 : 1 / target.core.last.write));
     return times * (rows * cycles_of_row + elements * (cycles_of_element + (far ? far_cycles : 0)));
 }
 

@@ -24,7 +24,8 @@ bool planes_are_crowded(const std::vector<AxisMap> &axes, int element, const Tar
 double copied_rows_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s);
 
 // Cycles that tiles of channel lanes take besides their sums where they read a copy of x that has its padding: rows'
-// ends of channels-first x, and of either layout the rows beyond an image of which tiles span several.
+// ends of channels-first x, and of bytes that are not read in place, and of either layout the rows beyond an image of
+// which tiles span several: 3x3 of 64 channels of bytes to 32 at 256x256 takes 3.15 ms by tiles of two rows, and 2.88.
 double padded_copy_cycles(const Problem &problem, const std::vector<AxisMap> &axes, const DirectSchedule &s,
                           const TargetModel &target);
 
