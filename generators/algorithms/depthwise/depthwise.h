@@ -1,7 +1,7 @@
 // The depthwise algorithm: each channel by itself, its taps unrolled, all of them or those of a row.
 //
 // Applies to a Conv or ConvTranspose of as many groups as input channels, each of one output channel or of a few, all
-// sizes fixed, with few taps and output phases, or of floats and one phase with few taps along each axis.
+// sizes fixed, with few taps and output phases, or of one phase with few taps along each axis.
 // Multiplications: those of the definition; where rows of taps are a loop, taps that read padding are left out, along
 // all axes but the innermost in any case, and along that where it is known which do (unrolls_row()). Error: a sum of
 // `taps` products in the order of the taps. 8-bit products are exact: by themselves, or several taps summed by
