@@ -9,9 +9,13 @@ from pathlib import Path
 import kiln_run
 
 NXC = 'layouts = { x = "NXC", y = "NXC" }'
+# Whose padding is summed, and so copied.
+ZERO_POINT = ("quantization = { x_scale = 0.02, x_zero_point = 7, w_scale = [0.01], y_scale = 0.05, y_zero_point = 3, "
+              'y_dtype = "uint8" }')
+
 # Name: x without the batch, w, what else the layer has, and the algorithm whose copy it is.
 LAYERS = {
-    "padded_bytes": ([16, 13, 11], [24, 16, 3, 3], f'pads = [1, 1, 1, 1]\ndtype = "uint8"\n{NXC}', "direct"),
+    "padded_bytes": ([16, 13, 11], [24, 16, 3, 3], f'pads = [1, 1, 1, 1]\ndtype = "uint8"\n{NXC}\n{ZERO_POINT}', "direct"),
     "interleaved_bytes": ([3, 24, 24], [32, 3, 3, 3], 'pads = [1, 1, 1, 1]\ndtype = "uint8"', "direct"),
     "transposed_planes": ([512, 14, 14], [768, 512, 1, 1], "", "direct"),
     "padded_planes": ([48, 12, 12], [40, 48, 3, 3], "pads = [1, 1, 1, 1]\nstrides = [2, 2]", "direct"),

@@ -166,12 +166,30 @@ void schedule_sum_in_loop(DepthwiseStages &s, const DepthwiseSchedule &schedule,
     sums.update().unroll(r[1]);
 }
 
-// What those read of all positions of an image, a tile's channels at a time, which the first caches keep.
-void schedule_gathered_positions(DepthwiseStages &s, const DepthwiseSchedule &schedule, const Var &channels) {
+// What those read of an image, a tile's channels at a time: the rows that a row of outputs reads, or the images that an
+// image of a volume does, of which the next ones find all but the last, and of a row alone the positions of a tile.
+// Where all of a row is unrolled, all of it.
+void schedule_gathered_positions(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
+                                 const LoopsAroundTile &loops) {
     Func &f = s.gathered->taps;
-    const Var lane = s.gathered->lane;
-    f.compute_at(s.tiled, channels).bound(lane, 0, schedule.dot_width()).unroll(lane);
+    const Var lane = s.gathered->lane, channels = loops.outermost.var.var;
+    const std::vector<Var> at = f.args();  // lane, c, positions, n
+    f.bound(lane, 0, schedule.dot_width()).unroll(lane);
     f.bound_extent(s.c, schedule.lanes * schedule.vectors).vectorize(s.c);
+    const size_t rank = s.axes.size();
+    if (rank == 1 && schedule.unrolls_row(problem)) {
+        f.compute_at(s.tiled, channels);
+        return;
+    }
+    const AxisMap &axis = s.axes[rank - 1];
+    const int reach = rank > 1 ? axis.extent_of(1)
+                               : axis.extent_of(schedule.pixels()) + schedule.dot_width() * std::abs(axis.tap_step);
+    int kept = 1;
+    while (kept < reach) {
+        kept *= 2;  // so that a position's place is a mask away
+    }
+    f.store_at(s.tiled, channels).fold_storage(at[rank + 1], kept);
+    f.compute_at(s.tiled, rank == 1 ? loops.innermost : rank == 2 ? loops.rows : s.q[rank - 1]);
 }
 
 // Once a run, ahead of everything else.
@@ -324,7 +342,7 @@ void schedule_depthwise(DepthwiseStages &s, const Problem &problem, const Depthw
     if (schedule.sums<TapsInLoop>()) {
         schedule_sum_in_loop(s, schedule, loops.innermost);
         if (s.gathered) {
-            schedule_gathered_positions(s, schedule, loops.outermost.var.var);
+            schedule_gathered_positions(s, problem, schedule, loops);
         }
     } else if (s.gathered) {
         schedule_dotted_sum(s, schedule, loops.innermost);
