@@ -145,8 +145,8 @@ bool loops_over_dots(const Numbers &n, int dot) {
 // taps of 256 .017 and .021, but 5x5 of 72 at 56x56 .080 and .073. Not where tiles that are longer know what of their
 // taps lies in the padding: 13x13 of 128 at 28x28 takes .080 and .062. Of volumes what is gathered of two vectors is
 // far: 5x5x5 of 32 at 8x14x14 .032 and .028; of columns of taps each product reads another vector: 21x1 of 64 at 32x32
-// .037 and .025. By AVX2 two vectors leave room for four or five positions, which planes,
-// and pairs but of a row alone, are slower by.
+// .037 and .025. By AVX2 two vectors leave room for four or five positions, by which planes are slower, and pairs of
+// more than a row.
 void choose_looped_dots(DepthwiseSchedule &schedule, const Numbers &n, int dot) {
     const bool planes = transposes_planes(n.problem), few_registers = n.target.vector_registers < 32;
     const auto pixels_of = [&](int most) { return ceil_div(n.width, ceil_div(n.width, most)); };
