@@ -15,6 +15,14 @@ Halide::Type halide_type(DType type);
 // What a problem's products are summed in: f64 for f64, 32-bit integers where x is 8-bit, f32 for all else.
 Halide::Type sum_type(const Problem &problem);
 
+// Whether both x and y have channels last, or both channels first.
+inline bool is_channels_last(const Problem &problem) {
+    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
+}
+inline bool is_channels_first(const Problem &problem) {
+    return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
+}
+
 // What x and w are widened to before they are multiplied: 16-bit integers (less their zero points) where x is 8-bit, so
 // that two products and their sum, at most 2 * 255 * 255, are one instruction and exact; the sum's type for all else.
 Halide::Type operand_type(const Problem &problem);

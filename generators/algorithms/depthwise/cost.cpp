@@ -370,14 +370,14 @@ bool is_direct_of_several(const Problem &problem, const std::vector<AxisMap> &ax
         return false;
     }
     const int taps = static_cast<int>(problem.taps());
-    if (problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx) {
+    if (is_channels_first(problem)) {
         const bool reads_x = !axes[0].reads_outside() && axes[0].stride == 1 && axes[0].phases == 1;
         const bool of_image = reads_x && taps >= least_taps && (is_row || taps < least_transposed_taps);
         return axes[0].out >= target.lanes(32) && (of_image || (is_row && taps >= least_looped_taps));
     }
     const int64_t pixel_bytes = problem.in_channels * static_cast<int64_t>(sizeof(float));
-    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && is_row && axes[0].taps == 1 &&
-           taps >= least_looped_taps && taps * positions_of_tile * pixel_bytes <= target.core.l1.bytes &&
+    return is_channels_last(problem) && is_row && axes[0].taps == 1 && taps >= least_looped_taps &&
+           taps * positions_of_tile * pixel_bytes <= target.core.l1.bytes &&
            taps <= first_cache_lines(axes[0].in * pixel_bytes, target);
 }
 
@@ -385,9 +385,8 @@ bool is_direct_of_several(const Problem &problem, const std::vector<AxisMap> &ax
 // registers are few: the direct algorithm has more. 31 taps of 128 channels at 800, 8 apart, take .150 ms by AVX2, and
 // .241.
 bool is_direct_of_dilated(const Problem &problem, const std::vector<AxisMap> &axes, const TargetModel &target) {
-    return problem.rank == 1 && problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc &&
-           problem.out_channels == problem.groups && problem.groups >= target.lanes(32) &&
-           target.vector_registers < 32 && problem.taps() >= least_looped_taps &&
+    return problem.rank == 1 && is_channels_last(problem) && problem.out_channels == problem.groups &&
+           problem.groups >= target.lanes(32) && target.vector_registers < 32 && problem.taps() >= least_looped_taps &&
            std::abs(axes[0].tap_step) >= least_sums;
 }
 

@@ -162,15 +162,13 @@ bool unrolls_taps(const Problem &problem) {
 
 bool merges_rows(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
-    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc &&
-           sum_type(problem) == Halide::Float(32) && problem.out_channels == problem.groups && !problem.residual &&
-           has_one_phase(axes) && axes[0].stride == 1;
+    return is_channels_last(problem) && sum_type(problem) == Halide::Float(32) &&
+           problem.out_channels == problem.groups && !problem.residual && has_one_phase(axes) && axes[0].stride == 1;
 }
 
 bool transposes_planes(const Problem &problem) {
     const bool in_registers = loops_over_taps(problem) || (problem.is_quantized() && sums_taps(problem, 2));
-    return in_registers && problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx &&
-           problem.out_channels == problem.groups;
+    return in_registers && is_channels_first(problem) && problem.out_channels == problem.groups;
 }
 
 bool loops_over_taps(const Problem &problem) {

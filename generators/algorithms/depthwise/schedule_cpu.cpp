@@ -1,5 +1,6 @@
 // The depthwise algorithm's schedule for processors: what its numbers mean.
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 #include "algorithms/depthwise/depthwise.h"
@@ -198,10 +199,7 @@ void schedule_gathered_positions(DepthwiseStages &s, const Problem &problem, con
     const AxisMap &axis = s.axes[rank - 1];
     const int reach = rank > 1 ? axis.extent_of(1)
                                : axis.extent_of(schedule.pixels()) + schedule.dot_width() * std::abs(axis.tap_step);
-    int kept = 1;
-    while (kept < reach) {
-        kept *= 2;  // so that a position's place is a mask away
-    }
+    const auto kept = static_cast<int>(std::bit_ceil(static_cast<unsigned>(reach)));  // a place is a mask away
     f.store_at(s.tiled, channels).fold_storage(at[rank + 1], kept);
     f.compute_at(s.tiled, rank == 1 ? loops.innermost : rank == 2 ? loops.rows : s.q[rank - 1]);
 }

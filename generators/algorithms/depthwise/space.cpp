@@ -22,7 +22,7 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     }
     const int most_lanes = lanes_within(std::max<int64_t>(problem.out_channels, axes[0].phase_extent),
                                         target.lanes(sum_type(problem).bits()));
-    const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
+    const bool planes = is_channels_first(problem);
     std::vector<ScheduleSpace::Choice> choices = {{"lanes", halves(most_lanes, most_lanes / 2)},
                                                   {"vectors", whole_range(1, 4)},
                                                   {"pixels", whole_range(1, std::min(axes[0].phase_extent, 16))},

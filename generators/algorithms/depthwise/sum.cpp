@@ -42,6 +42,15 @@ bool is_true(const Expr &condition) {
     return Halide::Internal::is_const_one(Halide::Internal::simplify(condition));
 }
 
+// Lanes, and the taps of each axis, groups of them on the dotted one.
+Halide::Region domain_of_taps(const DepthwiseStages &s, const DepthwiseSchedule &schedule) {
+    Halide::Region domain = {{0, schedule.dot_width()}};
+    for (int taps : tap_extents(s.axes, schedule)) {
+        domain.emplace_back(0, taps);
+    }
+    return domain;
+}
+
 // Where the weight of channel s.c lies that a sum over lanes and taps needs, for this row of a group: phases being one,
 // rows are the dotted axis' phases.
 std::vector<Expr> weight_at(const DepthwiseStages &s, const DepthwiseSchedule &schedule, const RDom &r,
@@ -109,17 +118,21 @@ GatheredTaps gather_positions(const DepthwiseStages &s, const Problem &problem, 
     return result;
 }
 
+// Whether the bytes that are summed have a zero point, which is taken off again.
+bool sums_zero_point(const Problem &problem, const DepthwiseSchedule &schedule) {
+    return schedule.dot_width() == 4 && narrow_zero_point(problem, Halide::UInt(8)) != 0;
+}
+
 // What the weights of lanes and taps add to each channel's sum by the zero point of bytes, if they do.
 std::optional<ZeroPointCompensation> compensation_of(const DepthwiseStages &s, const Problem &problem,
                                                      const DepthwiseSchedule &schedule, const Operands &operands,
                                                      const Halide::Region &domain) {
-    const int zero_point = narrow_zero_point(problem, Halide::UInt(8));
-    if (schedule.dot_width() != 4 || zero_point == 0) {
+    if (!sums_zero_point(problem, schedule)) {
         return std::nullopt;
     }
     const RDom all(domain, "all");
     return define_zero_point_compensation({s.c}, operands.packed(weight_at(s, schedule, all, 0)), all,
-                                          Halide::cast<uint8_t>(zero_point));
+                                          Halide::cast<uint8_t>(narrow_zero_point(problem, Halide::UInt(8))));
 }
 
 // What a sum of several taps a lane starts from.
@@ -136,11 +149,7 @@ Expr start_of_dots(const DepthwiseStages &s, const Problem &problem, const Depth
 // The sum of the products, several taps a lane.
 void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
                        const Operands &operands) {
-    const int dot = schedule.dot_width();
-    Halide::Region domain = {{0, dot}};
-    for (int taps : tap_extents(s.axes, schedule)) {
-        domain.emplace_back(0, taps);
-    }
+    const Halide::Region domain = domain_of_taps(s, schedule);
     const RDom r(domain, "r");
     s.gathered = gather_taps(s, problem, schedule, operands);
     const GatheredTaps &gathered = *s.gathered;
@@ -167,23 +176,20 @@ void define_dotted_sum(DepthwiseStages &s, const Problem &problem, const Depthwi
 void define_sum_in_loop(DepthwiseStages &s, const Problem &problem, const DepthwiseSchedule &schedule,
                         const Operands &operands) {
     const int dot = schedule.dot_width();
-    Halide::Region domain = {{0, dot}};
-    for (int taps : tap_extents(s.axes, schedule)) {
-        domain.emplace_back(0, taps);
-    }
+    const Halide::Region domain = domain_of_taps(s, schedule);
     RDom r(domain, "r");
     std::vector<Var> at = {s.c};
     std::vector<Expr> position = {s.c};
     for (size_t a = 0; a < s.axes.size(); a++) {
         const AxisMap &axis = s.axes[a];
+        // Of the taps of a lane some may be inside where others are not.
         const int step = a == 0 ? dot * axis.tap_step : axis.tap_step, reach = step - axis.tap_step;
         const Expr tap = r[static_cast<int>(a) + 1];
         Expr in = s.q[a] * axis.stride + constant(axis.offset(0)) + tap * step;
         if (skips_padding(problem, schedule, s.axes, a)) {
-            const int beyond = a == 0 ? std::abs(reach) : 0;  // of the taps of a lane some may be inside
-            const Expr first = a == 0 && reach < 0 ? in + reach : in;
-            r.where(first >= -beyond && first < axis.in);
-            in = dot > 1 && a == 0 ? in : Halide::clamp(in, s.reads[a].first, s.reads[a].last);
+            const Expr first = reach < 0 ? in + reach : in;
+            r.where(first >= -std::abs(reach) && first < axis.in);
+            in = reach != 0 ? in : Halide::clamp(in, s.reads[a].first, s.reads[a].last);
         }
         at.push_back(s.q[a]);
         position.push_back(in);
@@ -250,11 +256,9 @@ bool gathers_positions(const DepthwiseSchedule &schedule) {
 
 bool skips_padding(const Problem &problem, const DepthwiseSchedule &schedule, const std::vector<AxisMap> &axes,
                    size_t a) {
-    // Sums from which a zero point is taken off again have it in the padding too.
-    if (schedule.dot_width() == 4 && narrow_zero_point(problem, Halide::UInt(8)) != 0) {
-        return false;
-    }
-    return schedule.sums<TapsInLoop>() && (a == 0 ? schedule.unrolls_row(problem) : may_skip_padding(axes, a));
+    // A zero point that is taken off again is summed in the padding too.
+    return schedule.sums<TapsInLoop>() && !sums_zero_point(problem, schedule) &&
+           (a == 0 ? schedule.unrolls_row(problem) : may_skip_padding(axes, a));
 }
 
 Expr merged_position(const DepthwiseStages &s, const Problem &problem) {

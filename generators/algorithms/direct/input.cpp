@@ -270,13 +270,18 @@ bool reads_elements(const Problem &problem, const DirectSchedule &schedule, cons
 // Whether they read the bytes of neighbouring channels that one product sums, as x or transposed x has them, and what
 // is left out of a sum is zeros. Of groups that a product sums whole, each product would ask by itself: 3x3 of groups
 // of 4 channels at 56x56 takes .21 ms by a copy, and .24; with stride 2, where they share less of it, .34 and .22.
-bool reads_bytes_of_dots(const Problem &problem, const DirectSchedule &schedule, const std::vector<AxisMap> &axes,
-                         const TargetModel &target) {
+bool reads_bytes_of_dots(const Problem &problem, const DirectSchedule &schedule, const std::vector<AxisMap> &axes) {
     const int64_t of_group = problem.in_channels / problem.groups;
     return problem.is_quantized() && schedule.dot_width == 4 && !schedule.reads_flat_rows() &&
            !compensates_zero_point(problem, dot_types(problem, schedule.dot_width).x) &&
-           (of_group > schedule.dot_width || axes[0].stride > 1) && is_panel_in_group(problem, schedule) &&
-           !stages_inputs(problem, schedule, target);
+           (of_group > schedule.dot_width || axes[0].stride > 1);
+}
+
+// Whether the positions of tiles can ask, each for all of its lanes, what of a row's taps is in the padding.
+bool can_part_rows(const Problem &problem, const DirectSchedule &schedule, const AxisMap &row,
+                   const TargetModel &target) {
+    return !target.is_gpu() && schedule.with<ChannelLanes>() != nullptr && is_panel_in_group(problem, schedule) &&
+           !stages_inputs(problem, schedule, target) && !schedule.flattens_tiles() && row.phases == 1 && row.taps > 1;
 }
 
 // Whether few channels-first planes, the channels of a step or two, are copied as pixels of so many: by vectors of
@@ -305,10 +310,9 @@ std::vector<bool> padded_axes(const std::vector<AxisMap> &axes, const Problem &p
 // Whether sums leave out what a padded copy has at the ends of rows: where it is much, and no zero point is summed.
 bool skips_ends_of_copy(const Problem &problem, const DirectSchedule &schedule, const std::vector<AxisMap> &axes,
                         const TargetModel &target, Halide::Type type) {
-    return axes[0].reads_outside() && axes[0].phases == 1 && axes[0].taps > 1 &&
-           !compensates_zero_point(problem, type) && axes[0].share_of_taps_inside() < counted_share_inside &&
-           !target.is_gpu() && schedule.with<ChannelLanes>() != nullptr && is_panel_in_group(problem, schedule) &&
-           !stages_inputs(problem, schedule, target) && !schedule.flattens_tiles() && !schedule.reads_flat_rows();
+    return axes[0].reads_outside() && axes[0].share_of_taps_inside() < counted_share_inside &&
+           !compensates_zero_point(problem, type) && !schedule.reads_flat_rows() &&
+           can_part_rows(problem, schedule, axes[0], target);
 }
 
 // x over (c, position in flattened rows, q of the other axes, n).
@@ -371,10 +375,8 @@ bool reads_row_ends(const Problem &problem, const DirectSchedule &schedule, cons
         }
     }
     const bool channels_last = problem.x_layout == Layout::nxc || schedule.transposed_x;
-    const bool in_place = (channels_last && reads_elements(problem, schedule, target)) ||
-                          reads_bytes_of_dots(problem, schedule, axes, target);
-    return !target.is_gpu() && in_place && schedule.with<ChannelLanes>() != nullptr && !schedule.flattens_tiles() &&
-           axes[0].phases == 1 && axes[0].taps > 1;
+    const bool in_place = (channels_last && schedule.dot_width == 1) || reads_bytes_of_dots(problem, schedule, axes);
+    return in_place && can_part_rows(problem, schedule, axes[0], target);
 }
 
 void define_input(DirectStages &s, const Problem &problem, const DirectSchedule &schedule, const Operands &operands,

@@ -84,7 +84,7 @@ void set_tile(DirectSchedule &schedule, const TileNumbers &numbers) {
 // channels-last x, and stored together to such y, where each takes a vector of its own.
 bool may_sum_rows_of_bytes(const Problem &problem) {
     constexpr int most_products = 4, few_channels = 4;
-    const bool planes = problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
+    const bool planes = is_channels_first(problem);
     return problem.is_quantized() && problem.groups == 1 && problem.in_channels > 1 &&
            (planes || problem.out_channels <= few_channels) &&
            (problem.x_layout == Layout::ncx || problem.in_channels % most_products == 0);
@@ -277,8 +277,8 @@ bool has_row_lanes(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     const AxisMap &row = axes[0];
     const auto sums_f32 = [](DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; };
-    const bool floats = sums_f32(problem.x_type) && sums_f32(problem.w_type) && sums_f32(problem.y_type) &&
-                        problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
+    const bool floats =
+        sums_f32(problem.x_type) && sums_f32(problem.w_type) && sums_f32(problem.y_type) && is_channels_first(problem);
     return (floats || may_sum_rows_of_bytes(problem)) && row.kernel % row.phases == 0 && row.offset_is_bounded() &&
            phases_are_whole(axes) &&
            (problem.groups == 1 || problem.out_channels > problem.groups || problem.in_channels > problem.groups ||
@@ -337,9 +337,8 @@ bool can_interleave_groups(const Problem &problem, const DirectSchedule &schedul
     const int64_t of_group = problem.out_channels / problem.groups;
     return groups > 1 && problem.groups % groups == 0 && of_group > 1 && groups * of_group == schedule.panel() &&
            schedule.lanes % groups == 0 && sum_type(problem).is_float() && !problem.traits().transposed &&
-           problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc && schedule.dot_width == 1 &&
-           schedule.partial_sums == 1 && !schedule.panels_of_groups && !schedule.panels_outside &&
-           !schedule.tiles_outside;
+           is_channels_last(problem) && schedule.dot_width == 1 && schedule.partial_sums == 1 &&
+           !schedule.panels_of_groups && !schedule.panels_outside && !schedule.tiles_outside;
 }
 
 bool can_flatten_tiles(const Problem &problem, const DirectSchedule &schedule) {

@@ -137,7 +137,7 @@ bool gemm_applies(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     // Rows of planes of which positions are left out would be read element by element, and written so.
     const bool is_row = problem.rank == 1 && axes[0].stride == 1;
-    const bool is_nxc = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
+    const bool is_nxc = is_channels_last(problem);
     return (is_row || is_nxc) &&
            std::all_of(axes.begin(), axes.end(), [](const AxisMap &axis) { return axis.has_one_tap_inside(); });
 }

@@ -298,7 +298,7 @@ WinogradShape winograd_shape(const Problem &problem, const WinogradSchedule &sch
     shape.group_chunks = shape.columns / shape.group_columns;
     shape.panels = shape.group_chunks * shape.group_panels;
     // Pixels of channels last would be read and written in pieces; parts of a vector would be the next chunk's inputs.
-    const bool channels_last = problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
+    const bool channels_last = is_channels_last(problem);
     const bool whole_vectors = shape.reduction_channels % (schedule.lanes * shape.dot_width) == 0;
     shape.panel_inputs = schedule.by_panel && !schedule.by_phase && shape.panels > 1 &&
                          shape.group_columns == shape.panel && whole_vectors;

@@ -23,8 +23,7 @@ double uses_of_gathered(const Numbers &n, int dot) {
 bool pairs_fill(const DepthwiseSchedule &schedule, const Numbers &n) {
     constexpr double least_filled = 0.95;
     const auto channels = static_cast<int>(n.problem.out_channels);
-    return 2 * schedule.lanes <= channels &&
-           round_up(channels, schedule.lanes) >= least_filled * round_up(channels, 2 * schedule.lanes);
+    return 2 * schedule.lanes <= channels && tile_fit(ceil_div(channels, schedule.lanes), 2) >= least_filled;
 }
 
 // A row at a time of seven positions or eight, which then stay in registers, where rows with strides share nothing that

@@ -9,14 +9,6 @@
 
 namespace kiln::depthwise {
 
-bool is_channels_last(const Problem &problem) {
-    return problem.x_layout == Layout::nxc && problem.y_layout == Layout::nxc;
-}
-
-bool is_channels_first(const Problem &problem) {
-    return problem.x_layout == Layout::ncx && problem.y_layout == Layout::ncx;
-}
-
 int least_looped(const Problem &problem, const TargetModel &target) {
     constexpr int least_of_row = 17, least_of_few_registers = 5;
     const bool few_registers = target.vector_registers < 32;

@@ -15,9 +15,6 @@ namespace kiln::depthwise {
 
 constexpr int least_looped_taps = 20;
 
-bool is_channels_last(const Problem &problem);
-bool is_channels_first(const Problem &problem);
-
 // So many taps are a loop over rows of them. Of a row alone, channels last, those of its neighbours that a tile in
 // registers reads once are worth it from fewer on, the more where registers are few: 9 taps of 256 channels at 1600
 // take .071 ms by AVX2 in place of .101, 31 .130 in place of .193; by AVX-512 15 .118 in place of .112, 19 .148 in
