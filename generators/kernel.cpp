@@ -303,7 +303,8 @@ Scratch append_parts(Halide::Module &module, const KernelRequest &request, const
                            estimated_cycles(part, request.decision, *request.target)});
     }
     const int64_t bytes = append_run_of_parts(module, request.symbol, request.problem, kernels);
-    return {Halide::Internal::make_zero(Halide::Int(64)), Halide::Internal::make_const(Halide::Int(64), bytes)};
+    const Halide::Expr of_worker = Halide::Internal::make_const(Halide::Int(64), bytes);
+    return {Halide::Internal::make_zero(Halide::Int(64)), of_worker, of_worker};
 }
 
 // Appends the function that a request is for, `kernel` being its problem's, one image's, or that of the largest part.
@@ -376,8 +377,9 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
         append_bytes_function(module, request.symbol + "_bytes", open, packed, scratch);
     } else {
         facts.packed_bytes = constant_value(packed);
-        facts.worker_workspace_bytes = constant_value(scratch.worker_bytes);
-        facts.workspace_bytes = constant_value(scratch.bytes) + facts.worker_workspace_bytes + in_workspace.bytes();
+        facts.worker_workspace_bytes = constant_value(scratch.stride);
+        facts.workspace_bytes =
+            constant_value(scratch.bytes) + constant_value(scratch.worker_bytes) + in_workspace.bytes();
     }
     if (request.target->unlaminates_indexed_operands) {
         for (Halide::Internal::LoweredFunc &function : module.functions()) {

@@ -85,8 +85,8 @@ OperationFacts compile(const NetworkOperation &operation, const OperationRequest
     OperationFacts facts;
     facts.stack_bytes = compile_module(module, *request.target, object_file, false);
     check_object_symbols(object_file, {request.symbol});
-    facts.worker_workspace_bytes = constant_value(scratch.worker_bytes);
-    facts.workspace_bytes = constant_value(scratch.bytes) + facts.worker_workspace_bytes;
+    facts.worker_workspace_bytes = constant_value(scratch.stride);
+    facts.workspace_bytes = constant_value(scratch.bytes) + constant_value(scratch.worker_bytes);
     std::remove((object_file + ".s").c_str());
     return facts;
 }

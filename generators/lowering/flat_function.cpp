@@ -151,7 +151,7 @@ double pieces_within(const LoopBodies &bodies, const std::string &body) {
     return loops.empty() ? 1 : all / static_cast<double>(loops.size());
 }
 
-// Rewrites one function. `own_bytes` and `worker_bytes` say where the bodies of its parallel loops find theirs.
+// Rewrites one function. `own_bytes` and `worker_stride` say where the bodies of its parallel loops find theirs.
 class Flatten : public IRMutator {
   public:
     // `output`: the name that lowering gave the pipeline's output buffer. `outer`: what closures hold. `bodies`: of
@@ -170,7 +170,7 @@ class Flatten : public IRMutator {
     int64_t constant_bytes() const { return workspace_.peak(); }
     static constexpr const char *open_scratch = "kiln.open_scratch";
     static constexpr const char *own_bytes = "kiln.own_bytes";
-    static constexpr const char *worker_bytes = "kiln.worker_bytes";
+    static constexpr const char *worker_stride = "kiln.worker_stride";
 
   protected:
     using IRMutator::visit;
@@ -343,7 +343,7 @@ class Flatten : public IRMutator {
             arguments.emplace_back(static_cast<int>(std::lround(pieces_within(bodies_, loop_body(op)))));
         }
         arguments.push_back(offset_pointer(pointer(scratch_name), Variable::make(Int(64), own_bytes)));
-        arguments.push_back(Variable::make(Int(64), worker_bytes));
+        arguments.push_back(Variable::make(Int(64), worker_stride));
         return Call::make(Int(32), is_outer ? "kiln_parallel_for_outer" : "kiln_parallel_for", arguments, Call::Extern);
     }
 
@@ -402,6 +402,13 @@ Expr bytes_of_worker(const std::string &body, const LoopBodies &bodies, const st
     return own.at(body) + within;
 }
 
+// Between workers' shares is what a processor may fetch ahead of a worker that reads its own in strides: lines that
+// others write would leave their caches for it. Intel's fetch 6 KB ahead, across pages.
+Expr stride_of_workers(const Expr &bytes) {
+    constexpr int64_t fetched_ahead = 8192;
+    return is_const_zero(bytes) ? bytes : simplify(bytes + make_const(Int(64), fetched_ahead));
+}
+
 // Flattens each function, the last of which is the pipeline's own.
 Scratch flatten_all(std::vector<LoweredFunc> &functions, const FlatSignature &signature) {
     const LoweredFunc &main = functions.back();
@@ -426,14 +433,15 @@ Scratch flatten_all(std::vector<LoweredFunc> &functions, const FlatSignature &si
         own[function.name] = flatten.scratch_bytes();
         function.body = substitute(Flatten::own_bytes, own[function.name], function.body);
     }
-    Scratch scratch = {own[main.name], make_zero(Int(64))};
+    Scratch scratch = {own[main.name], make_zero(Int(64)), {}};
     for (const auto &[body, loops] : bodies) {
         if (body != main.name) {
             scratch.worker_bytes = simplify(max(scratch.worker_bytes, bytes_of_worker(body, bodies, own)));
         }
     }
+    scratch.stride = stride_of_workers(scratch.worker_bytes);
     for (LoweredFunc &function : functions) {
-        function.body = substitute(Flatten::worker_bytes, scratch.worker_bytes, function.body);
+        function.body = substitute(Flatten::worker_stride, scratch.stride, function.body);
     }
     return scratch;
 }
@@ -475,9 +483,9 @@ void append_bytes_function(Halide::Module &result, const std::string &symbol, in
     };
     const Expr packed = round_up(Widen().mutate(packed_bytes));
     const Expr most = make_const(Int(64), INT32_MAX);
-    const Expr fits = packed <= most && scratch.bytes <= most && scratch.worker_bytes <= most;
+    const Expr fits = packed <= most && scratch.bytes <= most && scratch.stride <= most;
     Stmt body = Block::make({AssertStmt::make(fits, make_const(Int(32), kiln_unsupported)), store(0, packed),
-                             store(1, simplify(scratch.bytes + scratch.worker_bytes)), store(2, scratch.worker_bytes)});
+                             store(1, simplify(scratch.bytes + scratch.worker_bytes)), store(2, scratch.stride)});
     for (int i = open; i-- > 0;) {
         body = LetStmt::make(open_name(i), load(Int(32), argument_name("sizes"), i), body);
     }

@@ -34,7 +34,8 @@ struct FlatSignature {
 // In bytes, 64-bit; constants unless they depend on open sizes, the variables open_name(i).
 struct Scratch {
     Halide::Expr bytes;         // of the workspace, before any worker's share
-    Halide::Expr worker_bytes;  // of each worker's share
+    Halide::Expr worker_bytes;  // of a worker's share
+    Halide::Expr stride;        // from one worker's share to the next one's
 };
 
 // Appends the functions of a lowered pipeline to `result`, the first under the name `symbol`. Throws

@@ -201,14 +201,17 @@ CopyLoops schedule_copy_vectors(WinogradStages &s, const Problem &problem, const
     return {s.c, schedule.lanes, std::nullopt};
 }
 
-// The loops of the copy to y, the outermost first: over images or not, over positions of all axes, but not along rows
-// of images, and over blocks of channels that are transposed.
+// The loops of the copy to y, the outermost first: over images or not, over blocks of channels that are transposed, and
+// over positions of all axes, but not along rows of images.
 std::vector<SharedLoop> copied_positions(const WinogradStages &s, const Problem &problem, const CopyLoops &copy,
                                          bool images) {
     const size_t rank = s.shape.axes.size();
     std::vector<SharedLoop> loops;
     if (images) {
         loops.push_back({s.n, static_cast<int>(problem.batch)});
+    }
+    if (s.transposed_y && !s.shape.pads_groups()) {
+        loops.push_back({copy.channels, ceil_div(static_cast<int>(problem.out_channels), copy.width)});
     }
     for (size_t a = rank; a-- > 0;) {
         const int phases = s.seen_phases[a], all = static_cast<int>(problem.out[problem.rank - 1 - a]) / phases;
@@ -219,10 +222,30 @@ std::vector<SharedLoop> copied_positions(const WinogradStages &s, const Problem 
             loops.push_back({along_axis(s, a), s.shape.axes[a].chunks > 1 ? copied_size(s, a) : all});
         }
     }
-    if (s.transposed_y && !s.shape.pads_groups()) {
-        loops.push_back({copy.channels, ceil_div(static_cast<int>(problem.out_channels), copy.width)});
-    }
     return loops;
+}
+
+// The planes of a line of channels one after the other, and not rows of all planes in turn, which lie pages apart.
+// Returns the loop over lines.
+void order_planes(WinogradStages &s, const Problem &problem, CopyLoops &copy) {
+    constexpr int line = 16;
+    const int blocks = line / copy.width;
+    std::vector<VarOrRVar> order;
+    if (blocks > 1 && static_cast<int>(problem.out_channels) % line == 0) {
+        const Var lines("lines");
+        s.y.split(copy.channels, lines, copy.channels, blocks);
+        order.emplace_back(copy.channels);
+        copy.channels = lines;
+        copy.width = line;
+    }
+    for (size_t a = 1; a < s.shape.axes.size(); a++) {
+        order.emplace_back(along_axis(s, a));
+        if (s.seen_phases[a] > 1) {
+            order.emplace_back(s.p[a]);
+        }
+    }
+    order.emplace_back(copy.channels);
+    s.y.reorder(order);
 }
 
 // Divides the copy to y into chunks of rows, and of their parts. Returns where a chunk is, or `around` without any.
@@ -276,7 +299,10 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     }
     const bool has_rows = shape.axes.back().chunks > 1;
     Place place = split_chunks(s, image);
-    const CopyLoops loops = schedule_copy_vectors(s, problem, schedule, channels);
+    CopyLoops loops = schedule_copy_vectors(s, problem, schedule, channels);
+    if (s.transposed_y && !shape.pads_groups() && !schedule.by_panel && rank > 1) {
+        order_planes(s, problem, loops);
+    }
     Var shared = problem.batch > 1           ? s.n
                  : has_rows                  ? rows_of_y
                  : shape.parts_of_rows() > 1 ? parts_of_rows_of_y
