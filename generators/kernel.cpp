@@ -262,8 +262,10 @@ bool adds_residual_in_place(const Problem &problem, const Halide::Module &kernel
 Scratch append_kernel(Halide::Module &module, const KernelRequest &request, const Halide::Module &lowered,
                       const std::string &symbol) {
     const Problem problem = simplification_by(request.decision.algorithm, request.problem).problem;
-    const std::vector<TensorLayout> tensors = kernel_tensors(problem, *read(request.decision), Sizes(problem));
-    return append_flat(module, lowered, symbol, kernel_signature(problem, tensors));
+    const std::unique_ptr<const Implementation> implementation = read(request.decision);
+    FlatSignature signature = kernel_signature(problem, kernel_tensors(problem, *implementation, Sizes(problem)));
+    signature.disjoint = implementation->disjoint_updates();
+    return append_flat(module, lowered, symbol, signature);
 }
 
 // The parts whose kernels can be made as decided, and read the weights that are packed for the largest.

@@ -4,6 +4,7 @@
 #include <Halide.h>
 
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ class Implementation {
     virtual Halide::Func pack(const Problem &problem, const Sizes &sizes, const Halide::Func &w) const = 0;
     // Which iterations share what its prefetches ask for (lowering/prefetch/prefetch.h).
     virtual SharedPrefetches shared_prefetches(const Problem &) const { return {}; }
+    // Funcs of which no update writes an element that another one writes (lowering/joined_loops.h).
+    virtual std::set<std::string> disjoint_updates() const { return {}; }
     // Whether its tiles fetch the lines of y that they will write (lowering/prefetch/output_lines.h).
     virtual bool prefetches_output() const { return false; }
     // Whether its kernels hold matrix tiles (lowering/amx/matrix_tiles.h).

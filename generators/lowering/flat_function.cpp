@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include "expressions/sizes.h"
 #include "kiln/kernel.h"
 #include "lowering/gpu_module.h"
+#include "lowering/joined_loops.h"
 #include "lowering/parallel_loops.h"
 #include "lowering/workspace.h"
 
@@ -198,6 +200,9 @@ class Flatten : public IRMutator {
         if (is_parallel_loop(op)) {
             return parallel_for(op);
         }
+        if (op->name == joined_loops_call) {
+            return parallel_for_joined(op);
+        }
         return IRMutator::visit(op);
     }
 
@@ -335,16 +340,37 @@ class Flatten : public IRMutator {
         return variable->name.substr(0, variable->name.rfind(buffer_suffix));
     }
 
+    Expr threads() const { return threads_.defined() ? threads_ : argument_pointer(signature_.threads); }
+
     Expr parallel_for(const Call *op) {
         const bool is_outer = !bodies_.at(loop_body(op)).loops.empty();
-        std::vector<Expr> arguments = {threads_.defined() ? threads_ : argument_pointer(signature_.threads),
-                                       op->args[0], mutate(op->args[3]), mutate(op->args[1]), mutate(op->args[2])};
+        std::vector<Expr> arguments = {threads(), op->args[0], mutate(op->args[3]), mutate(op->args[1]),
+                                       mutate(op->args[2])};
         if (is_outer) {
             arguments.emplace_back(static_cast<int>(std::lround(pieces_within(bodies_, loop_body(op)))));
         }
+        return with_scratch(is_outer ? "kiln_parallel_for_outer" : "kiln_parallel_for", std::move(arguments));
+    }
+
+    // Of kiln_parallel_loop structures.
+    Expr parallel_for_joined(const Call *op) {
+        constexpr int task = 0, begin = 1, count = 2, closure = 3, of_loop = 4;
+        std::vector<Expr> loops;
+        const int all = static_cast<int>(op->args.size()) / of_loop;
+        for (int i = 0; i < all; i++) {
+            for (const int field : {task, closure, begin, count}) {
+                const Expr value = op->args[i * of_loop + field];
+                loops.push_back(field == task ? value : mutate(value));
+            }
+        }
+        const Expr structures = Call::make(Handle(), Call::make_struct, loops, Call::Intrinsic);
+        return with_scratch("kiln_parallel_for_joined", {threads(), structures, all});
+    }
+
+    static Expr with_scratch(const std::string &function, std::vector<Expr> arguments) {
         arguments.push_back(offset_pointer(pointer(scratch_name), Variable::make(Int(64), own_bytes)));
         arguments.push_back(Variable::make(Int(64), worker_stride));
-        return Call::make(Int(32), is_outer ? "kiln_parallel_for_outer" : "kiln_parallel_for", arguments, Call::Extern);
+        return Call::make(Int(32), function, arguments, Call::Extern);
     }
 
     const FlatSignature &signature_;
@@ -402,6 +428,13 @@ Expr bytes_of_worker(const std::string &body, const LoopBodies &bodies, const st
     return own.at(body) + within;
 }
 
+std::vector<LoweredFunc> bodies_without_loops(const std::vector<LoweredFunc> &functions, const LoopBodies &bodies) {
+    std::vector<LoweredFunc> result;
+    std::copy_if(functions.begin(), functions.end() - 1, std::back_inserter(result),
+                 [&](const LoweredFunc &function) { return bodies.at(function.name).loops.empty(); });
+    return result;
+}
+
 // Between workers' shares is what a processor may fetch ahead of a worker that reads its own in strides: lines that
 // others write would leave their caches for it. Intel's fetch 6 KB ahead, across pages.
 Expr stride_of_workers(const Expr &bytes) {
@@ -421,6 +454,7 @@ Scratch flatten_all(std::vector<LoweredFunc> &functions, const FlatSignature &si
             function.body.accept(&values);
         }
     }
+    functions.back().body = join_parallel_loops(main.body, bodies_without_loops(functions, bodies), signature.disjoint);
     std::map<std::string, Expr> own;
     for (LoweredFunc &function : functions) {
         const bool is_main = function.name == main.name;

@@ -4,6 +4,7 @@
 #include <Halide.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ struct FlatSignature {
     std::vector<std::pair<std::string, std::string>> null_substitutes = {};
     // A parameter that tells whether a tensor is there: {"has_bias", "bias"}.
     std::vector<std::pair<std::string, std::string>> presences = {};
+    // Funcs of which no update writes an element that another one writes (lowering/joined_loops.h).
+    std::set<std::string> disjoint = {};
 };
 
 // In bytes, 64-bit; constants unless they depend on open sizes, the variables open_name(i).

@@ -17,8 +17,8 @@ namespace {
 // All that a kernel may need. A name with '*' behind stands for all that begin so.
 constexpr std::string_view may_be_needed[] = {
     // Kiln's runtime.
-    "kiln_parallel_for", "kiln_parallel_for_outer", "kiln_cpu_features", "kiln_refuse", "kiln_refuse_size",
-    "kiln_workers", "kiln_call_back", "kiln_run_parts",
+    "kiln_parallel_for", "kiln_parallel_for_outer", "kiln_parallel_for_joined", "kiln_cpu_features", "kiln_refuse",
+    "kiln_refuse_size", "kiln_workers", "kiln_call_back", "kiln_run_parts",
     // Its part for GPUs.
     "kiln_gpu_load", "kiln_gpu_launch",
     // What every C compiler may call, with an operating system or without.

@@ -65,6 +65,10 @@ int pieces_worth(double operations) {
     return static_cast<int>(std::clamp(operations / of_a_piece, 64.0, 256.0));
 }
 
+int pieces_worth_copying(int64_t elements) {
+    return pieces_worth(60.0 * static_cast<double>(elements));
+}
+
 SharedWork SharedWork::within(int pieces) const {
     constexpr double least_pieces_within = 32;
     const double of_piece = operations_ / pieces;

@@ -23,6 +23,9 @@ int iterations_of(const std::vector<SharedLoop> &loops);
 // How many pieces work of so many operations is worth: each takes microseconds, beside which handing it out is little.
 int pieces_worth(double operations);
 
+// The same of work that copies so many elements, each of which takes as long as 60 operations.
+int pieces_worth_copying(int64_t elements);
+
 // Of how many pieces, a number that divides `iterations` and is no more than `most`, threads share so many iterations
 // most evenly: 2 of them above all, then 4 to 64. `iterations` themselves where nothing above that divides.
 int even_pieces(int iterations, int most);

@@ -128,6 +128,8 @@ struct Winograd {
     static constexpr auto phases_as_channels = winograd_phases_as_channels;
     static constexpr auto default_schedule = default_winograd_schedule;
     static constexpr auto cycles = winograd_call_cycles;
+    // Each update has tiles of its own.
+    static constexpr std::array disjoint_updates = {"transformed", "result", "y"};
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         WinogradStages stages = winograd(problem, schedule, operands);

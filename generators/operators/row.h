@@ -9,7 +9,8 @@
 //   build, output_phases,             as Implementation's, the schedule behind the problem
 //   packed_extents, pack
 //   packed_type                       where it is not operand_type()
-//   splits_groups, phases_as_channels, joins_axes_of_planes, shared_prefetches, prefetches_output,
+//   splits_groups, phases_as_channels, joins_axes_of_planes, shared_prefetches,
+//   disjoint_updates, prefetches_output,
 //   uses_matrix_tiles, keeps_scalars, patch_object
 //                                     where they are not as Implementation has them
 #pragma once
@@ -95,6 +96,12 @@ class ScheduledAlgorithm : public Implementation {
             return schedule_.keeps_sums_by_lanes();
         }
         return false;
+    }
+    std::set<std::string> disjoint_updates() const override {
+        if constexpr (requires { A::disjoint_updates; }) {
+            return {A::disjoint_updates.begin(), A::disjoint_updates.end()};
+        }
+        return {};
     }
     bool prefetches_output() const override {
         if constexpr (requires { A::prefetches_output(schedule_); }) {

@@ -15,7 +15,7 @@ LAYERS, FLOAT64 = CASES / "regressions.toml", CASES / "regressions_f64.toml"
 
 # What a library may leave undefined beside its own names: C's functions, and what the runtime has. Those of AMX ask it for
 # the processor's features, since Linux wants to be asked for tiles.
-NEEDED = {"memset", "memcpy", "memmove", "kiln_refuse", "kiln_parallel_for", "kiln_parallel_for_outer", "kiln_cpu_features"}
+NEEDED = {"memset", "memcpy", "memmove", "kiln_refuse", "kiln_parallel_for", "kiln_parallel_for_outer", "kiln_parallel_for_joined", "kiln_cpu_features"}
 
 
 def x86_targets():

@@ -78,6 +78,8 @@ int32_t (*const parallel_for)(const kiln_threads *, kiln_kernel_task, uint8_t *,
                               int64_t) = kiln_parallel_for;
 int32_t (*const parallel_for_outer)(const kiln_threads *, kiln_kernel_task, uint8_t *, int32_t, int32_t, int32_t,
                                     void *, int64_t) = kiln_parallel_for_outer;
+int32_t (*const parallel_for_joined)(const kiln_threads *, const kiln_parallel_loop *, int32_t, void *,
+                                     int64_t) = kiln_parallel_for_joined;
 uint64_t (*const cpu_features)(void) = kiln_cpu_features;
 const char *(*const cpu_feature_name)(uint64_t) = kiln_cpu_feature_name;
 

@@ -1,4 +1,4 @@
-// kiln_parallel_for, and where pieces have loops of their own: with the caller's threads and without.
+// kiln_parallel_for, where pieces have loops of their own, and of several loops: with the caller's threads and without.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kiln/kernel.h"
@@ -182,6 +183,87 @@ TEST(ParallelForOuter, StopsAtAFailure) {
                                           stride),
                   kiln_failed);
         EXPECT_EQ(seen.shared[8], fail_at == 8);
+    }
+}
+
+// Which pieces of loops have run, in their order.
+struct Runs {
+    std::mutex mutex;
+    std::vector<std::pair<int32_t, int32_t>> pieces;  // loop and index
+};
+struct RunOfLoop {
+    Runs *runs = nullptr;
+    int32_t loop = 0, fail_at = -1;
+};
+
+int32_t joined_task(void *, int32_t index, uint8_t *closure) {
+    const RunOfLoop &own = *reinterpret_cast<RunOfLoop *>(closure);
+    const std::lock_guard lock(own.runs->mutex);
+    own.runs->pieces.emplace_back(own.loop, index);
+    return index == own.fail_at ? kiln_failed : kiln_ok;
+}
+
+std::vector<kiln_parallel_loop> loops_of(std::vector<RunOfLoop> &closures, const std::vector<int32_t> &counts) {
+    std::vector<kiln_parallel_loop> loops;
+    for (size_t i = 0; i < counts.size(); i++) {
+        loops.push_back({joined_task, reinterpret_cast<uint8_t *>(&closures[i]), 3, counts[i]});
+    }
+    return loops;
+}
+
+// Runs indices in turn, in the calling thread, as if workers were so many.
+struct InTurn {
+    static int32_t parallel_for(void *, kiln_task piece, void *closure, int32_t count) {
+        for (int32_t i = 0; i < count; i++) {
+            if (const int32_t code = piece(closure, i, 0); code != kiln_ok) return code;
+        }
+        return kiln_ok;
+    }
+    static kiln_threads hook(int32_t workers) { return {nullptr, workers, parallel_for}; }
+};
+
+TEST(ParallelForJoined, RunsEachPieceOfEachLoopOnce) {
+    const std::vector<int32_t> counts = {5, 1, 12, 0, 3};
+    std::vector<std::pair<int32_t, int32_t>> all;
+    for (int32_t loop = 0; loop < 5; loop++) {
+        for (int32_t i = 0; i < counts[static_cast<size_t>(loop)]; i++) all.emplace_back(loop, 3 + i);
+    }
+    Team team;
+    const kiln_threads four = team.hook(), one = InTurn::hook(1), fifty = InTurn::hook(50);
+    for (const kiln_threads *threads : {static_cast<const kiln_threads *>(nullptr), &one, &fifty, &four}) {
+        Runs runs;
+        std::vector<RunOfLoop> closures;
+        for (int32_t loop = 0; loop < 5; loop++) closures.push_back({&runs, loop});
+        const std::vector<kiln_parallel_loop> loops = loops_of(closures, counts);
+        EXPECT_EQ(kiln_parallel_for_joined(threads, loops.data(), 5, nullptr, 0), kiln_ok);
+        if (threads == nullptr || threads == &one) {
+            EXPECT_EQ(runs.pieces, all);  // loop by loop
+        }
+        std::sort(runs.pieces.begin(), runs.pieces.end());
+        EXPECT_EQ(runs.pieces, all);
+    }
+    EXPECT_EQ(team.calls, 1);
+}
+
+TEST(ParallelForJoined, GivesEachWorkerItsPartOfEachLoop) {
+    Runs runs;
+    std::vector<RunOfLoop> closures = {{&runs, 0}, {&runs, 1}};
+    const std::vector<kiln_parallel_loop> loops = loops_of(closures, {4, 6});
+    const kiln_threads two = InTurn::hook(2);
+    EXPECT_EQ(kiln_parallel_for_joined(&two, loops.data(), 2, nullptr, 0), kiln_ok);
+    const std::vector<std::pair<int32_t, int32_t>> halves = {{0, 3}, {0, 4}, {1, 3}, {1, 4}, {1, 5},
+                                                             {0, 5}, {0, 6}, {1, 6}, {1, 7}, {1, 8}};
+    EXPECT_EQ(runs.pieces, halves);
+}
+
+TEST(ParallelForJoined, StopsAtAFailure) {
+    const kiln_threads one = InTurn::hook(1);
+    for (const kiln_threads *threads : {static_cast<const kiln_threads *>(nullptr), &one}) {
+        Runs runs;
+        std::vector<RunOfLoop> closures = {{&runs, 0, 4}, {&runs, 1}};
+        const std::vector<kiln_parallel_loop> loops = loops_of(closures, {3, 3});
+        EXPECT_EQ(kiln_parallel_for_joined(threads, loops.data(), 2, nullptr, 0), kiln_failed);
+        EXPECT_EQ(runs.pieces.size(), 2u);
     }
 }
 

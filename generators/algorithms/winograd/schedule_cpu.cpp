@@ -67,7 +67,7 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
             loops.push_back({row_blocks, ceil_div(extents[a], std::min(8, power_of_two(extents[a])))});
         }
     }
-    share_loops(image, loops, pieces_worth(problem.flops()));
+    share_loops(image, loops, pieces_worth_copying(problem.x_elements()));
 }
 
 int all_tiles(const WinogradShape &shape) {

@@ -4,6 +4,7 @@
 
 #include "algorithms/winograd/schedule_cpu.h"
 #include "expressions/arithmetic.h"
+#include "expressions/types.h"
 #include "expressions/vars.h"
 #include "moves/parallel_split.h"
 #include "moves/tail_strategy.h"
@@ -167,6 +168,7 @@ struct CopyLoops {
     Var channels;
     int width = 1;  // channels of an iteration
     std::optional<Var> row;
+    std::optional<SharedLoop> blocks = {};  // of positions along the outermost axis, around the loop over channels
 };
 
 // The vectors of the copy to y.
@@ -201,42 +203,76 @@ CopyLoops schedule_copy_vectors(WinogradStages &s, const Problem &problem, const
     return {s.c, schedule.lanes, std::nullopt};
 }
 
+// How many positions along an axis are copied together, within a phase where those are seen.
+int copied_positions(const WinogradStages &s, const Problem &problem, size_t axis) {
+    return s.shape.axes[axis].chunks > 1 ? copied_size(s, axis)
+                                         : static_cast<int>(problem.out[problem.rank - 1 - axis]) / s.seen_phases[axis];
+}
+
 // The loops of the copy to y, the outermost first: over images or not, over blocks of channels that are transposed, and
 // over positions of all axes, but not along rows of images.
-std::vector<SharedLoop> copied_positions(const WinogradStages &s, const Problem &problem, const CopyLoops &copy,
-                                         bool images) {
+std::vector<SharedLoop> loops_of_copy(const WinogradStages &s, const Problem &problem, const CopyLoops &copy,
+                                      bool images) {
     const size_t rank = s.shape.axes.size();
     std::vector<SharedLoop> loops;
     if (images) {
         loops.push_back({s.n, static_cast<int>(problem.batch)});
     }
+    if (copy.blocks) {
+        loops.push_back(*copy.blocks);
+    }
     if (s.transposed_y && !s.shape.pads_groups()) {
         loops.push_back({copy.channels, ceil_div(static_cast<int>(problem.out_channels), copy.width)});
     }
     for (size_t a = rank; a-- > 0;) {
-        const int phases = s.seen_phases[a], all = static_cast<int>(problem.out[problem.rank - 1 - a]) / phases;
         if (a > 0) {
-            loops.push_back({s.p[a], phases});
+            loops.push_back({s.p[a], s.seen_phases[a]});
         }
         if (a > 0 || (rank == 1 && !s.transposed_y)) {
-            loops.push_back({along_axis(s, a), s.shape.axes[a].chunks > 1 ? copied_size(s, a) : all});
+            const int positions = copied_positions(s, problem, a);
+            loops.push_back(
+                {along_axis(s, a), a + 1 == rank && copy.blocks ? positions / copy.blocks->extent : positions});
         }
     }
     return loops;
 }
 
+// Blocks of so many positions along the outermost axis as lie a kilobyte or more behind each other in a plane; all of
+// them where a plane is not as large as two.
+int positions_of_block(const WinogradStages &s, const Problem &problem) {
+    constexpr int64_t least_bytes = 1024;
+    const size_t outermost = s.shape.axes.size() - 1;
+    const int all = copied_positions(s, problem, outermost);
+    int64_t bytes = halide_type(problem.y_type).bytes() * s.seen_phases[outermost];
+    for (size_t a = 0; a < outermost; a++) {
+        bytes *= problem.out[problem.rank - 1 - a];
+    }
+    int block = 1;
+    while (block < all && (all % block != 0 || block * bytes < least_bytes)) {
+        block++;
+    }
+    return block;
+}
+
 // The planes of a line of channels one after the other, and not rows of all planes in turn, which lie pages apart.
-// Returns the loop over lines.
+// Around that, blocks of rows: threads that share them have written what they read.
 void order_planes(WinogradStages &s, const Problem &problem, CopyLoops &copy) {
     constexpr int line = 16;
-    const int blocks = line / copy.width;
+    const size_t outermost = s.shape.axes.size() - 1;
     std::vector<VarOrRVar> order;
-    if (blocks > 1 && static_cast<int>(problem.out_channels) % line == 0) {
+    if (copy.width < line && static_cast<int>(problem.out_channels) % line == 0) {
         const Var lines("lines");
-        s.y.split(copy.channels, lines, copy.channels, blocks);
+        s.y.split(copy.channels, lines, copy.channels, line / copy.width);
         order.emplace_back(copy.channels);
         copy.channels = lines;
         copy.width = line;
+    }
+    const int all = copied_positions(s, problem, outermost), block = positions_of_block(s, problem);
+    const Var blocks("blocks");
+    if (s.shape.axes[outermost].chunks == 1 && block < all) {
+        const Var along = along_axis(s, outermost);
+        s.y.split(along, blocks, along, block);
+        copy.blocks = {blocks, all / block};
     }
     for (size_t a = 1; a < s.shape.axes.size(); a++) {
         order.emplace_back(along_axis(s, a));
@@ -245,7 +281,18 @@ void order_planes(WinogradStages &s, const Problem &problem, CopyLoops &copy) {
         }
     }
     order.emplace_back(copy.channels);
+    if (copy.blocks) {
+        order.emplace_back(blocks);
+    }
     s.y.reorder(order);
+}
+
+// In pieces that are worth it: copying takes little of the work that it is a part of.
+void share_copy(WinogradStages &s, const Problem &problem, const CopyLoops &copy, bool images, const SharedWork &work) {
+    if (!copy.row && work.is_shared()) {
+        share_loops(s.y, loops_of_copy(s, problem, copy, images),
+                    std::min(work.most_pieces(), pieces_worth_copying(problem.y_elements())));
+    }
 }
 
 // Divides the copy to y into chunks of rows, and of their parts. Returns where a chunk is, or `around` without any.
@@ -334,9 +381,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
         s.y.parallel(panel_of_y);
     }
     const SharedWork of_copy = schedule.by_panel ? work.within(shape.panels) : work;
-    if (!loops.row) {
-        share_loops(s.y, copied_positions(s, problem, loops, is_whole), of_copy);
-    }
+    share_copy(s, problem, loops, is_whole, of_copy);
     return places;
 }
 

@@ -17,8 +17,7 @@ namespace {
 using namespace Halide::Internal;
 using Halide::Expr;
 
-// An instruction of LLVM, and its arguments besides the address.
-constexpr const char *instruction = "llvm.prefetch.p0";
+// The instruction's arguments besides the address.
 constexpr int to_read = 0, all_caches = 3, second_cache = 2, of_data = 1;
 
 constexpr int most_lines = 1 << 15;  // of a panel, for whose share a step's number is multiplied by it
@@ -219,7 +218,7 @@ void prefetch(Halide::Stage stage, const Halide::Func &input, const Halide::VarO
 Expr prefetch_line(const Expr &tensor, const Expr &bytes, bool into_all_caches) {
     const Expr address = Halide::reinterpret(Halide::UInt(64), tensor) + Halide::cast(Halide::UInt(64), bytes);
     return Call::make(
-        Halide::Int(32), instruction,
+        Halide::Int(32), prefetch_instruction,
         {Halide::reinterpret(Halide::Handle(), address), to_read, into_all_caches ? all_caches : second_cache, of_data},
         Call::Extern);
 }

@@ -23,6 +23,9 @@ struct SharedPrefetches {
     int64_t bytes = 0;   // that they ask for together
 };
 
+// LLVM's, which prefetches are lowered to.
+inline constexpr const char *prefetch_instruction = "llvm.prefetch.p0";
+
 // A prefetch of the line so many bytes, of 64 bits, behind a pointer: into all caches or into the second one.
 Halide::Expr prefetch_line(const Halide::Expr &tensor, const Halide::Expr &bytes, bool into_all_caches = true);
 

@@ -124,6 +124,16 @@ int32_t kiln_parallel_for(const kiln_threads *threads, kiln_kernel_task task, ui
 int32_t kiln_parallel_for_outer(const kiln_threads *threads, kiln_kernel_task task, uint8_t *closure, int32_t begin,
                                 int32_t count, int32_t within, void *scratch, int64_t scratch_stride);
 
+/* Several loops that share nothing, as one: each worker has its part of each. Threads meet once, behind all of them. */
+typedef struct kiln_parallel_loop {
+    kiln_kernel_task task;
+    uint8_t *closure;
+    int32_t begin;
+    int32_t count;
+} kiln_parallel_loop;
+int32_t kiln_parallel_for_joined(const kiln_threads *threads, const kiln_parallel_loop *loops, int32_t loop_count,
+                                 void *scratch, int64_t scratch_stride);
+
 /* Used by kernels of images of any size: how they are computed in parts of sizes that are known. */
 
 enum { kiln_part_axes = 3, kiln_part_kernels = 3 };

@@ -250,6 +250,13 @@ Status compute_expected(Subject &subject) {
     return reference::compute(subject.problem, inputs, &subject.expected, 2);
 }
 
+// Pieces of a loop need nothing of each other: they may run in any order.
+int32_t from_last_to_first(void *, kiln_task task, void *closure, int32_t count) {
+    for (int32_t index = count; index-- > 0;)
+        if (const int32_t code = task(closure, index, 0); code != kiln_ok) return code;
+    return kiln_ok;
+}
+
 void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *embedded, const ThreadTeam &team,
                   bool thorough, Row *row) {
     const reference::AlgorithmError *algorithm = reference::find_algorithm_error(plan.kernel().algorithm);
@@ -260,6 +267,7 @@ void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *em
     const reference::ErrorBound error_bound(subject.problem, *algorithm);
     // So many that few loops have pieces for all of them: then those within are shared (kiln_parallel_for_outer()).
     const kiln_threads eleven_workers = {team.hook()->context, 11, team.hook()->parallel_for};
+    const kiln_threads backwards = {nullptr, 1, from_last_to_first};
     const Mode modes[] = {
         {"tensors before a guard page", GuardedBuffer::Side::end, 0xff, nullptr, 1},
         {"tensors behind a guard page", GuardedBuffer::Side::begin, 0x7f, nullptr, 1},
@@ -267,6 +275,7 @@ void check_kernel(const Subject &subject, const Plan &plan, const kiln_layer *em
          nullptr, 1},
         {"two threads", GuardedBuffer::Side::end, 0xff, team.hook(), 1},
         {"two threads for eleven workers", GuardedBuffer::Side::end, 0x7f, &eleven_workers, 1},
+        {"pieces from the last to the first", GuardedBuffer::Side::end, 0x7f, &backwards, 1},
         {"three runs at once", GuardedBuffer::Side::end, 0xff, nullptr, 3},
         {"y in the residual's place", GuardedBuffer::Side::end, 0xff, team.hook(), 1, true},
     };
