@@ -259,6 +259,7 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
             loops.insert(loops.begin(), {s.p[a], shape.phases(a)});
         }
         loops.push_back({panel, shape.panels});
+        const double products = 1.0 * iterations_of(loops) * range.count * shape.panel * steps_of_panel(shape);
         std::vector<VarOrRVar> order = {s.c, vector, s.tile, tiles};
         const SharedWork shared = schedule.by_point ? work.within(points_of_planes(shape, stage.tail_mask)) : work;
         const int blocks = ceil_div(range.count, block);
@@ -273,7 +274,9 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
         append(order, s.j);
         append(order, s.several(s.p));
         f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
-        share_loops(f, loops, shared);
+        if (shared.is_shared()) {
+            share_loops(f, loops, std::min(shared.most_pieces(), pieces_worth(2 * products)));
+        }
         steps.push_back(schedule_sum(s, stage, schedule, tiles));
     }
     return steps;
