@@ -172,7 +172,30 @@ TEST(DepthwiseDecision, volumes_that_share_sets_are_swept_by_all_channels) {
         EXPECT_THAT(schedule_of("128", target), testing::HasSubstr("channels_outside:0")) << target;
     }
     EXPECT_THAT(schedule_of("128", "x86-64-sapphire-rapids"), testing::HasSubstr("pixels:7;"));
-    EXPECT_THAT(schedule_of("192", "x86-64-sapphire-rapids"), testing::HasSubstr("channels_outside:1"));
+    EXPECT_THAT(schedule_of("192", "x86-64-zen5"), testing::HasSubstr("channels_outside:1"));
+}
+
+// A sweep of an image that comes from a slow last cache reads a line of each position. With strides tiles share little.
+TEST(DepthwiseDecision, images_from_a_slow_cache_are_tiles_of_all_channels) {
+    const auto schedule_of = [](const std::string &text, const char *target = "x86-64-sapphire-rapids") {
+        return default_decision(parsed(text), find_target(target)).schedule;
+    };
+    const std::string large = "conv2d-f32-n1-c384-i56x56-m384-o56x56-k7x7-s1x1-d1x1-p3x3,3x3-g384-nxc,nxc";
+    EXPECT_THAT(schedule_of(large), testing::HasSubstr("pixels:14;rows:1;dot_width:1;along_row:0;channels_outside:0"));
+    EXPECT_THAT(schedule_of(large, "x86-64-zen5"), testing::HasSubstr("channels_outside:1"));
+    EXPECT_THAT(schedule_of("conv2d-f32-n1-c144-i112x112-m144-o56x56-k5x5-s2x2-d1x1-p2x2,1x1-g144-nxc,nxc"),
+                testing::HasSubstr("pixels:7;rows:1;dot_width:1;along_row:0;channels_outside:0"));
+    EXPECT_THAT(schedule_of("conv2d-f32-n1-c64-i160x160-m64-o80x80-k5x5-s2x2-d1x1-p2x2,1x1-g64-nxc,nxc"),
+                testing::HasSubstr("pixels:5;rows:1;dot_width:1;along_row:0;channels_outside:0"));
+    // The first cache holds half of the positions that registers do, the second the image, or not even a tile.
+    EXPECT_THAT(schedule_of("conv3d-f32-n1-c54-i8x28x28-m54-o8x28x28-k3x3x3-s1x1x1-d1x1x1-p1x1x1,1x1x1-g54-nxc,nxc"),
+                testing::HasSubstr("pixels:14;"));
+    EXPECT_THAT(schedule_of("conv3d-f32-n1-c108-i8x28x28-m108-o8x28x28-k3x3x3-s1x1x1-d1x1x1-p1x1x1,1x1x1-g108-nxc,nxc"),
+                testing::HasSubstr("pixels:7;"));
+    EXPECT_THAT(schedule_of("conv2d-f32-n1-c96-i56x56-m96-o56x56-k7x7-s1x1-d1x1-p3x3,3x3-g96-nxc,nxc"),
+                testing::HasSubstr("channels_outside:1"));
+    EXPECT_THAT(schedule_of("conv2d-f32-n1-c128-i80x80-m128-o80x80-k31x31-s1x1-d1x1-p15x15,15x15-g128-nxc,nxc"),
+                testing::HasSubstr("channels_outside:1"));
 }
 
 // Columns of taps have no row that a loop would keep in registers: the rows of a tile share what they read.

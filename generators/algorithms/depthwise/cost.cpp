@@ -109,6 +109,27 @@ bool crowds_sets(const Numbers &n) {
            (channels & (channels - 1)) == 0;
 }
 
+// The positions of a tile that takes all channels, of an image that comes from a slow last cache; 0 where a sweep is
+// faster. A sweep reads a line of each position, which no processor fetches ahead. Tiles are even parts of a row, of
+// `most` positions, or half of them where the first cache then holds what they read and else hardly; with strides, as
+// tiles share less, as few positions as a row has taps, or four, where it holds that. On an Intel Xeon 7x7 of 96
+// channels at 112x112 takes .90 ms in place of 1.46 by sweeps, of 384 at 56x56 .93 and 1.38, 5x5 of 144 at 112x112 with
+// stride 2 .38 and .59, of 960 at 28x28 .16 and .22; rows of a volume that are one tile each .40 and .36, and 31x31 of
+// 128 at 80x80, of which a tile reads more than the second cache holds, 9.8 and 8.2.
+int pixels_of_far_image(int most, const Numbers &n) {
+    constexpr int least_strided = 4;
+    constexpr double much_of_first_cache = 0.7;
+    const auto even = [&](int pixels) { return ceil_div(n.width, ceil_div(n.width, std::min(pixels, most))); };
+    const int half = even(ceil_div(most, 2)), few = even(std::max(least_strided, n.axes[0].taps));
+    if (n.axes[0].stride > 1) {
+        return outgrows_first_cache(1, few, n) ? half : few;
+    }
+    if ((n.axes.size() == 3 && n.width <= most) || bytes_of_tile(1, most, n) > n.target.core.l2.bytes) {
+        return 0;
+    }
+    return outgrows_first_cache(1, most, n, much_of_first_cache) && !outgrows_first_cache(1, half, n) ? half : most;
+}
+
 // The positions of a tile that takes all channels, as many as `most` of a row's even parts, so that its window of x and
 // all weights stay in the first cache; 0 where only less than half of them do, or where x is not channels last or the
 // second cache holds it. A sweep of the image for each vector of channels reads such an x from beyond each time: 3x3x3
@@ -132,13 +153,16 @@ int pixels_of_all_channels(int most, const Numbers &n) {
     }
     // Nor does a sweep of a volume whose rows are several tiles, each of which reads more lines than such sets hold:
     // 3x3x3 of 128 channels at 8x28x28 takes .98 ms by sweeps, .54 by 14 positions of all channels and .49 by 7, with
-    // stride 2 .39, .29 and .26; of 192, which share fewer sets, at 4x28x28 .32 by sweeps and .49. In an image it is as
-    // tensors lie: 5x5 of 128 at 28x28 .034 and .027, of 256 .085 and .11.
+    // stride 2 .39, .29 and .26. In an image it is as tensors lie: 5x5 of 128 at 28x28 .034 and .027, of 256 .085 and
+    // .11.
     if (n.axes.size() == 3 && most < n.width && lines_of_tile(1, most, n) > lines_of_positions(n)) {
         return ceil_div(most, 2);
     }
     if (x_bytes <= n.target.core.l2.bytes) {
         return 0;
+    }
+    if (x_bytes > 2 * n.target.core.l2.bytes && unhidden_cycles(n.target.core.last.read, n.target) > 0) {
+        return pixels_of_far_image(most, n);
     }
     int parts = ceil_div(n.width, most);
     while (parts < n.width && outgrows_first_cache(1, ceil_div(n.width, parts), n, times)) {
