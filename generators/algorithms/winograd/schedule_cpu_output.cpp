@@ -255,12 +255,13 @@ int positions_of_block(const WinogradStages &s, const Problem &problem) {
 }
 
 // The planes of a line of channels one after the other, and not rows of all planes in turn, which lie pages apart.
-// Around that, blocks of rows: threads that share them have written what they read.
-void order_planes(WinogradStages &s, const Problem &problem, CopyLoops &copy) {
+// Around that, blocks of rows: threads that share them have written what they read. `channels`: of a group, where
+// groups are copied one by one.
+void order_planes(WinogradStages &s, const Problem &problem, int channels, CopyLoops &copy) {
     constexpr int line = 16;
     const size_t outermost = s.shape.axes.size() - 1;
     std::vector<VarOrRVar> order;
-    if (copy.width < line && static_cast<int>(problem.out_channels) % line == 0) {
+    if (copy.width < line && channels % line == 0) {
         const Var lines("lines");
         s.y.split(copy.channels, lines, copy.channels, line / copy.width);
         order.emplace_back(copy.channels);
@@ -348,7 +349,7 @@ Places schedule_copy(WinogradStages &s, const Problem &problem, const WinogradSc
     Place place = split_chunks(s, image);
     CopyLoops loops = schedule_copy_vectors(s, problem, schedule, channels);
     if (s.transposed_y && !shape.pads_groups() && !schedule.by_panel && rank > 1) {
-        order_planes(s, problem, loops);
+        order_planes(s, problem, channels, loops);
     }
     Var shared = problem.batch > 1           ? s.n
                  : has_rows                  ? rows_of_y
