@@ -157,9 +157,12 @@ class FindGroups : public IRVisitor {
         }
         const Names captured = loop.captured();
         Names reads = common(body->second.reads, captured), writes = common(body->second.writes, captured);
-        // It may lie where y does. Then a loop reads what it writes itself, and no other.
-        if (reads.erase(tensor_row(Tensor::residual).name) > 0) {
-            writes.insert(tensor_row(Tensor::y).name);
+        // The residual may lie where y does, whatever name lowering gave that. Then a loop reads what it writes itself.
+        const char *const y = tensor_row(Tensor::y).name;
+        const bool writes_y =
+            std::any_of(writes.begin(), writes.end(), [&](const std::string &name) { return is_of_func(name, y); });
+        if (reads.erase(tensor_row(Tensor::residual).name) > 0 || writes_y) {
+            writes.insert(y);
         }
         if (!common(reads, writes_).empty() || !common(writes, reads_).empty() || overlap(writes, writes_)) {
             close();

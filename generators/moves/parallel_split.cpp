@@ -65,8 +65,8 @@ int pieces_worth(double operations) {
     return static_cast<int>(std::clamp(operations / of_a_piece, 64.0, 256.0));
 }
 
-int pieces_worth_copying(int64_t elements) {
-    return pieces_worth(60.0 * static_cast<double>(elements));
+double operations_of_copying(int64_t elements) {
+    return 60.0 * static_cast<double>(elements);
 }
 
 SharedWork SharedWork::within(int pieces) const {
@@ -139,6 +139,12 @@ void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, int 
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, const SharedWork &work) {
     if (work.is_shared()) {
         share_loops(std::move(stage), loops, work.most_pieces());
+    }
+}
+
+void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, const SharedWork &work, double operations) {
+    if (work.is_shared()) {
+        share_loops(std::move(stage), loops, std::min(work.most_pieces(), pieces_worth(operations)));
     }
 }
 

@@ -23,8 +23,8 @@ int iterations_of(const std::vector<SharedLoop> &loops);
 // How many pieces work of so many operations is worth: each takes microseconds, beside which handing it out is little.
 int pieces_worth(double operations);
 
-// The same of work that copies so many elements, each of which takes as long as 60 operations.
-int pieces_worth_copying(int64_t elements);
+// What copying so many elements takes, as many operations as take as long.
+double operations_of_copying(int64_t elements);
 
 // Of how many pieces, a number that divides `iterations` and is no more than `most`, threads share so many iterations
 // most evenly: 2 of them above all, then 4 to 64. `iterations` themselves where nothing above that divides.
@@ -64,5 +64,8 @@ bool is_left_whole(int inner, const std::vector<int> &outer, int most);
 
 // The same as share_loops() of such work; nothing where none is shared.
 void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, const SharedWork &work);
+
+// The same of a stage that takes so many operations of such work.
+void share_loops(Halide::Stage stage, const std::vector<SharedLoop> &loops, const SharedWork &work, double operations);
 
 }  // namespace kiln

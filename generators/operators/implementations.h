@@ -5,6 +5,7 @@
 #include <Halide.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <stdexcept>
 #include <string>

@@ -10,8 +10,7 @@
 //   packed_extents, pack
 //   packed_type                       where it is not operand_type()
 //   splits_groups, phases_as_channels, joins_axes_of_planes, shared_prefetches,
-//   disjoint_updates, prefetches_output,
-//   uses_matrix_tiles, keeps_scalars, patch_object
+//   disjoint_updates, prefetches_output, uses_matrix_tiles, keeps_scalars, patch_object
 //                                     where they are not as Implementation has them
 #pragma once
 

@@ -67,7 +67,7 @@ void schedule_image(WinogradStages &s, const Problem &problem, const WinogradSch
             loops.push_back({row_blocks, ceil_div(extents[a], std::min(8, power_of_two(extents[a])))});
         }
     }
-    share_loops(image, loops, pieces_worth_copying(problem.x_elements()));
+    share_loops(image, loops, pieces_worth(operations_of_copying(problem.x_elements())));
 }
 
 int all_tiles(const WinogradShape &shape) {
@@ -274,9 +274,7 @@ WinogradSteps schedule_products(WinogradStages &s, const WinogradSchedule &sched
         append(order, s.j);
         append(order, s.several(s.p));
         f.reorder(order).vectorize(s.c).unroll(vector).unroll(s.tile);
-        if (shared.is_shared()) {
-            share_loops(f, loops, std::min(shared.most_pieces(), pieces_worth(2 * products)));
-        }
+        share_loops(f, loops, shared, 2 * products);
         steps.push_back(schedule_sum(s, stage, schedule, tiles));
     }
     return steps;

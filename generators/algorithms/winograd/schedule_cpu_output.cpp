@@ -290,9 +290,8 @@ void order_planes(WinogradStages &s, const Problem &problem, int channels, CopyL
 
 // In pieces that are worth it: copying takes little of the work that it is a part of.
 void share_copy(WinogradStages &s, const Problem &problem, const CopyLoops &copy, bool images, const SharedWork &work) {
-    if (!copy.row && work.is_shared()) {
-        share_loops(s.y, loops_of_copy(s, problem, copy, images),
-                    std::min(work.most_pieces(), pieces_worth_copying(problem.y_elements())));
+    if (!copy.row) {
+        share_loops(s.y, loops_of_copy(s, problem, copy, images), work, operations_of_copying(problem.y_elements()));
     }
 }
 
