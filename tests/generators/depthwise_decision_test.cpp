@@ -11,7 +11,7 @@ namespace kiln {
 namespace {
 
 bool is_transposed(const std::string &problem, const char *target) {
-    return default_decision(parsed(problem), find_target(target)).schedule.ends_with("transposed:1");
+    return default_decision(parsed(problem), find_target(target)).schedule.find("transposed:1") != std::string::npos;
 }
 
 // Planes of many taps are transposed in registers where channels mostly fill vectors.
@@ -286,6 +286,39 @@ TEST(DepthwiseDecision, rows_of_bytes_alone_are_a_loop) {
             schedule_of_bytes("2d-u8.s8.u8-n1-c16-i22x500-m16-o1x500-k22x1-s1x1-d1x1-p0x0,0x0-g16", "nxc,nxc", target),
             testing::HasSubstr("taps_in_loop:0"));
     }
+}
+
+// Vectors of several outputs a channel spread what they read of x over their lanes, of floats channels last: not of a
+// copy that is widened once and whose taps share it, nor of many taps where outputs divide no vector.
+TEST(DepthwiseDecision, outputs_of_a_channel_spread_what_they_read) {
+    const char *target = "x86-64-sapphire-rapids";
+    const auto schedule_of = [&](const std::string &type, const std::string &shape, const std::string &layouts) {
+        const Decision decision =
+            default_decision(parsed("conv2d-" + type + "-n1-" + shape + "-" + layouts), find_target(target));
+        EXPECT_EQ(decision.algorithm, "depthwise") << shape;
+        return decision.schedule;
+    };
+    const std::string image = "i28x28-m128-o28x28-k5x5-s1x1-d1x1-p2x2,2x2-g", column = "i22x500-m16-o1x500-k22x1-s1x1",
+                      odd = "c24-i7x500-m72-o1x500-k7x1-s1x1-d1x1-p0x0,0x0-g24", unpadded = "-d1x1-p0x0,0x0-g8";
+    EXPECT_THAT(schedule_of("f32", "c64-" + image + "64", "nxc,nxc"), testing::HasSubstr("spread:1"));
+    EXPECT_THAT(schedule_of("f32", "c64-" + image + "64", "ncx,nxc"), testing::HasSubstr("spread:0"));
+    EXPECT_THAT(schedule_of("bf16", "c64-" + image + "64", "nxc,nxc"), testing::HasSubstr("spread:0"));
+    EXPECT_THAT(schedule_of("f32", "c128-" + image + "128", "nxc,nxc"), testing::HasSubstr("spread:0"));
+    EXPECT_THAT(schedule_of("f32", "c8-" + column + unpadded, "nxc,nxc"),
+                testing::AllOf(testing::HasSubstr("spread:1"), testing::HasSubstr("pixels:8"),
+                               testing::HasSubstr("taps_in_loop:1")));
+    EXPECT_THAT(schedule_of("bf16", "c8-" + column + unpadded, "nxc,nxc"), testing::HasSubstr("spread:1"));
+    EXPECT_THAT(schedule_of("f32", odd, "nxc,nxc"),
+                testing::AllOf(testing::HasSubstr("vectors:3"), testing::HasSubstr("spread:1")));
+    EXPECT_THAT(schedule_of("f32", "c96-i14x14-m288-o14x14-k7x7-s1x1-d1x1-p3x3,3x3-g96", "nxc,nxc"),
+                testing::HasSubstr("spread:0"));
+    depthwise::DepthwiseSchedule spread;
+    spread.lanes = 16;
+    spread.tile = depthwise::ChannelLanes{4, false, false, true};
+    EXPECT_THROW(spread.check(parsed("conv2d-f32-n1-" + odd + "-nxc,nxc")), std::invalid_argument);  // amid a group
+    spread.vectors = 3;
+    EXPECT_NO_THROW(spread.check(parsed("conv2d-f32-n1-" + odd + "-nxc,nxc")));
+    EXPECT_THROW(spread.check(parsed("conv2d-f32-n1-" + odd + "-ncx,nxc")), std::invalid_argument);
 }
 
 }  // namespace

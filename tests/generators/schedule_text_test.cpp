@@ -128,13 +128,16 @@ TEST(DirectSchedule, prints_what_it_parses) {
 
 // Each kind of tile and of sums.
 TEST(DepthwiseSchedule, prints_what_it_parses) {
-    const std::string tile = "lanes:8;vectors:1;pixels:", rest = ";parallel:1;merged:", as_they_lie = ";transposed:0";
+    const std::string tile = "lanes:8;vectors:1;pixels:", rest = ";parallel:1;merged:";
+    const std::string as_they_lie = ";transposed:0;spread:0", transposed = ";transposed:1;spread:0";
     for (const std::string &text :
          {tile + "2;rows:2;dot_width:1;along_row:0;channels_outside:0" + rest + "0;taps_in_loop:0" + as_they_lie,
           tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1" + as_they_lie,
-          tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1;transposed:1",
+          tile + "2;rows:2;dot_width:1;along_row:0;channels_outside:0" + rest +
+              "0;taps_in_loop:0;transposed:0;spread:1",
+          tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1" + transposed,
           tile + "7;rows:1;dot_width:4;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1" + as_they_lie,
-          tile + "7;rows:1;dot_width:2;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1;transposed:1",
+          tile + "7;rows:1;dot_width:2;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:1" + transposed,
           tile + "4;rows:2;dot_width:4;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:0" + as_they_lie,
           tile + "1;rows:4;dot_width:2;along_row:1;channels_outside:0" + rest + "0;taps_in_loop:0" + as_they_lie,
           tile + "1;rows:4;dot_width:1;along_row:0;channels_outside:0" + rest + "1;taps_in_loop:0" + as_they_lie}) {
@@ -144,7 +147,11 @@ TEST(DepthwiseSchedule, prints_what_it_parses) {
          {tile + "1;rows:4;dot_width:1;along_row:1;channels_outside:0" + rest + "1;taps_in_loop:0",
           tile + "1;rows:4;dot_width:2;along_row:0;channels_outside:0" + rest + "0;taps_in_loop:1",
           tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:0" + rest + "0;taps_in_loop:1;transposed:1",
-          tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:0;transposed:1"}) {
+          tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:1" + rest + "0;taps_in_loop:0;transposed:1",
+          tile + "7;rows:1;dot_width:1;along_row:0;channels_outside:1" + rest +
+              "0;taps_in_loop:1;transposed:1;spread:1",
+          tile + "1;rows:4;dot_width:1;along_row:1;channels_outside:0" + rest +
+              "0;taps_in_loop:0;transposed:0;spread:1"}) {
         EXPECT_THROW(parse_schedule<depthwise::DepthwiseSchedule>(text), std::invalid_argument) << text;
     }
 }

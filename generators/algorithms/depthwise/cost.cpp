@@ -379,30 +379,85 @@ void choose_unrolled_tile(DepthwiseSchedule &schedule, const Numbers &n) {
     }
 }
 
-// Whether the direct algorithm sums several outputs of each channel faster. Its vectors are positions of channels-first
+// Whether vectors of 16 bits, which are widened by each tile that reads them, had better be spread too: a copy is
+// widened once. On an Intel Xeon 7x7 of 64 to 256 channels of bfloat16 at 28x28 takes .123 ms by a copy and .134 so, of
+// 40 to 160 at 56x56, whose copy the second cache does not hold, .50 and .36, 7 taps of 16 to 128 by 250 .0043 and
+// .0029.
+bool spread_beside_conversions(const DepthwiseSchedule &schedule, const Numbers &n) {
+    constexpr int least_outputs = 4;
+    const int64_t copied = n.problem.x_elements() / n.problem.in_channels * n.problem.out_channels;
+    const bool far = copied * sum_type(n.problem).bytes() > n.target.core.l2.bytes * n.problem.batch;
+    const bool shares = n.axes[0].taps > 1;
+    return !shares || far ||
+           (schedule.sums<UnrolledTaps>() && n.problem.out_channels >= least_outputs * n.problem.groups);
+}
+
+// Vectors of groups of several outputs spread what they read of channels-last floats over their lanes, by a shuffle of
+// each vector, in place of a copy of x that has each channel as many times: on an Intel Xeon 64 drawn layers of two to
+// eight outputs a channel take half the time in geometric mean (by AVX2 .57 of it), 7x1 of 96 to 768 channels by 256
+// .0307 ms in place of .39, 5x5 with stride 2 of 16 to 128 at 56x56 .035 and .14. Where outputs do not divide vectors
+// as many of these as begin at a group together do so, each of two loads: of few taps or where a row's share nothing,
+// 7x1 of 24 to 72 channels by 500 takes .0105 ms in place of .0332, 3x3 of 50 to 250 at 28x28 .19 in place of .42, but
+// 7x7 of 96 to 288 at 14x14 .042 in place of .025.
+void choose_spread(DepthwiseSchedule &schedule, const Numbers &n) {
+    constexpr int most_vectors = 5, few_pixels = 4, few_rows = 2;
+    const auto outputs = static_cast<int>(n.problem.out_channels / n.problem.groups);
+    const auto *channel = schedule.with<ChannelLanes>();
+    const bool is_column = n.axes.size() > 1 && n.axes[0].taps == 1;
+    // A vector that is partly used reads x under a mask, of a row's taps again and again.
+    const bool masked = schedule.lanes > n.problem.out_channels;
+    if (outputs == 1 || channel == nullptr || schedule.dot_width() > 1 || (masked && !is_column)) {
+        return;
+    }
+    ChannelLanes tile = *channel;
+    tile.spread = true;
+    DepthwiseSchedule spread = schedule;
+    if (is_column && !masked && n.problem.out_channels == 3 * schedule.lanes / 2) {
+        spread.lanes = schedule.lanes / 2;  // of two whole vectors the second would begin amid the first
+    }
+    const int together = outputs % spread.lanes == 0 ? 1 : std::lcm(spread.lanes, outputs) / spread.lanes;
+    if (is_column) {
+        // Without rows of outputs that share them, taps are a loop as soon as they are many, and positions hide an
+        // addition's latency. Two rows share most of what they read, of which more would take registers.
+        spread.vectors = together;
+        spread.rows = std::min(schedule.rows, few_rows);
+        if (n.height == 1 && !masked && loops_over_taps(n.problem) && n.problem.taps() >= least_looped_taps) {
+            spread.taps = TapsInLoop();
+            tile.pixels = std::min(n.width, least_sums);
+        } else if (n.height == 1) {
+            tile.pixels = std::min(n.width, few_pixels);
+        }
+    } else if (together > 1 && schedule.sums<UnrolledTaps>() && n.phases == 1) {
+        spread.vectors = together;
+        spread.rows = std::min(n.height, few_rows);
+        tile.pixels = std::min(n.width, n.height == 1 || together > 3 ? few_pixels : 2);
+    }
+    spread.tile = tile;
+    const bool converts = n.problem.x_type != DType::f32 && n.problem.x_type != DType::f64;
+    if (converts && !spread_beside_conversions(spread, n)) {
+        return;
+    }
+    if (spread.vectors <= most_vectors && can_spread(n.problem, spread)) {
+        schedule = spread;
+    }
+}
+
+// Whether the direct algorithm sums several outputs of each channel faster: its vectors are positions of channels-first
 // rows, whose sums do not wait for each other: where it reads x itself, of images too, unless planes of so many taps
 // are transposed here. On an Intel Xeon 20x1 of 8 to 16 channels by 3x500 positions take .0104 ms in place of .0322
 // (held to AVX2 .0107 and .0484), 3x3 of 32 to 64 at 28x28 .0087 and .0097 (.0104, .0153), 11 taps of 16 to 32 by 500
-// .0028 and .0046 (.0035, .0061); but of padded 5x5 .0223 and .0114. Channels last, each element is spread over its
-// outputs' lanes here, which positions of one tap each gain nothing by: 22x1 of 8 to 16 channels by 500 positions take
-// .0125 ms in place of .0175 (.0130, .0209), of 40 to 80 by 100 .0128 and .0179, where what a tile reads stays in the
-// first cache.
+// .0028 and .0046 (.0035, .0061); but of padded 5x5 .0223 and .0114.
 bool is_direct_of_several(const Problem &problem, const std::vector<AxisMap> &axes, bool is_row,
                           const TargetModel &target) {
-    constexpr int least_taps = 8, positions_of_tile = 12;
-    if (problem.in_channels != problem.groups || problem.out_channels == problem.groups) {
+    constexpr int least_taps = 8;
+    if (problem.in_channels != problem.groups || problem.out_channels == problem.groups ||
+        !is_channels_first(problem)) {
         return false;
     }
     const int taps = static_cast<int>(problem.taps());
-    if (is_channels_first(problem)) {
-        const bool reads_x = !axes[0].reads_outside() && axes[0].stride == 1 && axes[0].phases == 1;
-        const bool of_image = reads_x && taps >= least_taps && (is_row || taps < least_transposed_taps);
-        return axes[0].out >= target.lanes(32) && (of_image || (is_row && taps >= least_looped_taps));
-    }
-    const int64_t pixel_bytes = problem.in_channels * static_cast<int64_t>(sizeof(float));
-    return is_channels_last(problem) && is_row && axes[0].taps == 1 && taps >= least_looped_taps &&
-           taps * positions_of_tile * pixel_bytes <= target.core.l1.bytes &&
-           taps <= first_cache_lines(axes[0].in * pixel_bytes, target);
+    const bool reads_x = !axes[0].reads_outside() && axes[0].stride == 1 && axes[0].phases == 1;
+    const bool of_image = reads_x && taps >= least_taps && (is_row || taps < least_transposed_taps);
+    return axes[0].out >= target.lanes(32) && (of_image || (is_row && taps >= least_looped_taps));
 }
 
 // Whether a row's taps are so dilated that outputs of a tile share none, and the tile has only as many sums as
@@ -463,6 +518,7 @@ DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const Targe
     } else {
         choose_unrolled_tile(schedule, n);
     }
+    choose_spread(schedule, n);
     return schedule;
 }
 

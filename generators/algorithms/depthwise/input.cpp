@@ -87,8 +87,9 @@ void define_padded(DepthwiseStages &s, const Problem &problem, const DepthwiseSc
     // bits: 3x3 of 64 channels with stride 2 at 112x112 takes .048 ms in place of .096.
     const bool widens_first = type != halide_type(problem.x_type) && (problem.is_quantized() || operands.f16_bits);
     // Where taps are unrolled the ends of three axes would each be code of their own.
-    s.copies = !schedule.transposes() && (s.outputs_of_group > 1 || !along || schedule.has_row_lanes() ||
-                                          widens_first || (problem.rank > 2 && !schedule.sums<TapsInLoop>()));
+    s.copies = !schedule.transposes() &&
+               ((s.outputs_of_group > 1 && !schedule.spreads()) || !along || schedule.has_row_lanes() || widens_first ||
+                (problem.rank > 2 && !schedule.sums<TapsInLoop>()));
     Halide::Region bounds(at.size()), inside;
     bool pads = false;
     for (size_t a = 0; a < s.axes.size(); a++) {

@@ -23,6 +23,7 @@ constexpr int most_outputs = 8;
 struct Kinds {
     int pixels = 1, dot_width = 1;
     bool along_row = false, channels_outside = false, merged = false, taps_in_loop = false, transposed = false;
+    bool spread = false;
 };
 
 Kinds kinds_of(const DepthwiseSchedule &schedule) {
@@ -31,6 +32,7 @@ Kinds kinds_of(const DepthwiseSchedule &schedule) {
     if (const auto *channel = schedule.with<ChannelLanes>()) {
         kinds.channels_outside = channel->channels_outside;
         kinds.transposed = channel->transposed;
+        kinds.spread = channel->spread;
     }
     return kinds;
 }
@@ -49,12 +51,16 @@ void set_kinds(DepthwiseSchedule &schedule, const Kinds &kinds) {
             "schedule: \"transposed\" must be 0 unless \"channels_outside\" is 1, and \"taps_in_loop\" or "
             "\"dot_width\" more than 1");
     }
+    if (kinds.spread && (kinds.along_row || kinds.merged || kinds.transposed)) {
+        throw std::invalid_argument(
+            "schedule: \"spread\" must be 0 where \"along_row\", \"merged\" or \"transposed\" is 1");
+    }
     if (kinds.along_row) {
         schedule.tile = RowLanes();
     } else if (kinds.merged) {
         schedule.tile = MergedRowLanes();
     } else {
-        schedule.tile = ChannelLanes{kinds.pixels, kinds.channels_outside, kinds.transposed};
+        schedule.tile = ChannelLanes{kinds.pixels, kinds.channels_outside, kinds.transposed, kinds.spread};
     }
     if (kinds.taps_in_loop) {
         schedule.taps = TapsInLoop{kinds.dot_width};
@@ -98,6 +104,7 @@ void DepthwiseSchedule::list(ScheduleText &text) {
     text.optional("merged", kinds.merged, false);
     text.optional("taps_in_loop", kinds.taps_in_loop, false);
     text.optional("transposed", kinds.transposed, false);
+    text.optional("spread", kinds.spread, false);
     set_kinds(*this, kinds);
 }
 
@@ -123,6 +130,12 @@ void DepthwiseSchedule::check(const Problem &problem) const {
     if (transposes() && !transposes_planes(problem)) {
         throw std::invalid_argument(
             "schedule: \"transposed\" is 1, but there are no channels-first planes to transpose");
+    }
+    if (spreads() && !can_spread(problem, *this)) {
+        throw std::invalid_argument(
+            "schedule: \"spread\" is 1, but tiles are not of channels-last floats, all of them of whole groups of "
+            "several "
+            "outputs each");
     }
     if (has_merged_rows() && (!merges_rows(problem) || sums<DotTaps>())) {
         throw std::invalid_argument(
@@ -164,6 +177,13 @@ bool merges_rows(const Problem &problem) {
     const std::vector<AxisMap> axes = axis_maps(problem);
     return is_channels_last(problem) && sum_type(problem) == Halide::Float(32) &&
            problem.out_channels == problem.groups && !problem.residual && has_one_phase(axes) && axes[0].stride == 1;
+}
+
+bool can_spread(const Problem &problem, const DepthwiseSchedule &schedule) {
+    const int64_t outputs = problem.out_channels / problem.groups, width = schedule.lanes * schedule.vectors;
+    return outputs > 1 && problem.x_layout == Layout::nxc && sum_type(problem).is_float() &&
+           schedule.with<ChannelLanes>() != nullptr && schedule.dot_width() == 1 &&
+           (width % outputs == 0 || outputs % width == 0);
 }
 
 bool transposes_planes(const Problem &problem) {

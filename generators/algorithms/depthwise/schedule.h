@@ -19,6 +19,9 @@ struct ChannelLanes {
     // Whether channels-first planes of x and y are transposed in registers, a tile's channels at a time: the rows of
     // taps are a loop then, or a lane sums several. Else x is copied element by element and y written so.
     bool transposed = false;
+    // Whether vectors of outputs of groups that have several each spread what they read of x over their lanes; else a
+    // copy of x has each channel as many times: can_spread().
+    bool spread = false;
 };
 // positions along the innermost axis, of one channel;
 struct RowLanes {};
@@ -56,6 +59,7 @@ struct DepthwiseSchedule {
     }
     bool has_row_lanes() const { return with<RowLanes>() != nullptr; }
     bool has_merged_rows() const { return with<MergedRowLanes>() != nullptr; }
+    bool spreads() const { return with<ChannelLanes>() != nullptr && with<ChannelLanes>()->spread; }
     bool transposes() const { return with<ChannelLanes>() != nullptr && with<ChannelLanes>()->transposed; }
     int pixels() const { return with<ChannelLanes>() != nullptr ? with<ChannelLanes>()->pixels : 1; }
     int dot_width() const {
@@ -92,6 +96,10 @@ bool sums_taps(const Problem &problem, int dot);
 // Whether planes may be transposed: channels-first x and y with as many outputs as inputs, whose rows of taps may be a
 // loop, or whose products a lane may sum.
 bool transposes_planes(const Problem &problem);
+
+// Whether tiles may spread channels-last floats over the lanes of their groups' outputs: those of whole tiles, which
+// begin at a group's first output each.
+bool can_spread(const Problem &problem, const DepthwiseSchedule &schedule);
 
 // Whether rows of taps may be a loop, or a single one all taps of a sum that stays in registers: of sums of one phase.
 bool loops_over_taps(const Problem &problem);
