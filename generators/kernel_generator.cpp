@@ -78,7 +78,7 @@ class Kernel : public Halide::Generator<Kernel> {
         if (part.value() == "pack") {
             const Expr has_points = has_zero_points ? *has_zero_points != 0 : Expr();
             const Func wide = kiln::widen_weights(problem, sizes, out->type(), func("w"), func("zero_points"),
-                                                  has_points, simplification.patches);
+                                                  has_points, simplification.patches, simplification.single_axes);
             *out = implementation->pack(problem, sizes, wide);
         } else {
             *out = implementation->build(problem, operands(sizes), kiln::find_target(model));

@@ -57,9 +57,10 @@ WeightPacker::WeightPacker(const Problem &problem, const Decision &decision, con
         function.extents.push_back(static_cast<int>(constant_value(extent)));
     }
     function.type = function.implementation->packed_type(simplified);
-    const Halide::Func wide = widen_weights(simplified, sizes, function.type, function.weights,
-                                            has_zero_points ? Halide::Func(function.points) : Halide::Func(),
-                                            Halide::Internal::const_true(), simplification.patches);
+    const Halide::Func wide =
+        widen_weights(simplified, sizes, function.type, function.weights,
+                      has_zero_points ? Halide::Func(function.points) : Halide::Func(), Halide::Internal::const_true(),
+                      simplification.patches, simplification.single_axes);
     function.pack = function.implementation->pack(simplified, sizes, wide);
 } catch (const Halide::Error &error) {
     throw std::runtime_error(error.what());

@@ -1,4 +1,4 @@
-// Leaving out taps, making taps channels, and folding pointwise axes together.
+// Leaving out taps and axes, making taps channels, and folding pointwise axes together.
 #include "axes/simplify_problem.h"
 
 #include <algorithm>
@@ -77,6 +77,18 @@ void insert_channels_axis(Problem &p) {
     insert(p.pad_end, 0);
     p.rank++;
     p.x_layout = Layout::nxc;
+}
+
+// Leaves out axes of one position and one tap, all but one. Returns which they were.
+std::vector<int> leave_out_single_axes(Problem &p) {
+    std::vector<int> single;
+    for (int axis = p.rank - 1; axis >= 0; axis--) {
+        if (p.rank > 1 && p.in[axis] == 1 && p.out[axis] == 1 && p.kernel[axis] == 1 && p.pad_begin[axis] == 0) {
+            erase_axis(p, axis);
+            single.insert(single.begin(), axis);
+        }
+    }
+    return single;
 }
 
 bool can_be_simplified(const Problem &p) {
@@ -185,7 +197,7 @@ Problem of_known_sizes(const Problem &problem) {
 }
 
 Simplification without_simplification(const Problem &problem) {
-    return {problem, problem, {}, std::vector<int64_t>(static_cast<size_t>(problem.rank), 0)};
+    return {problem, problem, {}, {}, std::vector<int64_t>(static_cast<size_t>(problem.rank), 0)};
 }
 
 Simplification simplification_of(const Problem &given) {
@@ -206,6 +218,7 @@ Simplification simplification_of(const Problem &given) {
         spread_single_inputs(p);
     }
     result.of_weights = p;
+    result.single_axes = leave_out_single_axes(p);
     if (has_images_as_patches(p)) {
         result.patches = make_channels_of_images(p);
     } else if (has_patches(p)) {
@@ -216,7 +229,7 @@ Simplification simplification_of(const Problem &given) {
     if (p.in_channels == 1 && p.out_channels == 1) {  // positions are lanes then
         p.x_layout = p.y_layout = Layout::ncx;
     }
-    if (result.patches.taps == 1) {
+    if (result.patches.taps == 1 && result.single_axes.empty()) {
         result.of_weights = p;
     }
     return result;

@@ -139,7 +139,7 @@ std::vector<Halide::Expr> before_patches(const std::vector<Halide::Expr> &at, co
     }
     std::vector<Halide::Expr> result = {at[0], patches.of_planes ? at[2] : at[1] % channels};
     result.insert(result.end(), at.begin() + (patches.of_planes ? 3 : 2), at.end());
-    result.resize(dimensions, 0);  // axes that were folded have one tap
+    result.resize(dimensions, 0);
     result.back() = patches.of_planes ? at[1] : at[1] / channels;
     return result;
 }
@@ -147,11 +147,17 @@ std::vector<Halide::Expr> before_patches(const std::vector<Halide::Expr> &at, co
 }  // namespace
 
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
-                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points,
-                           const Patches &patches) {
+                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points, const Patches &patches,
+                           const std::vector<int> &single_axes) {
     const std::vector<Halide::Var> order = vars("w", static_cast<size_t>(problem.rank) + 2);
     const std::vector<Halide::Expr> at(order.begin(), order.end());
-    Halide::Expr wide = Halide::cast(type, w(before_patches(at, sizes, patches, static_cast<size_t>(w.dimensions()))));
+    const auto dimensions = static_cast<size_t>(w.dimensions());
+    std::vector<Halide::Expr> from = before_patches(at, sizes, patches, dimensions - single_axes.size());
+    from.resize(dimensions - single_axes.size(), 0);  // axes that were folded have one tap
+    for (const int axis : single_axes) {
+        from.insert(from.begin() + 2 + axis, 0);
+    }
+    Halide::Expr wide = Halide::cast(type, w(from));
     if (zero_points.defined()) {
         const bool in_first = problem.traits().has_input_channels_first();
         const Halide::Expr channel =

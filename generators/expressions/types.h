@@ -67,9 +67,9 @@ Halide::Expr nearest_bfloat16(const Halide::Expr &value);
 
 // Weights of type `type`: w less its zero points, which are over output channels and undefined where there are none;
 // they count only where has_zero_points is true. The dimensions are those of Implementation::pack, those of w
-// what it had before its patches' taps became channels.
+// what it had before its patches' taps became channels, with axes of one tap where `single_axes` says.
 Halide::Func widen_weights(const Problem &problem, const Sizes &sizes, Halide::Type type, const Halide::Func &w,
-                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points,
-                           const Patches &patches);
+                           const Halide::Func &zero_points, const Halide::Expr &has_zero_points, const Patches &patches,
+                           const std::vector<int> &single_axes);
 
 }  // namespace kiln

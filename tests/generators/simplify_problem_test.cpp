@@ -22,6 +22,20 @@ TEST(SimplifyProblem, leaves_out_taps_that_read_padding_alone) {
               "conv1d-f32-n1-c8-i3-m8-o3-k5-s1-d1-p2,2-g1-nxc,nxc");
 }
 
+TEST(SimplifyProblem, leaves_out_axes_of_one_position) {
+    const char *row = "conv2d-f32-n1-c8-i1x50-m8-o1x50-k3x5-s1x1-d1x1-p1x2,1x2-g8-ncx,ncx";
+    EXPECT_EQ(simplified_text(row), "conv1d-f32-n1-c8-i50-m8-o50-k5-s1-d1-p2,2-g8-ncx,ncx");
+    EXPECT_EQ(simplification_of(parsed(row)).single_axes, std::vector<int>{0});
+    EXPECT_EQ(simplification_of(parsed(row)).first_taps, (std::vector<int64_t>{1, 0}));
+    EXPECT_EQ(simplification_of(parsed(row)).of_weights.rank, 2);
+    const char *column = "conv3d-f32-n1-c8-i1x50x1-m8-o1x25x1-k1x4x1-s1x2x1-d1x1x1-p0x1x0,0x1x0-g1-nxc,nxc";
+    EXPECT_EQ(simplified_text(column), "conv1d-f32-n1-c8-i50-m8-o25-k4-s2-d1-p1,1-g1-nxc,nxc");
+    EXPECT_EQ(simplification_of(parsed(column)).single_axes, (std::vector<int>{0, 2}));
+    // A single row of outputs that several rows are read for stays one.
+    const char *rows = "conv2d-f32-n1-c8-i3x50-m8-o1x50-k3x1-s1x1-d1x1-p0x0,0x0-g8-nxc,nxc";
+    EXPECT_EQ(simplified_text(rows), rows);
+}
+
 TEST(SimplifyProblem, keeps_every_tap_that_reads_something) {
     for (const char *text : {"conv2d-f32-n1-c8-i5x5-m8-o5x5-k9x9-s1x1-d1x1-p4x4,4x4-g1-nxc,nxc",
                              "convtranspose1d-f32-n1-c8-i3-m8-o3-k3-s1-d1-p1,1-g1-nxc,nxc"}) {
