@@ -43,13 +43,17 @@ TEST(Decision, default_tiles_fit_the_registers) {
     }
 }
 
-// Several outputs of each channel, channels first, where x is read itself: positions are vectors. Channels last, what is
-// read of x is spread over vectors of outputs.
+// Several outputs of each channel, channels first, where x is read itself: positions are vectors. Channels last, what
+// is read of x is spread over vectors of outputs.
 TEST(Decision, leaves_several_outputs_a_channel_of_planes_to_the_direct_algorithm) {
     const std::pair<std::string, const char *> cases[] = {
         {"conv2d-f32-n1-c8-i22x500-m16-o1x500-k22x1-s1x1-d1x1-p0x0,0x0-g8-", "direct"},
         {"conv2d-f32-n1-c64-i30x30-m128-o28x28-k3x3-s1x1-d1x1-p0x0,0x0-g64-", "direct"},
         {"conv2d-f32-n1-c32-i28x28-m64-o28x28-k5x5-s1x1-d1x1-p2x2,2x2-g32-", "depthwise"},
+        {"conv2d-f32-n1-c32-i28x28-m128-o28x28-k5x5-s1x1-d1x1-p2x2,2x2-g32-", "direct"},
+        {"conv2d-f32-n1-c32-i28x28-m64-o28x28-k7x7-s1x1-d1x1-p3x3,3x3-g32-", "depthwise"},
+        {"conv2d-f32-n1-c40-i22x250-m80-o22x250-k1x7-s1x1-d1x1-p0x3,0x3-g40-", "direct"},
+        {"conv2d-f32-n1-c32-i112x112-m64-o56x56-k5x5-s2x2-d1x1-p2x2,1x1-g32-", "direct"},
         {"conv2d-f32-n1-c16-i30x128-m32-o1x128-k30x1-s1x1-d1x1-p0x0,0x0-g16-", "direct"},
         {"conv2d-f32-n1-c32-i1x256-m64-o1x232-k1x25-s1x1-d1x1-p0x0,0x0-g32-", "direct"}};
     for (const char *name : {"x86-64-avx512", "x86-64-avx2"}) {

@@ -208,7 +208,25 @@ TEST(DepthwiseDecision, columns_of_taps_are_unrolled) {
     EXPECT_THAT(column, testing::HasSubstr("pixels:1;rows:6;"));
     EXPECT_THAT(column, testing::HasSubstr("taps_in_loop:0"));
     EXPECT_THAT(schedule_of("k1x21-s1x1-d1x1-p0x10,0x10", "nxc,nxc"), testing::HasSubstr("taps_in_loop:1"));
-    EXPECT_THAT(schedule_of("k21x1-s1x1-d1x1-p10x0,10x0", "ncx,ncx"), testing::HasSubstr("transposed:1"));
+}
+
+// Columns of taps of channels-first planes share nothing between positions, which are the direct algorithm's vectors: a
+// plane after the other, whose rows stay in the first cache.
+TEST(DepthwiseDecision, columns_of_taps_of_planes_are_rows_of_the_direct_algorithm) {
+    for (const char *target : {"x86-64-avx512", "x86-64-avx2"}) {
+        for (const char *size :
+             {"i32x32-m64-o32x32-k21x1-s1x1-d1x1-p10x0,10x0", "i32x32-m64-o30x32-k3x1-s1x1-d1x1-p0x0,0x0",
+              "i60x56-m64-o60x56-k7x1-s1x1-d1x1-p3x0,3x0"}) {
+            const std::string text = "conv2d-f32-n1-c64-" + std::string(size) + "-g64-ncx,ncx";
+            const Decision decision = default_decision(parsed(text), find_target(target));
+            EXPECT_EQ(decision.algorithm, "direct") << text;
+            EXPECT_THAT(decision.schedule,
+                        testing::AllOf(testing::HasSubstr("channels:1;"), testing::HasSubstr("panels_outside:1;")));
+        }
+    }
+    const char *row = "conv2d-f32-n1-c64-i32x32-m64-o32x32-k1x21-s1x1-d1x1-p0x10,0x10-g64-ncx,ncx";
+    EXPECT_THAT(default_decision(parsed(row), find_target("x86-64-avx512")).schedule,
+                testing::HasSubstr("transposed:1"));
 }
 
 std::string schedule_of_bytes(const std::string &problem, const std::string &layouts, const char *target) {

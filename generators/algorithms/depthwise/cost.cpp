@@ -40,8 +40,12 @@ bool takes_row_lanes(const Numbers &n) {
     const bool fills = as_measured && tile_fit(static_cast<int>(n.problem.out_channels), n.lanes) >= least_filled;
     const bool rows_share = n.target.vector_registers >= 32 && !fills && !(is_row && n.masks);
     const int least_width = !n.transposes ? 8 : rows_share ? n.lanes * 3 / 2 : n.width + 1;
+    // A copy for two outputs a channel is worth it from as many taps on as are a loop: 5x5 of 32 to 64 channels at
+    // 28x28 takes .021 ms in place of .043, held to AVX2 .033 in place of .055.
+    const bool of_two = n.problem.out_channels == 2 * n.problem.groups;
+    const int least_taps = of_two && !n.target.lane_indexed_fma ? least_looped_taps : least_transposed_taps;
     const bool transposes = (!is_row || n.transposes) && n.sums_in_loop() && n.problem.out_channels >= n.lanes &&
-                            (n.width < least_width || n.problem.taps() >= least_transposed_taps);
+                            (n.width < least_width || n.problem.taps() >= least_taps);
     // Elements of planes that share a cache's sets are copied slowly one by one: 3x3x3 with stride 3 of 64 channels of
     // bytes at 16x16x16 takes .042 ms on a Zen 4 along rows of 6, and .74.
     constexpr int64_t crowding_bytes = 1024;
@@ -442,22 +446,38 @@ void choose_spread(DepthwiseSchedule &schedule, const Numbers &n) {
     }
 }
 
-// Whether the direct algorithm sums several outputs of each channel faster: its vectors are positions of channels-first
-// rows, whose sums do not wait for each other: where it reads x itself, of images too, unless planes of so many taps
-// are transposed here. On an Intel Xeon 20x1 of 8 to 16 channels by 3x500 positions take .0104 ms in place of .0322
-// (held to AVX2 .0107 and .0484), 3x3 of 32 to 64 at 28x28 .0087 and .0097 (.0104, .0153), 11 taps of 16 to 32 by 500
-// .0028 and .0046 (.0035, .0061); but of padded 5x5 .0223 and .0114.
-bool is_direct_of_several(const Problem &problem, const std::vector<AxisMap> &axes, bool is_row,
-                          const TargetModel &target) {
-    constexpr int least_taps = 8;
-    if (problem.in_channels != problem.groups || problem.out_channels == problem.groups ||
-        !is_channels_first(problem)) {
+// Whether the direct algorithm is faster for channels-first rows, whose positions are its vectors.
+//
+// For columns of taps, of which positions share nothing, where it reads x itself: on an Intel Xeon 40x1 of 8 to 64
+// channels by 4x256 positions take .025 ms in place of .639, 3x1 of 16 to 128 by 128 .0012 and .0030, 21x1 of 96 by 128
+// .0069 and .0334.
+//
+// For several outputs of each channel, which share what it reads, and a copy's rows: where taps are of one row (1x7 of
+// 40 to 80 channels at 22x250 take .070 and .164, held to AVX2 .094 and .142), of images that it reads themselves (3x3
+// of 32 to 64 at 28x28 .0087 and .0097, .0104 and .0153), of most strided ones (7x7 of 8 to 64 at 112x112 .138 and
+// .614, .30 and .86), and of many outputs beside so many taps that their rows are a loop here: 5x5 of 8 to 64 at 56x56
+// .059 and .107 (.124 and .155), of 8 to 16 .031 and .022 (.032 and .031), 7x7 of 16 to 64 at 28x28 .091 and .061 (.12
+// and .21).
+bool is_direct_of_rows(const Problem &problem, const std::vector<AxisMap> &axes, bool is_row,
+                       const TargetModel &target) {
+    constexpr int least_taps_of_x = 8, least_strided = 32, least_long = 48;  // the latter two are a row's positions
+    const AxisMap &row = axes[0];
+    const int taps = static_cast<int>(problem.taps());
+    const int64_t outputs = problem.out_channels / problem.groups;
+    if (!is_channels_first(problem) || row.phases > 1 || row.out < target.lanes(32)) {
         return false;
     }
-    const int taps = static_cast<int>(problem.taps());
-    const bool reads_x = !axes[0].reads_outside() && axes[0].stride == 1 && axes[0].phases == 1;
-    const bool of_image = reads_x && taps >= least_taps && (is_row || taps < least_transposed_taps);
-    return axes[0].out >= target.lanes(32) && (of_image || (is_row && taps >= least_looped_taps));
+    const bool reads_x = !row.reads_outside() && row.stride == 1;
+    if (reads_x && axes.size() > 1 && row.taps == 1) {
+        return true;
+    }
+    const bool few_registers = target.vector_registers < 32;
+    const bool is_loop_here = taps >= least_transposed_taps;
+    const bool is_strided = row.stride > 1 && (row.out >= least_strided || (few_registers && !is_loop_here));
+    const int least_outputs = !is_loop_here ? 3 : few_registers || row.out >= least_long ? 4 : 8;
+    const bool of_x = reads_x && taps >= least_taps_of_x && !is_loop_here;
+    return outputs > 1 && (is_row || row.taps == taps || is_strided || of_x ||
+                           (taps >= least_looped_taps && outputs >= least_outputs));
 }
 
 // Whether a row's taps are so dilated that outputs of a tile share none, and the tile has only as many sums as
@@ -482,7 +502,7 @@ bool is_profitable(const Problem &problem, const TargetModel &target) {
     if (!floats || problem.traits().transposed || target.lane_indexed_fma) {
         return true;
     }
-    return !is_direct_of_several(problem, axes, is_row, target) && !is_direct_of_dilated(problem, axes, target);
+    return !is_direct_of_rows(problem, axes, is_row, target) && !is_direct_of_dilated(problem, axes, target);
 }
 
 DepthwiseSchedule default_depthwise_schedule(const Problem &problem, const TargetModel &target) {

@@ -130,8 +130,11 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
         (!in_pairs || problem.is_quantized() || out_of_group <= few_beside_pairs)) {
         DirectSchedule rows = best_row_lanes(problem, problem.groups == 1 ? channels : out_of_group, target);
         const double waits = direct_group_waits(problem, best, target) / static_cast<double>(problem.y_elements());
-        if (output_cycles(problem, axes, channels, rows, target) <
-            output_cycles(problem, axes, channels, best, target) + waits) {
+        // Vectors of channels of planes that have one output each read and write one element after the other.
+        const bool of_planes = problem.groups > 1 && problem.in_channels == problem.out_channels &&
+                               problem.groups == problem.out_channels && axes[0].phases == 1;
+        if (of_planes || output_cycles(problem, axes, channels, rows, target) <
+                             output_cycles(problem, axes, channels, best, target) + waits) {
             rows.prefetch_output = fetches_output(problem, axes, rows, target);
             return rows;
         }

@@ -282,7 +282,7 @@ bool has_row_lanes(const Problem &problem) {
     return (floats || may_sum_rows_of_bytes(problem)) && row.kernel % row.phases == 0 && row.offset_is_bounded() &&
            phases_are_whole(axes) &&
            (problem.groups == 1 || problem.out_channels > problem.groups || problem.in_channels > problem.groups ||
-            row.phases > 1);
+            row.phases > 1 || (axes.size() > 1 && row.taps == 1));
 }
 
 bool copies_rows(const AxisMap &row) {
@@ -311,9 +311,8 @@ bool can_block_row(const Problem &problem) {
     return can_copy_planes(problem) && problem.groups == 1;
 }
 
-bool copies_rows_of_groups(const Problem &problem) {
-    const std::vector<AxisMap> axes = axis_maps(problem);
-    return problem.groups > 1 && axes.size() > 1 && !problem.is_quantized() && copies_rows(axes[0]);
+bool sweeps_groups(const Problem &problem) {
+    return problem.groups > 1 && !problem.is_quantized();
 }
 
 bool flattens_rows(const Problem &problem) {

@@ -107,7 +107,8 @@ struct DirectSchedule {
 // channels-first x and y (of bytes to few channels, channels-last ones too), phases along the innermost axis that all
 // have as many taps. Those phases' vectors are interleaved to rows. Rows that are padded or strided are copied, and
 // those of bytes always (has_row_lanes_of_dots()). Channels that are a group each, which are lanes otherwise, have row
-// lanes where there are several such phases: elements of a vector of channels would be written one by one.
+// lanes where there are several such phases (elements of a vector of channels would be written one by one) and where
+// positions of a row share no taps.
 bool has_row_lanes(const Problem &problem);
 bool copies_rows(const AxisMap &row);
 
@@ -134,9 +135,9 @@ bool can_copy_planes(const Problem &problem);
 // or memory hands out far more slowly than what follows.
 bool can_block_row(const Problem &problem);
 
-// Whether the rows that row lanes copy may be of one group alone, where its panels each sweep the image: a first cache
-// may hold what a row of outputs reads of it.
-bool copies_rows_of_groups(const Problem &problem);
+// Whether panels of row lanes may each sweep the image: of groups, which read no channels of each other's, so that what
+// rows share stays in a first cache, and rows that are copied are of one group alone.
+bool sweeps_groups(const Problem &problem);
 
 // Whether rows may be flattened besides: every output phase is a pointwise product, so that neither rows' ends nor
 // their length matter to its sums.

@@ -113,7 +113,7 @@ ScheduleSpace direct_space(const Problem &problem, const TargetModel &target) {
         [=, &target](const ScheduleNumbers &n) {
             if (n["channels"] > 0) {
                 const bool outside = n["panels_outside"] != 0;
-                const bool may_sweep = axes.size() == 1 || copies_rows_of_groups(problem);
+                const bool may_sweep = axes.size() == 1 || sweeps_groups(problem);
                 const int block = n["row_block"];
                 const bool blocks = !outside && n["flattened_rows"] == 0 && n["prefetch_distance"] == 0 &&
                                     n["copied_planes"] == 0 && n["prefetch_output"] == 0 && n["partial_sums"] == 1 &&

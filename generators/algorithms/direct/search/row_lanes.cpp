@@ -81,7 +81,7 @@ void RowLanesSearch::try_tiles(DirectSchedule s, int flattened_rows, int most_la
     const bool copies_planes =
         can_copy_planes(problem) && planes_are_crowded(axes, halide_type(problem.x_type).bytes(), target);
     const bool waits_in_turn = lines_in_turn_cycles(problem, axes, target) > 0;
-    const bool by_groups = flattened_rows == 0 && copies_rows_of_groups(problem);
+    const bool by_groups = flattened_rows == 0 && sweeps_groups(problem);
     const int positions = axes[0].phase_extent * std::max(flattened_rows, 1);
     const int least_panel = problem.y_layout == Layout::nxc ? static_cast<int>(channels) : 1;
     s.lanes = lanes_within(positions, most_lanes);
@@ -167,7 +167,7 @@ DirectSchedule best_row_lanes(const Problem &problem, int64_t channels, const Ta
     }
     DirectSchedule best = search.best;
     constexpr int enough_panels = 16;  // for any number of threads
-    if (best.panels_outside && ceil_div(static_cast<int>(channels), best.panel()) < enough_panels) {
+    if (best.panels_outside && problem.groups * ceil_div(static_cast<int>(channels), best.panel()) < enough_panels) {
         best.chunk = ceil_div(image_iterations(axes, best), 2);
     }
     return best;
