@@ -264,7 +264,7 @@ Scratch append_kernel(Halide::Module &module, const KernelRequest &request, cons
     const Problem problem = simplification_by(request.decision.algorithm, request.problem).problem;
     const std::unique_ptr<const Implementation> implementation = read(request.decision);
     FlatSignature signature = kernel_signature(problem, kernel_tensors(problem, *implementation, Sizes(problem)));
-    signature.disjoint = implementation->disjoint_updates();
+    signature.disjoint = implementation->disjoint_updates(problem);
     return append_flat(module, lowered, symbol, signature);
 }
 

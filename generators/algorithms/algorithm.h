@@ -54,7 +54,7 @@ class Implementation {
     // Which iterations share what its prefetches ask for (lowering/prefetch/prefetch.h).
     virtual SharedPrefetches shared_prefetches(const Problem &) const { return {}; }
     // Funcs of which no update writes an element that another one writes (lowering/joined_loops.h).
-    virtual std::set<std::string> disjoint_updates() const { return {}; }
+    virtual std::set<std::string> disjoint_updates(const Problem &) const { return {}; }
     // Whether its tiles fetch the lines of y that they will write (lowering/prefetch/output_lines.h).
     virtual bool prefetches_output() const { return false; }
     // Whether its kernels hold matrix tiles (lowering/amx/matrix_tiles.h).

@@ -4,10 +4,13 @@
 
 #include <Halide.h>
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "expressions/operands.h"
 #include "kiln/problem.h"
+#include "kiln/tensor.h"
 #include "operators/implementations.h"
 #include "targets/target_model.h"
 
@@ -100,6 +103,16 @@ struct OfOtherProblem : A {
             return A::shared_prefetches(other(problem), schedule);
         }
         return {};
+    }
+    static std::set<std::string> disjoint_updates(const Problem &problem) {
+        std::set<std::string> disjoint;
+        if constexpr (requires { A::disjoint_updates(problem); }) {
+            disjoint = A::disjoint_updates(other(problem));
+            if (is_other(problem)) {
+                disjoint.erase(tensor_row(Tensor::y).name);  // `finish` may write all of y, and again what has sums
+            }
+        }
+        return disjoint;
     }
     static Halide::Type packed_type(const Problem &problem, const Schedule &schedule) {
         if constexpr (requires { A::packed_type(problem, schedule); }) {

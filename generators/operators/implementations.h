@@ -5,8 +5,8 @@
 #include <Halide.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -130,7 +130,7 @@ struct Winograd {
     static constexpr auto default_schedule = default_winograd_schedule;
     static constexpr auto cycles = winograd_call_cycles;
     // Each update has tiles of its own.
-    static constexpr std::array disjoint_updates = {"transformed", "result", "y"};
+    static std::set<std::string> disjoint_updates(const Problem &) { return {"transformed", "result", "y"}; }
     static Halide::Func build(const Problem &problem, const Schedule &schedule, const Operands &operands,
                               const TargetModel &target) {
         WinogradStages stages = winograd(problem, schedule, operands);

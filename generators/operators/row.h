@@ -96,9 +96,9 @@ class ScheduledAlgorithm : public Implementation {
         }
         return false;
     }
-    std::set<std::string> disjoint_updates() const override {
-        if constexpr (requires { A::disjoint_updates; }) {
-            return {A::disjoint_updates.begin(), A::disjoint_updates.end()};
+    std::set<std::string> disjoint_updates(const Problem &problem) const override {
+        if constexpr (requires { A::disjoint_updates(problem); }) {
+            return A::disjoint_updates(problem);
         }
         return {};
     }
