@@ -21,7 +21,7 @@ LAYERS = {
     "padded_planes": ([48, 12, 12], [40, 48, 3, 3], "pads = [1, 1, 1, 1]\nstrides = [2, 2]", "direct"),
     "uneven_phases": ([24, 9, 9], [24, 24, 3, 3], 'operator = "ConvTranspose"\nstrides = [2, 2]\npads = [1, 1, 1, 1]', "polyphase"),
     "few_outputs": ([32, 20, 20], [2, 32, 3, 3], f"pads = [1, 1, 1, 1]\n{NXC}", "kn2row"),
-    "twofold_depthwise": ([16, 14, 14], [32, 1, 3, 3], f"group = 16\npads = [1, 1, 1, 1]\n{NXC}", "depthwise"),
+    "threefold_depthwise": ([16, 14, 14], [48, 1, 5, 5], f"group = 16\npads = [2, 2, 2, 2]\n{NXC}", "depthwise"),
 }
 
 
