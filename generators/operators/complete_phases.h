@@ -74,7 +74,9 @@ struct OfOtherProblem : A {
     static ScheduleSpace space(const Problem &problem, const TargetModel &target) {
         return A::space(other(problem), target);
     }
-    static double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target) {
+    static double cycles(const Problem &problem, const Schedule &schedule, const TargetModel &target)
+        requires requires { A::cycles(problem, schedule, target); }
+    {
         return A::cycles(other(problem), schedule, target);
     }
     static Extents output_phases(const Problem &problem, const Schedule &schedule, const Sizes &sizes) {

@@ -142,7 +142,9 @@ constexpr Algorithm row(Algorithm algorithm) {
             return print_schedule(A::plain_schedule(problem, target));
         };
     }
-    if constexpr (requires { A::cycles; }) {
+    if constexpr (requires(const Problem &problem, const typename A::Schedule &schedule, const TargetModel &target) {
+                      A::cycles(problem, schedule, target);
+                  }) {
         algorithm.cycles = [](const Problem &problem, const std::string &schedule, const TargetModel &target) {
             return A::cycles(problem, parse_schedule<typename A::Schedule>(schedule), target);
         };

@@ -339,5 +339,21 @@ TEST(DepthwiseDecision, outputs_of_a_channel_spread_what_they_read) {
     EXPECT_THROW(spread.check(parsed("conv2d-f32-n1-" + odd + "-ncx,nxc")), std::invalid_argument);
 }
 
+// Outputs that are no multiple of a ConvTranspose's strides are the first of those that are.
+TEST(DepthwiseDecision, phases_of_unequal_sizes_are_completed) {
+    const auto algorithm_of = [](const std::string &type, const std::string &sizes, const std::string &layouts) {
+        return default_decision(
+                   parsed("convtranspose2d-" + type + "-n1-c64-" + sizes + "-k3x3-s2x2-d1x1-p1x1,1x1-g64-" + layouts),
+                   find_target("x86-64-sapphire-rapids"))
+            .algorithm;
+    };
+    const std::string image = "i14x14-m64-o27x27", small = "i7x7-m64-o13x13", twofold = "i7x7-m128-o13x13";
+    EXPECT_EQ(algorithm_of("f32", image, "nxc,nxc"), "depthwise");
+    EXPECT_EQ(algorithm_of("f32", image, "ncx,ncx"), "depthwise");
+    EXPECT_NE(algorithm_of("f32", small, "ncx,ncx"), "depthwise");
+    EXPECT_EQ(algorithm_of("f32", twofold, "ncx,ncx"), "depthwise");
+    EXPECT_NE(algorithm_of("bf16", image, "ncx,ncx"), "depthwise");
+}
+
 }  // namespace
 }  // namespace kiln
