@@ -428,6 +428,10 @@ void choose_spread(DepthwiseSchedule &schedule, const Numbers &n) {
         if (n.height == 1 && !masked && loops_over_taps(n.problem) && n.problem.taps() >= least_looped_taps) {
             spread.taps = TapsInLoop();
             tile.pixels = std::min(n.width, least_sums);
+            // Two vectors read more of a line at once: 32x1 of 32 to 64 channels by 128 takes .0060 ms, and .0115 by
+            // one.
+            const bool fits_two = n.target.vector_registers >= 32 && n.problem.out_channels % (2 * spread.lanes) == 0;
+            spread.vectors = together == 1 && fits_two ? 2 : together;
         } else if (n.height == 1) {
             tile.pixels = std::min(n.width, few_pixels);
         }

@@ -38,6 +38,9 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
     if (transposes_planes(problem)) {
         choices.push_back({"transposed", {0, 1}});
     }
+    if (problem.out_channels > problem.groups) {
+        choices.push_back({"spread", {0, 1}});
+    }
     return {choices, [=, &target](const ScheduleNumbers &n) {
                 const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
                 const bool loops = n.has("taps_in_loop") && n["taps_in_loop"];
@@ -53,6 +56,14 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
                 }
                 if (n.has("transposed") && n["transposed"] && !(loops && n["channels_outside"])) {
                     return false;
+                }
+                if (n.has("spread") && n["spread"]) {
+                    DepthwiseSchedule spread;
+                    spread.lanes = n["lanes"];
+                    spread.vectors = n["vectors"];
+                    if (n["dot_width"] > 1 || n["along_row"] || !can_spread(problem, spread)) {
+                        return false;
+                    }
                 }
                 if (n.has("merged") && n["merged"]) {
                     return n["dot_width"] == 1 && n["vectors"] == 1 && n["pixels"] == 1 && n["channels_outside"] == 0;
