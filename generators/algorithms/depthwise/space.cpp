@@ -11,6 +11,27 @@ namespace {
 
 constexpr int most_written_apart = 256;  // elements of y by a tile
 
+bool may_spread(const Problem &problem, const ScheduleNumbers &n) {
+    DepthwiseSchedule spread;
+    spread.lanes = n["lanes"];
+    spread.vectors = n["vectors"];
+    return n["dot_width"] == 1 && !n["along_row"] && can_spread(problem, spread);
+}
+
+// Whether taps may be unrolled, or their rows be a loop, by the tile.
+bool suits_kind_of_sum(const Problem &problem, const ScheduleNumbers &n, bool loops) {
+    if (!loops && !unrolls_taps(problem)) {
+        return false;
+    }
+    if (loops && (n["along_row"] || n["rows"] > 1 || (n.has("merged") && n["merged"]))) {
+        return false;
+    }
+    if (loops && n["dot_width"] > 1 && !n["channels_outside"]) {
+        return false;
+    }
+    return !(n.has("transposed") && n["transposed"]) || (loops && n["channels_outside"]);
+}
+
 }  // namespace
 
 ScheduleSpace space(const Problem &problem, const TargetModel &target) {
@@ -45,25 +66,9 @@ ScheduleSpace space(const Problem &problem, const TargetModel &target) {
                 const int sums = n["vectors"] * n["rows"] * phases * (n["along_row"] ? 1 : n["pixels"]);
                 const bool loops = n.has("taps_in_loop") && n["taps_in_loop"];
                 const int width = n["lanes"] * (n["dot_width"] > 1 || loops ? n["vectors"] : 1);
-                if (!loops && !unrolls_taps(problem)) {
+                const bool spreads = n.has("spread") && n["spread"];
+                if (!suits_kind_of_sum(problem, n, loops) || (spreads && !may_spread(problem, n))) {
                     return false;
-                }
-                if (loops && (n["along_row"] || n["rows"] > 1 || (n.has("merged") && n["merged"]))) {
-                    return false;
-                }
-                if (loops && n["dot_width"] > 1 && !n["channels_outside"]) {
-                    return false;
-                }
-                if (n.has("transposed") && n["transposed"] && !(loops && n["channels_outside"])) {
-                    return false;
-                }
-                if (n.has("spread") && n["spread"]) {
-                    DepthwiseSchedule spread;
-                    spread.lanes = n["lanes"];
-                    spread.vectors = n["vectors"];
-                    if (n["dot_width"] > 1 || n["along_row"] || !can_spread(problem, spread)) {
-                        return false;
-                    }
                 }
                 if (n.has("merged") && n["merged"]) {
                     return n["dot_width"] == 1 && n["vectors"] == 1 && n["pixels"] == 1 && n["channels_outside"] == 0;
