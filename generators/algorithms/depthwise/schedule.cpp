@@ -133,9 +133,9 @@ void DepthwiseSchedule::check(const Problem &problem) const {
     }
     if (spreads() && !can_spread(problem, *this)) {
         throw std::invalid_argument(
-            "schedule: \"spread\" is 1, but tiles are not of channels-last floats, all of them of whole groups of "
-            "several "
-            "outputs each");
+            "schedule: \"spread\" is 1, but tiles are not of channels-last floats, or do not begin at a group's first "
+            "of "
+            "several outputs");
     }
     if (has_merged_rows() && (!merges_rows(problem) || sums<DotTaps>())) {
         throw std::invalid_argument(

@@ -97,8 +97,8 @@ bool sums_taps(const Problem &problem, int dot);
 // loop, or whose products a lane may sum.
 bool transposes_planes(const Problem &problem);
 
-// Whether tiles may spread channels-last floats over the lanes of their groups' outputs: those of whole tiles, which
-// begin at a group's first output each.
+// Whether tiles may spread channels-last floats over the lanes of their groups' outputs: they begin at a group's first
+// output each.
 bool can_spread(const Problem &problem, const DepthwiseSchedule &schedule);
 
 // Whether rows of taps may be a loop, or a single one all taps of a sum that stays in registers: of sums of one phase.

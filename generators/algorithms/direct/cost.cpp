@@ -131,8 +131,8 @@ DirectSchedule default_direct_schedule(const Problem &problem, const TargetModel
         DirectSchedule rows = best_row_lanes(problem, problem.groups == 1 ? channels : out_of_group, target);
         const double waits = direct_group_waits(problem, best, target) / static_cast<double>(problem.y_elements());
         // Vectors of channels of planes that have one output each read and write one element after the other.
-        const bool of_planes = problem.groups > 1 && problem.in_channels == problem.out_channels &&
-                               problem.groups == problem.out_channels && axes[0].phases == 1;
+        const bool of_planes =
+            problem.groups > 1 && problem.in_channels == problem.groups && out_of_group == 1 && axes[0].phases == 1;
         if (of_planes || output_cycles(problem, axes, channels, rows, target) <
                              output_cycles(problem, axes, channels, best, target) + waits) {
             rows.prefetch_output = fetches_output(problem, axes, rows, target);
