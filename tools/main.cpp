@@ -98,6 +98,7 @@ void add_measure(CLI::App &command, MeasureOptions &options) {
         ->type_name("N")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+    add_timed_shapes(command, options.sizes);
     add_jobs(command, options.jobs);
 }
 

@@ -54,6 +54,25 @@ class MeasureCommands(unittest.TestCase):
         self.assertRegex(verdicts["bad"], "^failed: .*strides")
         self.assertIn("bad", process.stderr)
 
+    def test_open_sizes_are_those_that_layers_say(self):
+        text = ("[[layer]]\nname = '{}'\noperator = 'Conv'\nx = [1, 8, '?', '?']\nw = [8, 8, 3, 3]\npads = [1, 1, 1, 1]\n"
+                "{}\n")
+        with tempfile.TemporaryDirectory() as folder:
+            spec, answer = Path(folder) / "layers.toml", Path(folder) / "bench.json"
+            spec.write_text(text.format("a", "sizes = [[1, 8, 40, 37]]") + text.format("b", "sizes = [[1, 8, 9, 9]]") +
+                            text.format("drawn", "") + text.format("wrong", "sizes = [[1, 9, 9, 9]]"))
+            process = kiln("bench", spec, "--sizes", "b=1x8x20x20", "--draws", "1", "--json", answer)
+            self.assertEqual(process.returncode, 1)
+            self.assertIn("layer wrong: sizes has [1, 9, 9, 9]", process.stderr)
+            problems = [(row["layer"], row["problem"]) for row in json.loads(answer.read_text())["rows"]]
+            self.assertEqual([layer for layer, _ in problems], ["a", "b", "b", "drawn"])
+            for (_, problem), size in zip(problems, ("40x37", "9x9", "20x20"), strict=False):
+                self.assertIn(f"-i{size}-", problem)
+            _, rows = self.verify("--draws", "1", "--layer", "a", "--sizes", "a=1x8x17x33", spec=spec)
+            self.assertEqual([row["verdict"] for row in rows], ["ok"] * 3)
+            for row, size in zip(rows[1:], ("40x37", "17x33"), strict=True):
+                self.assertIn(f"-i{size}-", row["problem"])
+
     def test_bench(self):
         with tempfile.TemporaryDirectory() as folder:
             process = kiln("bench", LAYERS, "--layer", "conv", "--layer", "up", "--threads", "2",

@@ -14,7 +14,7 @@ int bench_command(const BenchOptions &options) {
     const TempFolder folder;
     const MeasuredLibrary library = build_measured(options, folder.path(), Weights::random);
     if (!library.program) return 1;
-    std::vector<std::string> arguments = measure_arguments("bench", options);
+    std::vector<std::string> arguments = measure_arguments("bench", options, library);
     arguments.insert(arguments.end(), {"--threads", std::to_string(options.threads)});
     if (!options.workers.empty())
         arguments.insert(arguments.end(), {"--workers", fmt::format("{}", fmt::join(options.workers, ","))});

@@ -22,6 +22,12 @@ std::pair<std::string, std::vector<int64_t>> parse_shape(const std::string &text
     throw CLI::ValidationError("--shape", error.what());
 }
 
+TimedShapes::value_type parse_sizes(const std::string &text) try {
+    return parse_timed_shapes(text);
+} catch (const Error &error) {
+    throw CLI::ValidationError("--sizes", error.what());
+}
+
 }  // namespace
 
 std::string positive(const std::string &text) {
@@ -117,6 +123,19 @@ void add_fallbacks(CLI::App &command, bool &fallbacks) {
 void add_layers(CLI::App &command, std::vector<std::string> &layers) {
     command.add_option("--layer", layers, "Only this layer, by its name or its ONNX node's; may be given again")
         ->type_name("NAME")
+        ->allow_extra_args(false);
+}
+
+void add_timed_shapes(CLI::App &command, TimedShapes &shapes) {
+    command
+        .add_option_function<std::vector<std::string>>(
+            "--sizes",
+            [&shapes](const std::vector<std::string> &texts) {
+                for (const std::string &text : texts) shapes.push_back(parse_sizes(text));
+            },
+            "Sizes that what is left open is timed or checked at: a model's inputs, or a layer's x, besides the layers "
+            "file's own sizes; may be given again")
+        ->type_name("NAME=1x3x224x224[,NAME=...]")
         ->allow_extra_args(false);
 }
 

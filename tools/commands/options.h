@@ -26,6 +26,8 @@ void add_toolchain(CLI::App &command, std::string &runner, std::string &cxx);
 void add_decisions(CLI::App &command, std::string &decisions);
 void add_fallbacks(CLI::App &command, bool &fallbacks);
 void add_layers(CLI::App &command, std::vector<std::string> &layers);
+// --sizes
+void add_timed_shapes(CLI::App &command, TimedShapes &shapes);
 void add_cold(CLI::App &command, bool &cold);
 
 // The command itself: its options and what runs it.

@@ -1,5 +1,4 @@
 // The options of kiln tune, and those of its fleet.
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +7,6 @@
 
 #include "commands/options.h"
 #include "fmt/format.h"
-#include "layers/shape_option.h"
 
 namespace kiln::tools {
 namespace {
@@ -54,22 +52,6 @@ std::pair<int, int> parse_fleet(const std::string &text) {
     return {timers, compilers};
 }
 
-// "data=1x3x224x224,mask=1x1x224x224"
-std::vector<std::pair<std::string, std::vector<int64_t>>> parse_sizes(const std::string &text) try {
-    std::vector<std::pair<std::string, std::vector<int64_t>>> result;
-    for (size_t begin = 0; begin <= text.size();) {
-        const size_t end = std::min(text.find(',', begin), text.size());
-        const auto [name, sizes] = parse_shape_option(text.substr(begin, end - begin));
-        if (std::count(sizes.begin(), sizes.end(), open_size) > 0)
-            throw Error(fmt::format("{}: a size that is timed cannot be open", text));
-        result.emplace_back(name, sizes);
-        begin = end + 1;
-    }
-    return result;
-} catch (const Error &error) {
-    throw CLI::ValidationError("--sizes", error.what());
-}
-
 }  // namespace
 
 // Longer than a screen, for it is a list: an option after the other.
@@ -87,16 +69,7 @@ Action add_tune(CLI::App &app, CLI::App *&command) {
         ->type_name("60s|10m|200c[/layer]")
         ->required();
     add_layers(*command, options->layers);
-    command
-        ->add_option_function<std::vector<std::string>>(
-            "--sizes",
-            [options](const std::vector<std::string> &texts) {
-                for (const std::string &text : texts) options->sizes.push_back(parse_sizes(text));
-            },
-            "Sizes that what is left open is timed at: a model's inputs, or a layer's x, besides the layers file's own "
-            "sizes; may be given again")
-        ->type_name("NAME=1x3x224x224[,NAME=...]")
-        ->allow_extra_args(false);
+    add_timed_shapes(*command, options->sizes);
     command
         ->add_option("--decisions", options->decisions, "What is decided, a line a problem and target: builds read it")
         ->type_name("FILE")

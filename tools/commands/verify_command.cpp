@@ -20,7 +20,7 @@ int verify_command(const VerifyOptions &options) {
                        nlohmann::json{{"layer", failure.layer}, {"verdict", "failed: " + failure.message}}.dump());
     std::fflush(stdout);
     if (!library.program) return 1;
-    std::vector<std::string> arguments = measure_arguments("verify", options);
+    std::vector<std::string> arguments = measure_arguments("verify", options, library);
     if (options.json) arguments.push_back("--json");
     if (!library.weights_folder.empty()) arguments.insert(arguments.end(), {"--weights-dir", library.weights_folder});
     if (run_process(library.program->command(arguments)) != 0) status = 1;

@@ -146,8 +146,12 @@ class Bench {
         if (const Status status = parse(layer.problem, &pattern); !status.ok())
             return rows_.push_back({&layer, layer.problem, nullptr, status.message()});
         if (!pattern.has_open_sizes()) return add(library, layer, pattern);
-        for (int i = 0; i < options_.draws; ++i)
-            add(library, layer, random_problem(pattern, draw_seed(options_, i), Sizes::typical));
+        std::vector<Problem> problems;
+        append_sizes(layer.name, pattern, options_, problems);
+        const int draws = problems.empty() ? options_.draws : 0;
+        for (int i = 0; i < draws; ++i)
+            problems.push_back(random_problem(pattern, draw_seed(options_, i), Sizes::typical));
+        for (const Problem &problem : problems) add(library, layer, problem);
     }
 
     void add(const kiln_library &library, const kiln_layer &layer, const Problem &problem) {

@@ -14,9 +14,10 @@ namespace {
 
 constexpr char usage_text[] =
     "usage: PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
-    "               [--weights-dir DIR]\n"
+    "               [--weights-dir DIR] [--size LAYER=PROBLEM]...\n"
     "       PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET]\n"
     "               [--seconds S] [--threads N] [--cold] [--workers N,N,...] [--rounds N]\n"
+    "               [--size LAYER=PROBLEM]...\n"
     "       PROGRAM run REQUESTS\n"
     "       PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N]\n"
     "               [--expected FILE] [--thorough] [--cold] [--size PROBLEM]...\n";
@@ -66,7 +67,7 @@ std::string parse_option(const std::string &name, const char *value, const std::
         options->draws = static_cast<int>(number);
     } else if (name == "--expected" && verb == "tune") {
         options->expected = value;
-    } else if (name == "--size" && verb == "tune") {
+    } else if (name == "--size" && verb != "run") {
         options->sizes.push_back(value);
     } else if (const auto count = std::find_if(std::begin(tune_counts), std::end(tune_counts),
                                                [&](const auto &row) { return name == row.first; });

@@ -1,8 +1,9 @@
 // The program that is linked with a generated library to verify its kernels, time them, or run them on files.
 //
 //     PROGRAM verify [--json] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--weights-dir DIR]
+//                    [--size LAYER=PROBLEM]...
 //     PROGRAM bench [--json FILE|-] [--layer NAME]... [--seed N] [--draws N] [--kernel TARGET] [--seconds S]
-//                   [--threads N] [--cold] [--workers N,N,...] [--rounds N]
+//                   [--threads N] [--cold] [--workers N,N,...] [--rounds N] [--size LAYER=PROBLEM]...
 //     PROGRAM run REQUESTS
 //     PROGRAM tune [--seed N] [--references N] [--from N] [--seconds S] [--rounds N] [--expected FILE] [--thorough]
 //                  [--cold] [--size PROBLEM]...
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "harness/commands.h"
+#include "kiln/problem.h"
 
 namespace kiln::harness {
 
@@ -37,8 +39,10 @@ struct Options {
     int from = 0;                     // tune: the first kernel to look at, the references apart
     int rounds = 0;                   // bench, tune: 0: as many as they take by themselves
     std::string expected;             // tune: where the reference's results are kept between programs; "": nowhere
-    std::vector<std::string> sizes;   // tune: problems that kernels with open sizes are timed at; empty: their own
-    bool thorough = false;            // tune: checks in every mode, as verify does
+    // bench, verify: LAYER=PROBLEM, at which a layer that leaves sizes open is timed in place of drawn ones, and
+    // checked besides them. tune: problems that all kernels are timed at; empty: their own.
+    std::vector<std::string> sizes;
+    bool thorough = false;  // tune: checks in every mode, as verify does
 
     bool wants(const std::string &layer) const {
         return layers.empty() || std::find(layers.begin(), layers.end(), layer) != layers.end();
@@ -48,6 +52,18 @@ struct Options {
 // The seed of a layer's draw number `i` of its open sizes.
 inline uint64_t draw_seed(const Options &options, int i) {
     return options.seed * UINT64_C(1000003) + static_cast<uint64_t>(i);
+}
+
+// Appends those of the options' sizes that are the layer's, and of the pattern that it leaves open.
+inline void append_sizes(const std::string &layer, const Problem &pattern, const Options &options,
+                         std::vector<Problem> &problems) {
+    for (const std::string &text : options.sizes) {
+        const size_t end = text.find('=');
+        Problem problem;
+        if (end != std::string::npos && text.compare(0, end, layer) == 0 &&
+            parse(text.c_str() + end + 1, &problem).ok() && matches(pattern, problem))
+            problems.push_back(problem);
+    }
 }
 
 }  // namespace kiln::harness

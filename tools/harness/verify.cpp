@@ -139,12 +139,13 @@ Subject make_subject(const kiln_layer &layer, const Problem &problem, bool own_s
     return subject;
 }
 
-// The problems to check a layer with: its own, or several that it leaves open.
-std::vector<Problem> problems_of(const Problem &pattern, const Options &options) {
+// The problems to check a layer with: its own, or several that it leaves open, drawn and said.
+std::vector<Problem> problems_of(const kiln_layer &layer, const Problem &pattern, const Options &options) {
     if (!pattern.has_open_sizes()) return {pattern};
     std::vector<Problem> problems;
     for (int i = 0; i < options.draws; ++i)
         problems.push_back(random_problem(pattern, draw_seed(options, i), Sizes::small));
+    append_sizes(layer.name, pattern, options, problems);
     return problems;
 }
 
@@ -188,7 +189,7 @@ std::vector<Row> check_layer(const kiln_library &library, const kiln_layer &laye
         return {row_of(layer.problem, std::string("failed: ") + status.message())};
     const bool own_strides = !has_open_filter(pattern);
     std::vector<Row> rows;
-    for (const Problem &problem : problems_of(pattern, options)) {
+    for (const Problem &problem : problems_of(layer, pattern, options)) {
         const std::vector<Row> more = check_problem(library, layer, problem, own_strides, options, team, done);
         rows.insert(rows.end(), more.begin(), more.end());
     }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "layers/sizes.h"
 #include "layers/spec.h"
 #include "programs/programs.h"
 
@@ -17,12 +18,14 @@ struct MeasureOptions : ProgramOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     int64_t seed = 1;                 // of random tensors, and of what a layer leaves open
     int draws = 3;                    // problems that a layer with open sizes is checked or timed with
+    TimedShapes sizes;                // that open sizes are checked or timed at, besides those that layers say
     SpecOptions spec_options;
 };
 
 struct MeasuredLibrary {
     std::optional<Program> program;       // none where no layer could be compiled
     std::vector<Spec::Failure> failures;  // layers that are not in it
+    std::vector<std::string> sizes;       // LAYER=PROBLEM, that what layers leave open is checked or timed at
     std::string weights_folder;           // what the program's --weights-dir names; "" where no layer has its own
 };
 
@@ -34,6 +37,7 @@ enum class Weights { random, own };
 MeasuredLibrary build_measured(const MeasureOptions &options, const std::string &folder, Weights weights);
 
 // The start of the program's command line: what to do, and the options that both take.
-std::vector<std::string> measure_arguments(const std::string &verb, const MeasureOptions &options);
+std::vector<std::string> measure_arguments(const std::string &verb, const MeasureOptions &options,
+                                           const MeasuredLibrary &library);
 
 }  // namespace kiln::tools

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "layers/sizes.h"
 #include "layers/spec.h"
 #include "targets/target_model.h"
 
@@ -23,11 +24,9 @@ struct TuneOptions {
     std::vector<std::string> layers;  // only these, by name; empty: all
     Budget budget;
     std::string decisions = "decisions.jsonl", timings = "timings.jsonl";  // files
-    std::string predict;  // a processor, for llvm-mca; "": candidates are timed
-    std::string report;   // file; "": none
-    // What layers that leave sizes open are timed at, besides what they say themselves: shapes of the inputs of a
-    // model, all at once, or of layers of a layers file.
-    std::vector<std::vector<std::pair<std::string, std::vector<int64_t>>>> sizes;
+    std::string predict;       // a processor, for llvm-mca; "": candidates are timed
+    std::string report;        // file; "": none
+    TimedShapes sizes;         // that open sizes are timed at, besides those that layers say themselves
     std::string cluster;       // the address of a Ray cluster; "": this machine alone
     std::string boards;        // a file that names boards of the cluster; "": none
     double cluster_wait = 60;  // seconds that it waits for machines where none is left

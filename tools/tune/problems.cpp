@@ -4,16 +4,16 @@
 #include <stdexcept>
 
 #include "fmt/format.h"
+#include "layers/sizes.h"
 #include "layers/spec.h"
 #include "system/messages.h"
-#include "tune/sizes.h"
 #include "tune/tuning.h"
 
 namespace kiln::tools {
 
 void Tuning::collect_problems() {
     Spec spec = load_spec(options_.spec, options_.spec_options);
-    add_sizes(&spec, options_);
+    add_timed_shapes(&spec, options_.spec, options_.spec_options, options_.sizes);
     select_layers(&spec, options_.layers);
     for (const Spec::Failure &failure : spec.failures) {
         say_error(fmt::format("layer {}: {}", failure.layer, failure.message));

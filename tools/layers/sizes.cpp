@@ -1,9 +1,10 @@
-#include "tune/sizes.h"
+#include "layers/sizes.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "fmt/format.h"
+#include "layers/shape_option.h"
 #include "layers/suggest.h"
 
 namespace kiln::tools {
@@ -25,14 +26,14 @@ void add_to_layer(Spec *spec, const std::string &name, const std::vector<int64_t
 }
 
 // A model with its inputs of these shapes has the same layers, of known sizes.
-void add_from_model(Spec *spec, const TuneOptions &options,
-                    const std::vector<std::pair<std::string, std::vector<int64_t>>> &shapes) {
-    SpecOptions known = options.spec_options;
+void add_from_model(Spec *spec, const std::string &path, const SpecOptions &options,
+                    const TimedShapes::value_type &shapes) {
+    SpecOptions known = options;
     for (const auto &[name, sizes] : shapes) {
         std::erase_if(known.shapes, [&name = name](const auto &other) { return other.first == name; });
         known.shapes.emplace_back(name, sizes);
     }
-    const Spec sized = load_spec(options.spec, known);
+    const Spec sized = load_spec(path, known);
     for (LayerSpec &layer : spec->layers) {
         const auto same = std::find_if(sized.layers.begin(), sized.layers.end(),
                                        [&](const LayerSpec &other) { return other.name == layer.name; });
@@ -67,14 +68,28 @@ Problem problem_of(const LayerSpec &layer, const LayerSpec::Size &size) {
 
 }  // namespace
 
-void add_sizes(Spec *spec, const TuneOptions &options) {
-    const bool is_model = std::filesystem::path(options.spec).extension() == ".onnx";
-    for (const auto &shapes : options.sizes) {
+TimedShapes::value_type parse_timed_shapes(const std::string &text) {
+    TimedShapes::value_type result;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(',', begin), text.size());
+        const auto [name, sizes] = parse_shape_option(text.substr(begin, end - begin));
+        if (std::count(sizes.begin(), sizes.end(), open_size) > 0) {
+            throw Error(fmt::format("{}: a size that is timed cannot be open", text));
+        }
+        result.emplace_back(name, sizes);
+        begin = end + 1;
+    }
+    return result;
+}
+
+void add_timed_shapes(Spec *spec, const std::string &path, const SpecOptions &options, const TimedShapes &shapes) {
+    const bool is_model = std::filesystem::path(path).extension() == ".onnx";
+    for (const TimedShapes::value_type &at_once : shapes) {
         if (is_model) {
-            add_from_model(spec, options, shapes);
+            add_from_model(spec, path, options, at_once);
             continue;
         }
-        for (const auto &[name, sizes] : shapes) {
+        for (const auto &[name, sizes] : at_once) {
             add_to_layer(spec, name, sizes);
         }
     }
