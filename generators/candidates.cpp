@@ -68,7 +68,9 @@ std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const Targe
         if (algorithm.is_definition || !algorithm.applies_on(simplified, target)) {
             continue;
         }
-        CandidateSpace space = {algorithm.name, ScheduleNumbers(algorithm.default_schedule(simplified, target)),
+        const std::string start =
+            algorithm.name == taken.algorithm ? taken.schedule : algorithm.default_schedule(simplified, target);
+        CandidateSpace space = {algorithm.name, ScheduleNumbers(start),
                                 algorithm.space ? algorithm.space(simplified, target) : ScheduleSpace()};
         for (ScheduleSpace::Choice &choice : space.space.choices) {
             choice.values.push_back(space.start[choice.name]);

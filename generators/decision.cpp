@@ -2,14 +2,21 @@
 // and what it says of decisions that somebody made.
 #include "decision.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <ranges>
+#include <set>
 #include <stdexcept>
 
 #include "algorithms/algorithm.h"
 #include "algorithms/schedule_text.h"
+#include "axes/image_parts.h"
 #include "axes/simplify_problem.h"
+#include "candidates.h"
+#include "image_functions.h"
+#include "kiln/kernel.h"
 #include "tensors.h"
 
 namespace kiln {
@@ -49,6 +56,141 @@ Problem problem_by(const Algorithm &algorithm, const Problem &problem) {
     return simplification_by(algorithm.name, problem).problem;
 }
 
+// The first algorithm that is taken where it applies, and its schedule.
+Decision first_decision(const Problem &problem, const TargetModel &target) {
+    for (const Algorithm &algorithm : algorithms()) {
+        const Problem simplified = problem_by(algorithm, problem);
+        if (algorithm.applies_on(simplified, target) &&
+            (algorithm.is_profitable == nullptr || algorithm.is_profitable(simplified, target))) {
+            return {algorithm.name, algorithm.default_schedule(simplified, target)};
+        }
+    }
+    throw std::invalid_argument("no algorithm applies");
+}
+
+// Numbers that say in which order a kernel computes, whatever its packed weights: parts of an image may have others,
+// though they read the same ones.
+bool is_free(const std::string &number) {
+    static const std::set<std::string> names = {
+        "block",           "chunk",           "clipped_tail", "images", "panels_outside", "pixels", "prefetch_distance",
+        "prefetch_output", "prefetch_panels", "row_tiles",    "rows",   "tiles_outside",  "unroll"};
+    return names.contains(number);
+}
+
+// A schedule for one problem, and what a call is estimated to take.
+struct Estimated {
+    Decision decision;
+    double cycles = 0;
+};
+
+// Nothing where the kernel cannot be so, or has no estimate.
+std::optional<Estimated> estimated(const Problem &problem, const Decision &decision, const TargetModel &target) try {
+    check_decision(problem, decision, algorithm_revision(decision.algorithm), &target);
+    const std::optional<double> cycles = estimated_cycles(problem, decision, target);
+    return cycles ? std::optional(Estimated{decision, *cycles}) : std::nullopt;
+} catch (const std::invalid_argument &) {
+    return std::nullopt;
+}
+
+// With the free numbers of `decision` or of the problem's default, whichever takes less.
+std::optional<Estimated> with_free_numbers(const Problem &part, const Decision &decision, const TargetModel &target) {
+    std::optional<Estimated> best = estimated(part, decision, target);
+    if (const std::optional<Decision> own = default_decision(part, target, decision.algorithm)) {
+        const ScheduleNumbers others(own->schedule);
+        ScheduleNumbers numbers(decision.schedule);
+        for (const auto &[name, value] : others.all()) {
+            if (is_free(name) && numbers.has(name)) {
+                numbers.set(name, value);
+            }
+        }
+        const std::optional<Estimated> with_own = estimated(part, {decision.algorithm, numbers.print()}, target);
+        best = with_own && (!best || with_own->cycles < best->cycles) ? with_own : best;
+    }
+    return best;
+}
+
+// Sizes of the images that a decision is chosen for, along each axis, of a ConvTranspose those of x.
+constexpr int64_t typical_sizes[] = {7, 14, 20, 28, 35, 40, 56, 80, 112, 160};
+
+// The geometric mean over typical images of what their parts take together, each part with the free numbers that suit
+// it. Nothing where the largest part's kernel cannot be so, or has no estimate.
+std::optional<double> mean_cycles(const Problem &problem, const std::vector<Problem> &parts, const Decision &decision,
+                                  const TargetModel &target) {
+    kiln_image_parts table = {};
+    table.rank = problem.rank;
+    for (const Problem &part : parts) {
+        if (const std::optional<Estimated> best = with_free_numbers(part, decision, target)) {
+            kiln_part_kernel &kernel = table.kernels[table.kernel_count++];
+            std::copy_n(part.out.begin(), part.rank, kernel.out);
+            kernel.cycles = static_cast<int64_t>(best->cycles + cycles_of_copies(part, true));
+        } else if (table.kernel_count == 0) {
+            return std::nullopt;
+        }
+    }
+    double sum = 0;
+    for (const int64_t size : typical_sizes) {
+        int64_t out[kiln_part_axes];
+        for (int axis = 0; axis < problem.rank; axis++) {
+            const int64_t steps = problem.traits().transposed ? problem.stride[axis] : 1;
+            out[axis] = problem.out[axis] == open_size ? size * steps : problem.out[axis];
+        }
+        sum += std::log(static_cast<double>(kiln_parts_cycles(&table, out)));
+    }
+    return std::exp(sum / std::size(typical_sizes));
+}
+
+// By less, an estimate does not tell one schedule from another.
+constexpr double least_gain = .01;
+
+// How much longer the largest parts may take by what suits others: most of a large image is theirs.
+constexpr double most_loss = 1.6;
+
+// All parts of an image read the same packed weights: those that suit the largest, as `decision` does, or others by
+// which images take less time, from which tiles are changed one size at a time for as long as that takes less.
+// Estimates of rows and volumes are left as they are: by their tiles parts were slower than by the largest's own.
+Decision decision_of_parts(const Problem &problem, const TargetModel &target, const Decision &decision) {
+    std::vector<Problem> parts = image_parts(problem);
+    std::optional<double> least =
+        parts.size() > 1 && problem.rank == 2 ? mean_cycles(problem, parts, decision, target) : std::nullopt;
+    if (!least) {
+        return decision;
+    }
+    const double most = most_loss * with_free_numbers(parts[0], decision, target)->cycles;
+    Decision best = decision;
+    const auto take_better = [&](const Decision &other) {
+        const std::optional<double> cycles = mean_cycles(problem, parts, other, target);
+        const bool is_better =
+            cycles && *cycles < (1 - least_gain) * *least && with_free_numbers(parts[0], other, target)->cycles <= most;
+        if (is_better) {
+            best = other;
+            least = cycles;
+        }
+        return is_better;
+    };
+    for (size_t i = 1; i < parts.size(); i++) {
+        take_better(first_decision(parts[i], target));
+    }
+    if (const std::optional<Problem> common = common_part(problem)) {
+        take_better(first_decision(*common, target));
+    }
+    const Algorithm &algorithm = find_algorithm(best.algorithm);
+    const ScheduleSpace space =
+        algorithm.space == nullptr ? ScheduleSpace() : algorithm.space(problem_by(algorithm, parts[0]), target);
+    for (bool is_better = true; is_better;) {
+        is_better = false;
+        for (const ScheduleSpace::Choice &choice : space.choices) {
+            for (size_t v = 0; choice.name.starts_with("tile_") && v < choice.values.size(); v++) {
+                ScheduleNumbers numbers(best.schedule);
+                numbers.set(choice.name, choice.values[v]);
+                if (!space.constraint || space.constraint(numbers)) {
+                    is_better = take_better({best.algorithm, numbers.print()}) || is_better;
+                }
+            }
+        }
+    }
+    return decision_of_part(parts[0], best, target);
+}
+
 }  // namespace
 
 Simplification simplification_by(const std::string &algorithm, const Problem &problem) {
@@ -59,14 +201,12 @@ Decision default_decision(const Problem &problem, const TargetModel &target) {
     if (const std::string part = unsupported_part(problem, target); !part.empty()) {
         throw std::invalid_argument(part);
     }
-    for (const Algorithm &algorithm : algorithms()) {
-        const Problem simplified = problem_by(algorithm, problem);
-        if (algorithm.applies_on(simplified, target) &&
-            (algorithm.is_profitable == nullptr || algorithm.is_profitable(simplified, target))) {
-            return {algorithm.name, algorithm.default_schedule(simplified, target)};
-        }
-    }
-    throw std::invalid_argument("no algorithm applies");
+    return decision_of_parts(problem, target, first_decision(problem, target));
+}
+
+Decision decision_of_part(const Problem &part, const Decision &decision, const TargetModel &target) {
+    const std::optional<Estimated> best = with_free_numbers(part, decision, target);
+    return best ? best->decision : decision;
 }
 
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target, const std::string &name) {

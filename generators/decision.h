@@ -31,6 +31,10 @@ Decision default_decision(const Problem &problem, const TargetModel &target);
 std::optional<Decision> default_decision(const Problem &problem, const TargetModel &target,
                                          const std::string &algorithm);
 
+// A decision for one of image_parts(), which reads weights that are packed for `decision`: its schedule says in another
+// order of loops how the part is computed, if that is estimated to take less time.
+Decision decision_of_part(const Problem &part, const Decision &decision, const TargetModel &target);
+
 // What is tried where a kernel does not compile as `failed` says: the last algorithm in the list that applies but for
 // the operator's own definition, which does the least to a problem; where it is that, its plain schedule; where it is
 // that too, the definition. Nothing where it is the definition.

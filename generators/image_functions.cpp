@@ -29,21 +29,29 @@ kiln_size size_from(const Expr &number) {
     return size;
 }
 
-// Copying a byte in and out, beside estimates of kernels.
-constexpr double cycles_of_byte = .1;
+// Copying beside estimates of kernels: of each row, and of each byte.
+constexpr double cycles_of_row = 8, cycles_of_byte = .1;
 
 // Multiplications a cycle where an algorithm has no estimate: parts of all sizes are alike then but for what is copied.
 constexpr double products_of_cycle = 16;
 
-kiln_part_kernel numbers_of(const PartKernel &kernel, int64_t copied_bytes) {
+// What copying a tensor of a part takes.
+double cycles_of_copy(int64_t elements, int64_t bytes_of_element, int64_t row_elements) {
+    return cycles_of_row * static_cast<double>(elements / row_elements) +
+           cycles_of_byte * static_cast<double>(elements * bytes_of_element);
+}
+
+kiln_part_kernel numbers_of(const PartKernel &kernel) {
     const Problem &p = kernel.problem;
     kiln_part_kernel numbers = {};
     for (int axis = 0; axis < p.rank; axis++) {
         numbers.in[axis] = p.in[axis];
         numbers.out[axis] = p.out[axis];
     }
+    numbers.x_strided = kernel.is_x_strided ? 1 : 0;
+    numbers.y_strided = kernel.is_y_strided ? 1 : 0;
     const double cycles = kernel.cycles.value_or(p.flops() / 2 / products_of_cycle);
-    numbers.cycles = static_cast<int64_t>(cycles + cycles_of_byte * static_cast<double>(copied_bytes)) + 1;
+    numbers.cycles = static_cast<int64_t>(cycles + cycles_of_copies(p, kernel.is_y_strided)) + 1;
     return numbers;
 }
 
@@ -73,7 +81,7 @@ kiln_image_parts table_of(const Problem &problem, const std::vector<PartKernel> 
         const int64_t y_bytes = Workspace::round_up(kernel.problem.y_elements() * t.y_element_bytes);
         t.x_bytes = std::max(t.x_bytes, x_bytes);
         t.y_bytes = std::max(t.y_bytes, y_bytes);
-        t.kernels[t.kernel_count++] = numbers_of(kernel, x_bytes + y_bytes * (1 + t.has_residual));
+        t.kernels[t.kernel_count++] = numbers_of(kernel);
         workspace_bytes = std::max(workspace_bytes, kernel.workspace_bytes);
     }
     t.scratch_bytes = t.x_bytes + t.y_bytes * (1 + t.has_residual) + Workspace::round_up(workspace_bytes);
@@ -91,6 +99,15 @@ Expr keep(Halide::Module &module, const std::string &symbol) {
 }
 
 }  // namespace
+
+double cycles_of_copies(const Problem &part, bool is_strided) {
+    const int last = part.rank - 1;
+    const double x = cycles_of_copy(part.x_elements(), size_of(part.x_type),
+                                    part.in[last] * (part.x_layout == Layout::nxc ? part.in_channels : 1));
+    const double y = cycles_of_copy(part.y_elements(), size_of(part.y_type),
+                                    part.out[last] * (part.y_layout == Layout::nxc ? part.out_channels : 1));
+    return x + (is_strided ? 0 : part.residual ? 2 : 1) * y;
+}
 
 void append_loop_over_images(Halide::Module &module, const std::string &symbol, const std::string &of_image,
                              const Problem &image) {

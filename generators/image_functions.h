@@ -17,12 +17,16 @@ namespace kiln {
 void append_loop_over_images(Halide::Module &module, const std::string &symbol, const std::string &of_image,
                              const Problem &image);
 
+// What copying what a part reads takes, and unless it is written where it is in the image, what it writes: cycles.
+double cycles_of_copies(const Problem &part, bool is_strided);
+
 // A kernel of the module for parts of an image.
 struct PartKernel {
     Problem problem;  // one of image_parts()
     std::string symbol;
     int64_t workspace_bytes = 0;
-    std::optional<double> cycles;  // an estimate, or nothing
+    std::optional<double> cycles;                     // an estimate, or nothing
+    bool is_x_strided = false, is_y_strided = false;  // which tensors' strides it takes
 };
 
 // Appends `symbol`, which computes `problem` by those kernels, the largest part's first. Workers share parts. Returns

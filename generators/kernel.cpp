@@ -4,7 +4,9 @@
 #include <Halide.h>
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 
 #include "algorithms/algorithm.h"
@@ -189,9 +191,9 @@ void patch_functions(Halide::Module &module, const KernelRequest &request, const
     }
 }
 
-// `in_workspace`, where it is not null, is run as a lowering pass.
+// `in_workspace`, where it is not null, is run as a lowering pass. `strided`: as the generator's parameter.
 Halide::Module lower(const KernelRequest &request, const std::string &part, const std::string &name,
-                     PlaceInWorkspace *in_workspace = nullptr) {
+                     PlaceInWorkspace *in_workspace = nullptr, const std::string &strided = "") {
     using namespace Halide::Internal;  // the only place that needs the registry's internal name
     // Weights are packed on the processor.
     const Target target =
@@ -203,6 +205,7 @@ Halide::Module lower(const KernelRequest &request, const std::string &part, cons
     generator->set_generatorparam_value("schedule", request.decision.schedule);
     generator->set_generatorparam_value("model", std::string(request.target->name));
     generator->set_generatorparam_value("part", part);
+    generator->set_generatorparam_value("strided", strided);
     if (in_workspace == nullptr) {
         Halide::Module module = without_false_assertions([&] { return generator->build_module(name); });
         patch_functions(module, request, part);
@@ -260,60 +263,161 @@ bool adds_residual_in_place(const Problem &problem, const Halide::Module &kernel
 
 // Appends a kernel for the problem, of the request's decision.
 Scratch append_kernel(Halide::Module &module, const KernelRequest &request, const Halide::Module &lowered,
-                      const std::string &symbol) {
+                      const std::string &symbol, const PartStrides &strides = {}) {
     const Problem problem = simplification_by(request.decision.algorithm, request.problem).problem;
     const std::unique_ptr<const Implementation> implementation = read(request.decision);
-    FlatSignature signature = kernel_signature(problem, kernel_tensors(problem, *implementation, Sizes(problem)));
+    FlatSignature signature =
+        kernel_signature(problem, kernel_tensors(problem, *implementation, Sizes(problem), strides));
     signature.disjoint = implementation->disjoint_updates(problem);
     return append_flat(module, lowered, symbol, signature);
 }
 
-// The parts whose kernels can be made as decided, and read the weights that are packed for the largest.
-std::vector<Problem> parts_by(const KernelRequest &request) {
-    std::vector<Problem> parts = image_parts(request.problem);
-    const std::unique_ptr<const Implementation> implementation = read(request.decision);
-    const int revision = algorithm_revision(request.decision.algorithm);
-    const Problem largest = simplify_problem(parts[0]);
-    const auto is_another_way = [&](const Problem &part) {
-        const Problem problem = simplify_problem(part);
-        try {
-            check_decision(part, request.decision, revision, request.target);
-        } catch (const std::invalid_argument &) {
-            return true;
+// Whether a text's last character continues a name.
+bool is_within_name(const std::string &text) {
+    const size_t before = text.size() < 2 ? 0 : text.size() - 2;
+    return text.size() >= 2 &&
+           (std::isalnum(static_cast<unsigned char>(text[before])) != 0 || text[before] == '_' || text[before] == '.');
+}
+
+// The characters of the function that packs weights, sorted: the same for schedules that read the same packed weights.
+// The numbers that make Halide's names unique, behind a $ and in those that it makes up, t123, are left out; by them it
+// orders what is added up, which sorting undoes.
+std::string pack_characters(const KernelRequest &request) {
+    std::ostringstream printed;
+    const Halide::Module module = lower(request, "pack", "pack");
+    for (const Halide::Internal::LoweredFunc &function : module.functions()) {
+        printed << function.body;
+    }
+    const std::string numbered = printed.str();
+    std::string text;
+    bool is_number = false;
+    char last = ' ';
+    for (const char c : numbered) {
+        const bool is_digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+        is_number = is_digit && (is_number || last == '$' || (last == 't' && !is_within_name(text)));
+        if (!is_number && c != '$') {
+            text += c;
         }
-        return implementation->packed_type(problem) != implementation->packed_type(largest) ||
-               constant_value(packed_bytes(problem, *implementation)) !=
-                   constant_value(packed_bytes(largest, *implementation));
-    };
-    parts.erase(std::remove_if(parts.begin() + 1, parts.end(), is_another_way), parts.end());
-    if (implementation->patches_object()) {  // in a way that suits one of them
+        last = c;
+    }
+    std::sort(text.begin(), text.end());
+    return text;
+}
+
+// Whether a kernel can be made so, of weights that are packed for `other`.
+bool reads_weights_of(const KernelRequest &request, const KernelRequest &other) {
+    try {
+        check_decision(request.problem, request.decision, algorithm_revision(request.decision.algorithm),
+                       request.target);
+    } catch (const std::invalid_argument &) {
+        return false;
+    }
+    const std::unique_ptr<const Implementation> mine = read(request.decision), others = read(other.decision);
+    const Problem problem = simplify_problem(request.problem), largest = simplify_problem(other.problem);
+    return mine->packed_type(problem) == others->packed_type(largest) &&
+           constant_value(packed_bytes(problem, *mine)) == constant_value(packed_bytes(largest, *others)) &&
+           (request.decision == other.decision || pack_characters(request) == pack_characters(other));
+}
+
+// A request for each size of parts whose kernels can be made to read the weights that are packed for the largest, which
+// is computed as decided.
+std::vector<KernelRequest> parts_by(const KernelRequest &request) {
+    std::vector<KernelRequest> parts;
+    for (const Problem &part : image_parts(request.problem)) {
+        KernelRequest of_part = request;
+        of_part.problem = part;
+        if (parts.empty()) {
+            parts.push_back(of_part);
+            continue;
+        }
+        of_part.decision = decision_of_part(part, request.decision, *request.target);
+        if (!reads_weights_of(of_part, parts[0])) {
+            of_part.decision = request.decision;
+            if (!reads_weights_of(of_part, parts[0])) {
+                continue;
+            }
+        }
+        parts.push_back(of_part);
+    }
+    if (read(request.decision)->patches_object()) {  // in a way that suits one of them
         parts.resize(1);
     }
     return parts;
 }
 
-// Appends what computes images in parts, and the parts' kernels, `largest` being that of the first.
-Scratch append_parts(Halide::Module &module, const KernelRequest &request, const Halide::Module &largest) {
+// The strides of a part of an image, which its kernel is given by the names that flat functions load them under.
+// Nothing where the kernel does not see the axes that have them.
+std::optional<PartStrides> named_strides(const KernelRequest &request, bool of_x) {
+    const std::unique_ptr<const Implementation> implementation = read(request.decision);
+    const Problem problem = simplification_by(request.decision.algorithm, request.problem).problem;
+    if (implementation->uses_matrix_tiles() || implementation->patches_object() ||
+        (implementation->joins_axes_of_planes() && problem.y_layout == Layout::ncx)) {
+        return std::nullopt;
+    }
+    std::vector<Halide::Expr> strides;
+    for (int i = 0; i < part_strides; i++) {
+        strides.push_back(Halide::Internal::Variable::make(Halide::Int(32), open_name(i)));
+    }
+    return strides_of_part(request.problem, problem, strides, of_x);
+}
+
+// A part's kernel, and which tensors' strides it takes.
+struct LoweredPart {
+    Halide::Module module;
+    PartStrides strides;
+};
+
+// The same that prefetches neither x nor weights.
+Decision without_prefetches(const Decision &decision) {
+    ScheduleNumbers numbers(decision.schedule);
+    if (numbers.has("prefetch_distance")) {
+        numbers.set("prefetch_distance", 0);
+    }
+    return {decision.algorithm, numbers.print()};
+}
+
+// Tensors are where they are in the image if that takes no more loads and stores than where they lie together; x where
+// nothing of it is prefetched too, which takes less time than to copy and prefetch it.
+LoweredPart lower_part(const KernelRequest &request, const std::string &symbol) {
+    KernelRequest plain = request;
+    plain.decision = without_prefetches(request.decision);
+    struct Way {
+        const KernelRequest &request;
+        bool of_x;
+    };
+    for (const Way &way : {Way{request, true}, Way{plain, true}, Way{request, false}}) {
+        if (const std::optional<PartStrides> strides = named_strides(request, way.of_x)) {
+            const Halide::Module module = lower(way.request, "kernel", symbol, nullptr, way.of_x ? "xy" : "y");
+            if (accesses_runs(module, way.of_x ? "x" : "")) {
+                return {module, *strides};
+            }
+        }
+    }
+    return {lower(request, "kernel", symbol), {}};
+}
+
+// Appends what computes images in parts, and the parts' kernels.
+Scratch append_parts(Halide::Module &module, const KernelRequest &request) {
     std::vector<PartKernel> kernels;
-    for (const Problem &part : parts_by(request)) {
-        KernelRequest of_part = request;
-        of_part.problem = part;
+    for (const KernelRequest &of_part : parts_by(request)) {
+        const Problem &part = of_part.problem;
         const std::string symbol = request.symbol + "_part" + std::to_string(kernels.size());
-        const Halide::Module kernel = kernels.empty() ? largest : lower(of_part, "kernel", symbol);
-        const Scratch scratch = append_kernel(module, of_part, kernel, symbol);
+        const LoweredPart kernel = lower_part(of_part, symbol);
+        const Scratch scratch = append_kernel(module, of_part, kernel.module, symbol, kernel.strides);
         kernels.push_back({part, symbol, constant_value(scratch.bytes) + constant_value(scratch.worker_bytes),
-                           estimated_cycles(part, request.decision, *request.target)});
+                           estimated_cycles(part, of_part.decision, *request.target), kernel.strides.x.has_value(),
+                           kernel.strides.y.has_value()});
     }
     const int64_t bytes = append_run_of_parts(module, request.symbol, request.problem, kernels);
     const Halide::Expr of_worker = Halide::Internal::make_const(Halide::Int(64), bytes);
     return {Halide::Internal::make_zero(Halide::Int(64)), of_worker, of_worker};
 }
 
-// Appends the function that a request is for, `kernel` being its problem's, one image's, or that of the largest part.
+// Appends the function that a request is for, `kernel` being its problem's or one image's.
 Scratch append_run(Halide::Module &module, const KernelRequest &request, const Halide::Module &kernel) {
     const Simplification simplification = simplification_by(request.decision.algorithm, request.problem);
     if (simplification.is_of_part) {
-        return append_parts(module, request, kernel);
+        return append_parts(module, request);
     }
     if (!simplification.is_of_one_image) {
         return append_kernel(module, request, kernel, request.symbol);
@@ -368,8 +472,10 @@ KernelFacts generate_kernel(const KernelRequest &request, const std::string &obj
     const std::string pack = request.symbol + "_pack";
     const Sizes sizes(simplified);
     PlaceInWorkspace in_workspace;
-    const Halide::Module kernel =
-        lower(request, "kernel", request.symbol, request.target->is_gpu() ? &in_workspace : nullptr);
+    // Parts have kernels of their own, each lowered where it is appended.
+    const Halide::Module kernel = simplification.is_of_part ? Halide::Module(request.symbol, module.target())
+                                                            : lower(request, "kernel", request.symbol,
+                                                                    request.target->is_gpu() ? &in_workspace : nullptr);
     const Scratch scratch = append_run(module, request, kernel);
     append_flat(module, lower(request, "pack", pack), pack,
                 pack_signature(simplification, pack_tensors(simplification, *implementation, sizes)));

@@ -42,6 +42,9 @@ class Kernel : public Halide::Generator<Kernel> {
     // Kiln's name of the target: Halide's own parameter tells it less than a schedule needs.
     GeneratorParam<std::string> model{"model", "host"};
     GeneratorParam<std::string> part{"part", "kernel"};
+    // Which tensors are a part of an image, whose strides are parameters (PartStrides): "y" with the residual, "xy" or
+    // none.
+    GeneratorParam<std::string> strided{"strided", ""};
 
     void configure() {
         simplification = kiln::simplification_by(algorithm_name, parse_problem(problem_text));
@@ -50,11 +53,14 @@ class Kernel : public Halide::Generator<Kernel> {
         for (int i = 0; i < kiln::open_sizes(problem); i++) {
             open_inputs.push_back(add_input<int32_t>(kiln::open_name(i)));
         }
+        for (int i = 0; !strided.value().empty() && i < kiln::part_strides; i++) {
+            stride_inputs.push_back(add_input<int32_t>(kiln::open_name(i)));
+        }
         if (part.value() == "pack" && problem.w_zero_points) {
             has_zero_points = add_input<int32_t>("has_zero_points");
         }
         // Types and numbers of dimensions do not depend on what is left open.
-        const std::vector<kiln::TensorLayout> tensors = list_tensors(kiln::Sizes(problem));
+        const std::vector<kiln::TensorLayout> tensors = list_tensors(kiln::Sizes(problem), {});
         for (const kiln::TensorLayout &tensor : tensors) {
             const int dimensions = static_cast<int>(tensor.dimensions.size());
             if (&tensor == &tensors.back()) {
@@ -71,7 +77,11 @@ class Kernel : public Halide::Generator<Kernel> {
             open.push_back(*input);
         }
         const kiln::Sizes sizes(problem, open);
-        const std::vector<kiln::TensorLayout> tensors = list_tensors(sizes);
+        std::vector<Expr> strides;
+        for (const Input<int32_t> *input : stride_inputs) {
+            strides.push_back(*input);
+        }
+        const std::vector<kiln::TensorLayout> tensors = list_tensors(sizes, strides);
         for (size_t i = 0; i + 1 < tensors.size(); i++) {
             pin(*inputs[tensors[i].name], tensors[i]);
         }
@@ -87,16 +97,22 @@ class Kernel : public Halide::Generator<Kernel> {
     }
 
   private:
-    std::vector<kiln::TensorLayout> list_tensors(const kiln::Sizes &sizes) {
-        std::vector<kiln::TensorLayout> tensors = part.value() == "pack"
-                                                      ? kiln::pack_tensors(simplification, *implementation, sizes)
-                                                      : kiln::kernel_tensors(problem, *implementation, sizes);
+    std::vector<kiln::TensorLayout> list_tensors(const kiln::Sizes &sizes, const std::vector<Expr> &strides) {
+        std::vector<kiln::TensorLayout> tensors =
+            part.value() == "pack" ? kiln::pack_tensors(simplification, *implementation, sizes)
+                                   : kiln::kernel_tensors(problem, *implementation, sizes, part_strides(strides));
         for (kiln::TensorLayout &tensor : tensors) {
             if (is_bits(tensor.type)) {
                 tensor.type = Halide::UInt(16);
             }
         }
         return tensors;
+    }
+
+    kiln::PartStrides part_strides(const std::vector<Expr> &strides) const {
+        return strides.empty() ? kiln::PartStrides()
+                               : *kiln::strides_of_part(kiln::of_known_sizes(parse_problem(problem_text)), problem,
+                                                        strides, strided.value() == "xy");
     }
 
     kiln::Operands operands(const kiln::Sizes &sizes) const {
@@ -169,7 +185,7 @@ class Kernel : public Halide::Generator<Kernel> {
     kiln::Simplification simplification;
     Problem problem;  // as it is computed
     std::unique_ptr<const kiln::Implementation> implementation;
-    std::vector<Input<int32_t> *> open_inputs;
+    std::vector<Input<int32_t> *> open_inputs, stride_inputs;
     Input<int32_t> *has_zero_points = nullptr;
     std::map<std::string, Input<Buffer<void>> *> inputs;
     Output<Buffer<void>> *out = nullptr;

@@ -1,6 +1,7 @@
 // How tensors lie in memory.
 #include "tensors.h"
 
+#include "axes/image_parts.h"
 #include "expressions/points.h"
 #include "expressions/types.h"
 #include "kiln/tensor.h"
@@ -26,8 +27,10 @@ Dimensions dense(const std::vector<Expr> &extents) {
 // dimensions: position / phases, then position % phases. Where `groups` is not the constant 1, channels are two
 // dimensions: channel of the group, then group.
 Dimensions data(const Expr &is_nxc, const Expr &channels, const Expr &groups, const std::vector<Expr> &spatial,
-                const std::vector<Expr> &phases, const Expr &batch) {
-    const Expr points = product(spatial), channel_stride = simplify(Halide::select(is_nxc, 1, points));
+                const std::vector<Expr> &phases, const Expr &batch,
+                const std::optional<ImageStrides> &strides = std::nullopt) {
+    const Expr points = product(spatial), plane = strides ? strides->channel : points;
+    const Expr channel_stride = simplify(Halide::select(is_nxc, 1, plane));
     const Expr of_group = simplify(channels / groups);
     Dimensions dimensions = {{of_group, channel_stride}};
     if (!is_one(groups)) {
@@ -35,6 +38,9 @@ Dimensions data(const Expr &is_nxc, const Expr &channels, const Expr &groups, co
     }
     Expr stride = simplify(Halide::select(is_nxc, channels, 1));
     for (size_t a = 0; a < spatial.size(); a++) {
+        if (strides && a > 0) {
+            stride = strides->axes[a];
+        }
         if (is_one(phases[a])) {
             dimensions.push_back({spatial[a], stride});
         } else {
@@ -92,14 +98,14 @@ Dimensions filter(const Problem &problem, const Sizes &sizes) {
 }
 
 Dimensions dimensions_of(const TensorTraits &row, const Problem &problem, const Implementation &implementation,
-                         const Sizes &sizes) {
+                         const Sizes &sizes, const PartStrides &strides) {
     const std::vector<Expr> in = image_sizes(problem, implementation, problem.x_layout, sizes.in);
     const std::vector<Expr> out = image_sizes(problem, implementation, problem.y_layout, sizes.out);
     const std::vector<Expr> one_phase(in.size(), 1);
     const Expr channels = simplify(channels_of(problem, sizes, row.channels));
     switch (row.shape) {
         case TensorShape::input:
-            return data(sizes.x_is_nxc, channels, 1, in, one_phase, sizes.batch);
+            return data(sizes.x_is_nxc, channels, 1, in, one_phase, sizes.batch, strides.x);
         case TensorShape::output: {
             const Expr groups = implementation.splits_groups(problem) ? sizes.groups : Expr(1);
             const int merged = implementation.phases_as_channels(problem);
@@ -109,7 +115,7 @@ Dimensions dimensions_of(const TensorTraits &row, const Problem &problem, const 
             }
             // Of channels-first y they are that of its one channel.
             return data(merged > 1 ? Expr(1) : sizes.y_is_nxc, simplify(channels * merged), groups, y_out,
-                        implementation.output_phases(problem, sizes), sizes.batch);
+                        implementation.output_phases(problem, sizes), sizes.batch, strides.y);
         }
         case TensorShape::samples:
             return data(sizes.x_is_nxc, channels, 1, out, one_phase, sizes.batch);
@@ -123,12 +129,12 @@ Dimensions dimensions_of(const TensorTraits &row, const Problem &problem, const 
 
 // Those of the kernel, or of its pack function.
 std::vector<TensorLayout> layouts_of(const Problem &problem, const Implementation &implementation, const Sizes &sizes,
-                                     bool packs) {
+                                     bool packs, const PartStrides &strides = {}) {
     std::vector<TensorLayout> tensors;
     for (const TensorTraits &row : tensor_traits) {
         if (row.packs == packs && has(problem, row.tensor)) {
-            tensors.push_back(
-                {row.name, halide_type(row.type(problem)), dimensions_of(row, problem, implementation, sizes)});
+            tensors.push_back({row.name, halide_type(row.type(problem)),
+                               dimensions_of(row, problem, implementation, sizes, strides)});
         }
     }
     return tensors;
@@ -138,11 +144,36 @@ TensorLayout packed_weights(const Problem &problem, const Implementation &implem
     return {"packed", implementation.packed_type(problem), dense(implementation.packed_extents(problem, sizes))};
 }
 
+// Whether a kernel sees x as its part does.
+bool has_x_of_part(const Problem &part, const Problem &simplified, const std::vector<int> &axes) {
+    bool is_same = part.in_channels == simplified.in_channels && part.x_layout == simplified.x_layout;
+    for (size_t a = 0; a < axes.size(); a++) {
+        is_same = is_same && part.in[axes[a]] == simplified.in[a];
+    }
+    return is_same;
+}
+
 }  // namespace
 
+std::optional<PartStrides> strides_of_part(const Problem &part, const Problem &simplified,
+                                           const std::vector<Expr> &strides, bool of_x) {
+    const std::optional<std::vector<int>> axes = axes_of_part(part, simplified);
+    if (!axes || (of_x && !has_x_of_part(part, simplified, *axes))) {
+        return std::nullopt;
+    }
+    const auto from = [&](int first) {
+        ImageStrides result = {strides[first], {Expr()}};
+        for (size_t a = axes->size() - 1; a-- > 0;) {
+            result.axes.push_back(strides[first + part.rank - 1 - (*axes)[a]]);
+        }
+        return result;
+    };
+    return PartStrides{of_x ? std::optional(from(kiln_part_axes)) : std::nullopt, from(0)};
+}
+
 std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implementation &implementation,
-                                         const Sizes &sizes) {
-    std::vector<TensorLayout> tensors = layouts_of(problem, implementation, sizes, false);
+                                         const Sizes &sizes, const PartStrides &strides) {
+    std::vector<TensorLayout> tensors = layouts_of(problem, implementation, sizes, false, strides);
     tensors.insert(tensors.begin() + 1, packed_weights(problem, implementation, sizes));
     return tensors;
 }

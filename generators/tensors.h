@@ -4,12 +4,14 @@
 #include <Halide.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/algorithm.h"
 #include "axes/simplify_problem.h"
 #include "expressions/sizes.h"
+#include "kiln/kernel.h"
 #include "kiln/problem.h"
 
 namespace kiln {
@@ -24,10 +26,29 @@ struct TensorLayout {
     std::vector<Dimension> dimensions;
 };
 
+// Strides of a tensor that is a part of a larger image, in elements, which a run says.
+struct ImageStrides {
+    Halide::Expr channel;            // of channels-first ones
+    std::vector<Halide::Expr> axes;  // innermost first; undefined for the innermost, whose positions are side by side
+};
+
+// Those of a part's tensors that are told of any; the residual's are y's.
+struct PartStrides {
+    std::optional<ImageStrides> x, y;
+};
+
+// How many numbers they are in a run's sizes.
+constexpr int part_strides = 2 * kiln_part_axes;
+
+// Those of a part, whose kernel computes `simplified`, `strides` being numbered as kiln_part_kernel says: y's alone, or
+// x's too. Nothing where the kernel does not see the part's axes.
+std::optional<PartStrides> strides_of_part(const Problem &part, const Problem &simplified,
+                                           const std::vector<Halide::Expr> &strides, bool of_x);
+
 // Those that the problem has, y last. x, residual and y are over (channel, spatial axes innermost first, batch), split
-// as Implementation::output_phases() and splits_groups() say.
+// as Implementation::output_phases() and splits_groups() say; they are dense, but for what has `strides`.
 std::vector<TensorLayout> kernel_tensors(const Problem &problem, const Implementation &implementation,
-                                         const Sizes &sizes);
+                                         const Sizes &sizes, const PartStrides &strides = {});
 
 // The weights as they are given, their zero points where they have any, and the packed weights of the simplified
 // problem, whose sizes these are.

@@ -1,6 +1,7 @@
 // Images whose sizes are left to run time as parts of sizes that are known, so that every algorithm is there for them.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kiln/problem.h"
@@ -12,6 +13,14 @@ namespace kiln {
 // left open than the batch, sizes of the image and a Conv's pads; nor where so little is computed that copying parts
 // together takes longer than is gained, or fills_vectors_of_channels().
 std::vector<Problem> image_parts(const Problem &problem);
+
+// A part of a size that those of several of image_parts() divide, or nearly: what suits it may suit all of them.
+std::optional<Problem> common_part(const Problem &problem);
+
+// A part's axes as its kernel sees them, whose problem is `simplified`: the numbers that they have in the part,
+// outermost first. Nothing where an axis is another, as of rows end to end, or the part's innermost axis is none of
+// them.
+std::optional<std::vector<int>> axes_of_part(const Problem &part, const Problem &simplified);
 
 // Whether the dynamic depthwise algorithm takes an image whole in no more time than parts of it take: in one layout
 // throughout, with floats of at least as many channels as vectors hold.

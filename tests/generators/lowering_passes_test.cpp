@@ -483,6 +483,37 @@ TEST(LoweringPasses, vectors_of_channels_are_stored_by_rows) {
     }
 }
 
+// Of a part of an image, whose planes are as far apart as a run says, vector by vector of channels.
+TEST(LoweringPasses, vectors_of_channels_are_stored_by_rows_of_parts) {
+    using namespace Halide::Internal;
+    class Count : public IRVisitor {
+      public:
+        int rows = 0, others = 0;
+
+      protected:
+        using IRVisitor::visit;
+        void visit(const Store *op) override {
+            (is_const_one(op->index.as<Ramp>()->stride) ? rows : others)++;
+            IRVisitor::visit(op);
+        }
+    };
+    const Expr plane = Variable::make(Halide::Int(32), "plane"), row = Variable::make(Halide::Int(32), "row");
+    std::vector<Stmt> stores;
+    for (const int position : {0, 1, 2, 3}) {
+        for (const int vector : {0, 1}) {
+            for (const int line : {0, 1}) {
+                stores.push_back(Store::make("y", Broadcast::make(make_one(Halide::Float(32)), 8),
+                                             Ramp::make(vector * 8 * plane + line * row + position, plane, 8),
+                                             Halide::Parameter(), const_true(8), ModulusRemainder()));
+            }
+        }
+    }
+    Count count;
+    transpose_stores(Halide::Internal::Block::make(stores), false).accept(&count);
+    EXPECT_EQ(count.rows, 2 * 2 * 8);
+    EXPECT_EQ(count.others, 0);
+}
+
 // Rows of y are left to LLVM where a target's stores wait, and so is what is no block.
 TEST(LoweringPasses, some_blocks_are_left) {
     EXPECT_EQ(transposed({32, 16, 8}, 512, "y$1", true).stores.size(), 1);

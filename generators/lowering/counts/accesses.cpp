@@ -6,6 +6,7 @@
 
 #include "lowering/counts/loop_visitor.h"
 #include "lowering/parallel_loops.h"
+#include "lowering/prefetch/prefetch.h"
 
 namespace kiln {
 namespace {
@@ -133,6 +134,49 @@ std::vector<std::optional<int64_t>> most_accesses(const Halide::Module &lowered,
         }
     }
     return CountAccesses(lowered, tensors).count(function);
+}
+
+bool accesses_runs(const Halide::Module &lowered, const std::string &input) {
+    class Visitor : public IRVisitor {
+      public:
+        Visitor(std::string input, std::string output) : input_(std::move(input)), output_(std::move(output)) {}
+        bool in_runs = true;
+
+      protected:
+        using IRVisitor::visit;
+        void visit(const Load *op) override {
+            in_runs = in_runs && (op->name != input_ || is_run(op->index));
+            IRVisitor::visit(op);
+        }
+        void visit(const Call *op) override {
+            if (op->is_intrinsic(Call::prefetch) || op->name == prefetch_instruction) {
+                in_runs = in_runs && (input_.empty() || !expr_uses_var(op->args[0], input_));
+            }
+            IRVisitor::visit(op);
+        }
+        void visit(const Store *op) override {
+            in_runs = in_runs && (op->name != output_ || is_run(op->index));
+            IRVisitor::visit(op);
+        }
+
+      private:
+        static bool is_run(const Expr &index) {
+            const auto *ramp = index.as<Ramp>();
+            return index.type().is_scalar() ||
+                   (ramp != nullptr && ramp->base.type().is_scalar() && is_const(ramp->stride));
+        }
+
+        const std::string input_, output_;
+    };
+    std::string output;
+    for (const LoweredArgument &argument : lowered.functions().front().args) {
+        output = argument.is_output() ? argument.name : output;
+    }
+    Visitor visitor(input, output);
+    for (const LoweredFunc &function : lowered.functions()) {
+        function.body.accept(&visitor);
+    }
+    return visitor.in_runs;
 }
 
 }  // namespace kiln

@@ -19,4 +19,9 @@ namespace kiln {
 std::vector<std::optional<int64_t>> most_accesses(const Halide::Module &lowered, std::vector<std::string> tensors,
                                                   const std::string &output);
 
+// Whether a pipeline stores vectors to its output in runs alone, of elements a constant apart, and loads such of the
+// tensor `input`, if that is not "", of which it prefetches nothing: what is a number apart that a run says would be
+// prefetched with all that lies between.
+bool accesses_runs(const Halide::Module &lowered, const std::string &input);
+
 }  // namespace kiln

@@ -113,13 +113,15 @@ class TransposeStores : public IRMutator {
         flatten_block(op, is_strided, all);
         for (size_t i = 0; i < all.size();) {
             size_t end = i;
-            while (end < all.size() && is_strided(all[end]) && follows(all[i], all[end])) {
+            while (end < all.size() && is_strided(all[end]) && is_alike(all[i], all[end])) {
                 end++;
             }
             if (end - i < least_positions) {
                 result.push_back(mutate(all[i++]));
             } else {
-                transpose_run({all.begin() + i, all.begin() + end}, result);
+                for (const std::vector<Stmt> &stores : at_known_distances({all.begin() + i, all.begin() + end})) {
+                    transpose_run(stores, result);
+                }
                 i = end;
             }
         }
@@ -133,8 +135,8 @@ class TransposeStores : public IRMutator {
     static bool is_strided(const Stmt &statement) {
         const auto *store = statement.as<Store>();
         const auto *ramp = store == nullptr ? nullptr : store->index.as<Ramp>();
-        if (ramp == nullptr || !ramp->base.type().is_scalar() || !is_const(ramp->stride) ||
-            is_const_one(ramp->stride) || !is_const_one(store->predicate) || !is_of_func(store->name, "y")) {
+        if (ramp == nullptr || !ramp->base.type().is_scalar() || is_const_one(ramp->stride) ||
+            !is_const_one(store->predicate) || !is_of_func(store->name, "y")) {
             return false;
         }
         const Halide::Type type = store->value.type();
@@ -150,10 +152,27 @@ class TransposeStores : public IRMutator {
         return constant ? std::optional<int64_t>(*constant) : std::nullopt;
     }
 
-    static bool follows(const Stmt &first, const Stmt &other) {
+    static bool is_alike(const Stmt &first, const Stmt &other) {
         return first.as<Store>()->name == other.as<Store>()->name &&
                first.as<Store>()->value.type() == other.as<Store>()->value.type() &&
-               equal(index_of(first).stride, index_of(other).stride) && distance(first, other).has_value();
+               equal(index_of(first).stride, index_of(other).stride);
+    }
+
+    // Together what a constant is between: rows and vectors of channels are numbers apart that a run says, where y is a
+    // part of an image.
+    static std::vector<std::vector<Stmt>> at_known_distances(const std::vector<Stmt> &stores) {
+        std::vector<std::vector<Stmt>> together;
+        for (const Stmt &store : stores) {
+            const auto with = std::find_if(together.begin(), together.end(), [&](const std::vector<Stmt> &others) {
+                return distance(others[0], store).has_value();
+            });
+            if (with == together.end()) {
+                together.push_back({store});
+            } else {
+                with->push_back(store);
+            }
+        }
+        return together;
     }
 
     // Stores that are parts of one tile, vector by vector of its channels.

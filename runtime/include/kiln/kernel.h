@@ -149,10 +149,13 @@ typedef struct kiln_part_axis {
     int64_t reach; /* (kernel - 1) * dilation */
 } kiln_part_axis;
 
-/* A kernel of parts, all of one size. */
+/* A kernel of parts, all of one size. Its sizes are strides, in elements: of y and the residual, where y is strided,
+ * that of a channel, where channels lie apart, that of the axis around the innermost one, and that of the axis around
+ * that; behind them, where x is strided, the same of x. */
 typedef struct kiln_part_kernel {
     int64_t in[kiln_part_axes], out[kiln_part_axes];
     int64_t cycles; /* an estimate */
+    int64_t x_strided, y_strided;
 } kiln_part_kernel;
 
 typedef struct kiln_image_parts {
@@ -174,6 +177,9 @@ typedef struct kiln_part_tensors {
     const float *scale;
     void *y;
 } kiln_part_tensors;
+
+/* The cycles that the parts of an image of `out` positions along each axis are estimated to take together. */
+int64_t kiln_parts_cycles(const kiln_image_parts *parts, const int64_t *out);
 
 /* Computes all images in the parts that are estimated to take the least time, each by a worker: its scratch is the
  * workspace's at worker * scratch_bytes. Kernels that there are not are null. Defined by the Kiln runtime. */
