@@ -92,7 +92,12 @@ std::optional<Estimated> estimated(const Problem &problem, const Decision &decis
     return std::nullopt;
 }
 
-// With the free numbers of `decision` or of the problem's default, whichever takes less.
+ScheduleSpace space_of(const Problem &problem, const Algorithm &algorithm, const TargetModel &target) {
+    return algorithm.space == nullptr ? ScheduleSpace() : algorithm.space(problem_by(algorithm, problem), target);
+}
+
+// With the free numbers of `decision` or of the problem's default, whichever takes less. Those of the one beside the
+// other's packed weights may be tiles of more than the registers, which the space tells.
 std::optional<Estimated> with_free_numbers(const Problem &part, const Decision &decision, const TargetModel &target) {
     std::optional<Estimated> best = estimated(part, decision, target);
     if (const std::optional<Decision> own = default_decision(part, target, decision.algorithm)) {
@@ -103,7 +108,10 @@ std::optional<Estimated> with_free_numbers(const Problem &part, const Decision &
                 numbers.set(name, value);
             }
         }
-        const std::optional<Estimated> with_own = estimated(part, {decision.algorithm, numbers.print()}, target);
+        const ScheduleSpace space = space_of(part, find_algorithm(decision.algorithm), target);
+        const std::optional<Estimated> with_own = !space.constraint || numbers == others || space.constraint(numbers)
+                                                      ? estimated(part, {decision.algorithm, numbers.print()}, target)
+                                                      : std::nullopt;
         best = with_own && (!best || with_own->cycles < best->cycles) ? with_own : best;
     }
     return best;
@@ -174,8 +182,7 @@ Decision decision_of_parts(const Problem &problem, const TargetModel &target, co
         take_better(first_decision(*common, target));
     }
     const Algorithm &algorithm = find_algorithm(best.algorithm);
-    const ScheduleSpace space =
-        algorithm.space == nullptr ? ScheduleSpace() : algorithm.space(problem_by(algorithm, parts[0]), target);
+    const ScheduleSpace space = space_of(parts[0], algorithm, target);
     for (bool is_better = true; is_better;) {
         is_better = false;
         for (const ScheduleSpace::Choice &choice : space.choices) {

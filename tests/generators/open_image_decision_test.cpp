@@ -62,6 +62,23 @@ TEST(OpenImage, tiles_suit_parts_together) {
     }
 }
 
+TEST(OpenImage, tiles_of_parts_fit_the_registers) {
+    const char *problems[] = {"conv2d-f32-n1-c80-i?x?-m192-o?x?-k3x3-s1x1-d1x1-p0x0,?x?-g1-ncx,ncx-bias",
+                              "conv2d-f32-n1-c192-i?x?-m192-o?x?-k1x7-s1x1-d1x1-p0x3,?x?-g1-ncx,ncx-bias",
+                              "conv2d-f32-n1-c128-i?x?-m128-o?x?-k3x3-s1x1-d1x1-p1x1,?x?-g1-nxc,nxc-bias"};
+    for (const char *name : {"x86-64-avx2", "x86-64-avx512", "arm-64-linux"}) {
+        const TargetModel &target = find_target(name);
+        for (const char *text : problems) {
+            const Problem problem = parsed(text);
+            for (const Problem &part : image_parts(problem)) {
+                const ScheduleNumbers n(decision_of_part(part, default_decision(problem, target), target).schedule);
+                const int positions = n.has("block") ? n["block"] : n["pixels"] * n["rows"];
+                EXPECT_LE(n["vectors"] * (positions + 1) + 1, target.vector_registers) << name << " " << n.print();
+            }
+        }
+    }
+}
+
 // In another order of loops, of the same packed weights, and in less time as far as estimates tell.
 TEST(OpenImage, parts_have_loops_of_their_own) {
     const TargetModel &target = find_target("x86-64-avx512");
