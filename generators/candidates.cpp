@@ -52,12 +52,16 @@ std::vector<ScheduleNumbers> CandidateSpace::neighbours(const Problem &problem, 
     return result;
 }
 
-Decision serial_decision(const Decision &decision) {
+Decision with_number(const Decision &decision, const std::string &name, int value) {
     ScheduleNumbers numbers(decision.schedule);
-    if (numbers.has("parallel")) {
-        numbers.set("parallel", 0);
+    if (numbers.has(name)) {
+        numbers.set(name, value);
     }
     return {decision.algorithm, numbers.print()};
+}
+
+Decision serial_decision(const Decision &decision) {
+    return with_number(decision, "parallel", 0);
 }
 
 std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const TargetModel &target) {
@@ -70,8 +74,7 @@ std::vector<CandidateSpace> candidate_spaces(const Problem &problem, const Targe
         }
         const std::string start =
             algorithm.name == taken.algorithm ? taken.schedule : algorithm.default_schedule(simplified, target);
-        CandidateSpace space = {algorithm.name, ScheduleNumbers(start),
-                                algorithm.space ? algorithm.space(simplified, target) : ScheduleSpace()};
+        CandidateSpace space = {algorithm.name, ScheduleNumbers(start), algorithm.space_of(simplified, target)};
         for (ScheduleSpace::Choice &choice : space.space.choices) {
             choice.values.push_back(space.start[choice.name]);
             std::sort(choice.values.begin(), choice.values.end());

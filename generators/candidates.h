@@ -30,6 +30,9 @@ struct CandidateSpace {
     std::optional<ScheduleNumbers> draw(const Problem &problem, std::mt19937_64 &random, int tries) const;
 };
 
+// A decision with another value of a number of its schedule, if that has it.
+Decision with_number(const Decision &decision, const std::string &name, int value);
+
 // The same without loops that threads share.
 Decision serial_decision(const Decision &decision);
 

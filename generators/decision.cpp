@@ -92,10 +92,6 @@ std::optional<Estimated> estimated(const Problem &problem, const Decision &decis
     return std::nullopt;
 }
 
-ScheduleSpace space_of(const Problem &problem, const Algorithm &algorithm, const TargetModel &target) {
-    return algorithm.space == nullptr ? ScheduleSpace() : algorithm.space(problem_by(algorithm, problem), target);
-}
-
 // With the free numbers of `decision` or of the problem's default, whichever takes less. Those of the one beside the
 // other's packed weights may be tiles of more than the registers, which the space tells.
 std::optional<Estimated> with_free_numbers(const Problem &part, const Decision &decision, const TargetModel &target) {
@@ -108,7 +104,8 @@ std::optional<Estimated> with_free_numbers(const Problem &part, const Decision &
                 numbers.set(name, value);
             }
         }
-        const ScheduleSpace space = space_of(part, find_algorithm(decision.algorithm), target);
+        const Algorithm &algorithm = find_algorithm(decision.algorithm);
+        const ScheduleSpace space = algorithm.space_of(problem_by(algorithm, part), target);
         const std::optional<Estimated> with_own = !space.constraint || numbers == others || space.constraint(numbers)
                                                       ? estimated(part, {decision.algorithm, numbers.print()}, target)
                                                       : std::nullopt;
@@ -182,15 +179,14 @@ Decision decision_of_parts(const Problem &problem, const TargetModel &target, co
         take_better(first_decision(*common, target));
     }
     const Algorithm &algorithm = find_algorithm(best.algorithm);
-    const ScheduleSpace space = space_of(parts[0], algorithm, target);
+    const ScheduleSpace space = algorithm.space_of(problem_by(algorithm, parts[0]), target);
     for (bool is_better = true; is_better;) {
         is_better = false;
         for (const ScheduleSpace::Choice &choice : space.choices) {
             for (size_t v = 0; choice.name.starts_with("tile_") && v < choice.values.size(); v++) {
-                ScheduleNumbers numbers(best.schedule);
-                numbers.set(choice.name, choice.values[v]);
-                if (!space.constraint || space.constraint(numbers)) {
-                    is_better = take_better({best.algorithm, numbers.print()}) || is_better;
+                const Decision other = with_number(best, choice.name, choice.values[v]);
+                if (!space.constraint || space.constraint(ScheduleNumbers(other.schedule))) {
+                    is_better = take_better(other) || is_better;
                 }
             }
         }

@@ -367,20 +367,11 @@ struct LoweredPart {
     PartStrides strides;
 };
 
-// The same that prefetches neither x nor weights.
-Decision without_prefetches(const Decision &decision) {
-    ScheduleNumbers numbers(decision.schedule);
-    if (numbers.has("prefetch_distance")) {
-        numbers.set("prefetch_distance", 0);
-    }
-    return {decision.algorithm, numbers.print()};
-}
-
 // Tensors are where they are in the image if that takes no more loads and stores than where they lie together; x where
 // nothing of it is prefetched too, which takes less time than to copy and prefetch it.
 LoweredPart lower_part(const KernelRequest &request, const std::string &symbol) {
     KernelRequest plain = request;
-    plain.decision = without_prefetches(request.decision);
+    plain.decision = with_number(request.decision, "prefetch_distance", 0);
     struct Way {
         const KernelRequest &request;
         bool of_x;

@@ -100,6 +100,9 @@ struct Algorithm {
     bool applies_on(const Problem &problem, const TargetModel &target) const {
         return applies(problem) && runs_on(problem, target);
     }
+    ScheduleSpace space_of(const Problem &problem, const TargetModel &target) const {
+        return space == nullptr ? ScheduleSpace() : space(problem, target);
+    }
 };
 
 // All of them, in the order they are asked (operators/list.cpp).

@@ -24,6 +24,7 @@ constexpr std::array<std::array<Extents, sizes_of_parts>, kiln_part_axes> extent
 // Of positions side by side, along the innermost axis.
 constexpr std::array<int64_t, sizes_of_parts> pointwise_extents = {448, 448, 112, 28};
 
+// Of the part that tiles of 2, 3, 4, 6 and 8 all divide.
 constexpr int64_t common_extent = 24;
 
 // Above which a part's x and y fall out of the caches that kernels and copies meet in.
@@ -97,8 +98,8 @@ bool fits_caches(const Problem &part) {
 Extents extents_of(const Problem &problem, int size) {
     Extents extents = extents_by_rank[problem.rank - 1][size];
     const bool is_transposed = problem.traits().transposed;
-    if (is_transposed && problem.rank > 1 &&
-        size > 1) {  // an image of four positions has eight outputs by a stride of 2
+    // An image of four positions has eight outputs by a stride of 2.
+    if (is_transposed && problem.rank > 1 && size > 1) {
         for (int64_t &extent : extents) {
             extent = ceil_div<int64_t>(extent, 2);
         }

@@ -123,16 +123,19 @@ class CountAccesses : public LoopVisitor {
     std::vector<bool> is_known_;
 };
 
+// What lowering called a pipeline's output.
+std::string output_of(const LoweredFunc &pipeline) {
+    const auto output = std::find_if(pipeline.args.begin(), pipeline.args.end(),
+                                     [](const LoweredArgument &argument) { return argument.is_output(); });
+    return output == pipeline.args.end() ? "" : output->name;
+}
+
 }  // namespace
 
 std::vector<std::optional<int64_t>> most_accesses(const Halide::Module &lowered, std::vector<std::string> tensors,
                                                   const std::string &output) {
     const LoweredFunc function = lowered.get_function_by_name(lowered.name());
-    for (const LoweredArgument &argument : function.args) {
-        if (argument.is_output()) {
-            std::replace(tensors.begin(), tensors.end(), output, argument.name);
-        }
-    }
+    std::replace(tensors.begin(), tensors.end(), output, output_of(function));
     return CountAccesses(lowered, tensors).count(function);
 }
 
@@ -168,11 +171,7 @@ bool accesses_runs(const Halide::Module &lowered, const std::string &input) {
 
         const std::string input_, output_;
     };
-    std::string output;
-    for (const LoweredArgument &argument : lowered.functions().front().args) {
-        output = argument.is_output() ? argument.name : output;
-    }
-    Visitor visitor(input, output);
+    Visitor visitor(input, output_of(lowered.get_function_by_name(lowered.name())));
     for (const LoweredFunc &function : lowered.functions()) {
         function.body.accept(&visitor);
     }
